@@ -20,7 +20,7 @@ from mechanisms.privacy.pld import accounting
 _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square
 _WIDTH = 1 << 17  # grid steps of a composed distribution
-_ENDS = 1e-6  # of a delta, by which what is known at its two ends may lower a profile; seen: 3e-10
+_ENDS = 1e-3  # of a delta, by which what is known at its ends may lower a profile; seen: 3e-8
 _TAIL = 1e-15  # mass of a composed distribution that may be counted as unbounded loss
 
 
