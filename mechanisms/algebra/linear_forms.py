@@ -199,8 +199,8 @@ class LinearForms(Forms):
         # a count is off by (m + 1) (q + 3) n times a few units of 2^-53: here below 1/4.
         if not 16 * (self.digits + 1) * (q + 3) * n <= 1 << 53:
             raise ArithmeticError(f"{n} reports are too many to decode exactly in doubles")
-        if q * n < 1 << 31:  # which then bounds all sums over 2^k
-            table = table.astype(np.int32)
+        # Over 2^k no sum exceeds q n.
+        table = table.astype(np.int32 if q * n < 1 << 31 else np.int64)
         first = self.field.transform(table.T)[1:].conj()
         spectrum = np.zeros(self.vectors, first.dtype)
         spectrum[self._multiples] = first

@@ -52,8 +52,8 @@ class ProjectiveGeometry(FrequencyOracle):
         hash_range: q, the order of the field: a prime or a power of two, at most 512.
 
     Source: Feldman, Nelson, Nguyen, Talwar, "Private frequency estimation via projective
-        geometry", ICML 2022. They decode by a dynamic programme; the matrix products of the
-        Fourier transform here, O(n + D q log D) for D points, give the same integers.
+        geometry", ICML 2022. They decode by a dynamic programme; the Fourier transform here,
+        O(n + D log D) for D points over 2^k and O(n + D q log D) over a prime, gives the same.
 
     >>> mechanism = ProjectiveGeometry(epsilon=1.0, domain_size=20, hash_range=4)
     >>> mechanism.digits, mechanism.codes, mechanism.space.on_hyperplane

@@ -92,6 +92,17 @@ def test_support_is_exact_up_to_the_limit_that_is_refused(q, t):
         found.support(single + 1, found.points)
 
 
+@pytest.mark.parametrize(("q", "t"), [(2, 8), (4, 4), (512, 2)])
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+def test_support_is_exact_on_either_side_of_32_bits(q, t, kind):
+    found, brute = space(q, t), incidences(q, t)
+    for n in (((1 << 31) - 1) // q, (1 << 31) // q, (1 << 31) - 1):
+        counts = np.zeros(found.points, kind)
+        counts[found.points // 3] = n
+        expected = brute @ counts.astype(np.int64)
+        np.testing.assert_array_equal(found.support(counts, found.points), expected)
+
+
 @pytest.mark.parametrize(("q", "m"), [(2, 0), (2, 20), (3, 7), (4, 9), (5, 5), (64, 3), (509, 2)])
 def test_forms_are_evaluated_limb_by_limb(q, m):
     forms, rng = LinearForms(FiniteField(q), m), SeededRandom(m)
