@@ -23,6 +23,7 @@ Scores = NDArray[np.int16]  # of the largest of 2^64 buckets some 2,300
 
 _STEPS = 256  # of a score per standard deviation of the largest group
 _NEGLIGIBLE = 1e-60  # of a law of sums, at either end: most of its places, and no threshold's
+_SPREAD = 16  # of supports, times the buckets: up to it a table of them is faster than a sort
 _FEW = 512  # scores: of so many on, products of the library's are faster than shifted sums
 
 
@@ -54,22 +55,31 @@ def row(support: Counts, n: int, largest: int) -> Row:
         n: how many users it has.
         largest: how many users the largest group has.
     """
-    # Counts lie close together, so that a table of them ranks the buckets. To sort shares took ten
-    # times as long.
-    least = support.min()
-    above = support - least
-    held = np.bincount(above)
-    taken = np.flatnonzero(held)
-    ties, ranks = held[taken], np.zeros(held.size, np.min_scalar_type(taken.size))
-    ranks[taken] = np.arange(taken.size)
-    places = ranks[above]
+    supports, places, ties = _ranked(support)
     # The mean of the normal law between two of its quantiles is the difference of the densities
     # there, over the probability between them.
     ends = np.concatenate([[0.0], np.cumsum(ties) / support.size])
     density = np.exp(-(special.ndtri(ends) ** 2) / 2) / np.sqrt(2 * np.pi)
     mean = -np.diff(density) * support.size / ties
     scale = _STEPS * np.sqrt(n / max(largest, 1))
-    return Row(n, taken + least, places, np.rint(scale * mean).astype(np.int16)[places])
+    return Row(n, supports, places, np.rint(scale * mean).astype(np.int16)[places])
+
+
+def _ranked(support: Counts) -> tuple[Counts, NDArray[np.unsignedinteger], Counts]:
+    """The distinct supports, ascending; which is each bucket's; how many buckets have each."""
+    least = support.min()
+    above = support - least
+    if above.max() > _SPREAD * support.size:
+        # A string that a good part of 10^9 users hold: a table would be as long as they are many.
+        supports, places, ties = np.unique(support, return_inverse=True, return_counts=True)
+        return supports, places.astype(np.min_scalar_type(ties.size)), ties
+    # Counts lie close together, so that a table of them ranks the buckets. To sort shares took ten
+    # times as long.
+    held = np.bincount(above)
+    taken = np.flatnonzero(held)
+    ranks = np.zeros(held.size, np.min_scalar_type(taken.size))
+    ranks[taken] = np.arange(taken.size)
+    return taken + least, ranks[above], held[taken]
 
 
 @dataclass(frozen=True)

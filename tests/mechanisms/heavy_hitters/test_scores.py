@@ -34,6 +34,19 @@ def test_ties_share_the_mean_of_their_places() -> None:
         np.testing.assert_allclose(found[support == value], mean, atol=1 / 256)
 
 
+def test_a_string_that_most_of_many_users_hold_is_ranked_as_any_other() -> None:
+    """Without a table that is as long as its support."""
+    support = uniform(2, 500)
+    support[7] = support.max() + 1
+    near = row(support, 100, 100)
+    support[7] = 1 << 50
+    far = row(support, 100, 100)
+    np.testing.assert_array_equal(far.scores, near.scores)
+    np.testing.assert_array_equal(far.places, near.places)
+    assert far.places.dtype == near.places.dtype
+    np.testing.assert_array_equal(far.supports[far.places], support)
+
+
 def test_smaller_groups_weigh_less() -> None:
     support = uniform(2, 500)
     large, small = rows_of([support, support], np.array([400, 100]))
