@@ -263,11 +263,19 @@ def public_key(pem: bytes) -> X25519PublicKey:
     """The key of a `.public.pem` file.
 
     Raises:
-        ValueError: it is not an X25519 public key.
+        ValueError: it is not an X25519 public key, or is one of small order, with which all private
+            keys have zero in common: nothing can be sealed to it.
     """
     key = _parsed(serialization.load_pem_public_key, pem)
     if not isinstance(key, X25519PublicKey):
         raise ValueError("the file does not hold an X25519 public key (-----BEGIN PUBLIC KEY-----)")
+    try:
+        X25519PrivateKey.generate().exchange(key)
+    except ValueError:
+        raise ValueError(
+            "the file holds a public key of small order, which is nobody's: `hushbeam keys new` "
+            "makes one"
+        ) from None
     return key
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,6 +169,17 @@ def test_other_files_are_no_keys_and_are_not_quoted(data, tmp_path):
         KeyRing.of([(DATA / "golden.public.pem").read_bytes()])
     with pytest.raises(ValueError, match="at least one"):
         KeyRing.read(tmp_path)
+
+
+def test_what_all_could_open_is_no_key():
+    """The point of zeros, and one of order 8, as a key of the right form."""
+    for point in ("00" * 32, "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"):
+        key = X25519PublicKey.from_public_bytes(bytes.fromhex(point))
+        pem = key.public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        with pytest.raises(ValueError, match="small order"):
+            public_key(pem)
 
 
 def test_keys_stay_where_they_were_read():
