@@ -36,6 +36,8 @@ from transforms.progress import count, pass_on
 
 Result = TypeVar("Result")
 
+_NONE: Any = SimpleNamespace(poll=lambda: 1)  # stands for a worker that could not be started
+
 _EVERY = 0.5  # seconds between two looks at the workers
 _PATIENCE = 10  # seconds for threads that end with their worker
 _ENDING = ("run_worker", "hushbeam_count")  # Beam's name of such threads, and ours
@@ -128,11 +130,15 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
         workers: list[_Worker] = [*forked]
 
         def start(command: str, env: Mapping[str, str], **_: object) -> _Worker:
-            copy = next(waiting, None)
-            if copy is not None:
-                copy.begin(env)
-                return copy
-            workers.append(_new(command, env))
+            try:
+                copy = next(waiting, None)
+                if copy is not None:
+                    copy.begin(env)
+                    return copy
+                workers.append(_new(command, env))
+            except Exception:  # in a thread of Beam's, which nobody listens to either
+                workers.append(_NONE)
+                raise
             stack.callback(_end, workers[-1])
             return workers[-1]
 
@@ -188,9 +194,9 @@ def _watched(run: Callable[[], Result], workers: Sequence[_Worker]) -> Result:
     while not wait([result], _EVERY).done:
         if any(worker.poll() for worker in workers):
             raise FailedError(
-                "a worker process died, perhaps for want of memory, and the job with it; see "
-                "what stands in the output folder, and run it again, with fewer "
-                "--direct_num_workers if memory is short"
+                "a worker process died, or could not be started, perhaps for want of memory, and "
+                "the job with it; see what stands in the output folder, and run it again, with "
+                "fewer --direct_num_workers if memory or processes are short"
             )
     return result.result()
 

@@ -257,9 +257,9 @@ def test_a_worker_that_is_killed_ends_the_job(
         job.kill()
     assert job.returncode == 3
     assert [line for line in said.splitlines() if "warning" not in line] == [
-        "hushbeam: a worker process died, perhaps for want of memory, and the job with it; see "
-        "what stands in the output folder, and run it again, with fewer --direct_num_workers if "
-        "memory is short"
+        "hushbeam: a worker process died, or could not be started, perhaps for want of memory, and "
+        "the job with it; see what stands in the output folder, and run it again, with fewer "
+        "--direct_num_workers if memory or processes are short"
     ]
     assert not any(map(_lives, everyone))  # who outlived its job could still publish
     assert not list(workspace.glob("*out*"))

@@ -7,16 +7,20 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from apache_beam import coders
 
 from pipelines import worker_processes
+from pipelines.errors import FailedError
 from tests.fakes.forked_draws import ELEMENTS, LARGE, WORKERS
+from tests.fakes.waiting import HANGS
 from transforms.pieces import Piece
 
 ROOT = Path(__file__).parents[2]
@@ -193,6 +197,28 @@ def test_workers_are_started_anew_where_the_system_refuses_a_copy(monkeypatch) -
         assert copies == []
         assert ended == [1, 1]
         assert isinstance(coders.registry.get_coder(Piece), coders.BytesCoder)  # none is shared
+
+
+def test_a_worker_that_cannot_be_started_ends_the_job(monkeypatch) -> None:
+    """Where processes are used up neither a copy is to be had nor a new one, and Beam waits."""
+
+    def refused(*_: object) -> NoReturn:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(worker_processes, "_Forked", refused)
+    monkeypatch.setattr(worker_processes, "_new", refused)
+
+    ended = threading.Event()
+
+    def begins() -> None:
+        start: Any = worker_processes.local_job_service.subprocess.Popen
+        with suppress(BlockingIOError):
+            start("a worker", {})
+        ended.wait(HANGS)
+
+    with worker_processes.worker_processes(2) as run, pytest.raises(FailedError, match="died"):
+        run(begins)
+    ended.set()
 
 
 def test_python_may_warn_of_a_copy(monkeypatch) -> None:
