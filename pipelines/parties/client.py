@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.channel import Guarantee
@@ -23,6 +23,7 @@ from pipelines.errors import DONE, RequestError, reason
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
+from pipelines.parties.batches import remove
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
@@ -124,8 +125,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         require_able(request.output, error)
         raise
     if counted is not None:
-        if FileSystems.exists(unfinished(request.output)):
-            FileSystems.delete([unfinished(request.output)])
+        _tidy(request.output)
         sizes = {name: size for name, size in counted.items() if name != ROWS}
         _say(request.output, sizes, parted)
     return DONE
@@ -203,11 +203,11 @@ def _require_written(
     """
     if reports is None:  # a runner that cannot be asked
         return
-    if is_parquet(output):
-        with FileSystems.open(output) as stream:
+    # As it is, and as it was written: whatever it is called, it is not compressed.
+    with FileSystems.open(output, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        if is_parquet(output):
             written = pq.ParquetFile(stream).metadata.num_rows
-    else:
-        with FileSystems.open(output) as stream:
+        else:
             expected = parted.expected(parted.form(sealed, [0]))
             written = sum(len(screened.reports) for screened in binary.read(stream, expected))
     if written != reports or (devices and written != devices):
@@ -218,8 +218,17 @@ def _require_written(
 def _take_back(output: str) -> None:
     """Remove what a job that failed has left: reports that lack some are not to be sent."""
     with contextlib.suppress(OSError, BeamIOError, ValueError):
-        left = [path for path in (output, unfinished(output)) if FileSystems.exists(path)]
-        FileSystems.delete(left)
+        if FileSystems.exists(output):
+            FileSystems.delete([output])
+    _tidy(output)
+
+
+def _tidy(output: str) -> None:
+    """Remove what attempts at a file have left; none is a folder where there are but objects."""
+    place = unfinished(output)
+    with contextlib.suppress(OSError, BeamIOError, ValueError):
+        if "://" in place or FileSystems.exists(place):
+            remove(place)
 
 
 def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:

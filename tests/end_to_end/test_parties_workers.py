@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.wire.sealing import create_key
+from pipelines.parties.client import _take_back
 from pipelines.parties.split import split
 from pipelines.plan.loading import load
 from pipelines.run import REPORT_COST, SEAL_COST
+from tests.fakes.memory_files import MemoryFileSystem
 from tests.fakes.waiting import HANGS
 
 ROOT, ROWS = Path(__file__).parents[2], 3000
@@ -132,6 +134,22 @@ def test_two_workers_hand_on_what_one_would(parties: dict[str, list[str]]) -> No
     assert (statement["n"], statement["rejects"]) == (ROWS, {})
     whole = json.loads(Path("released/statement.json").read_text())
     assert whole["reports"] == {"came": ROWS, "dropped": {}}
+
+
+def test_reports_are_written_as_they_are_whatever_their_file_is_called(run, parties) -> None:
+    for words in list(parties.values())[:2]:
+        outcome = run([word.replace("sent.parquet", "sent.gz") for word in words])
+        assert outcome.code == 0, outcome.err
+
+
+def test_an_attempt_leaves_nothing_where_there_are_no_folders() -> None:
+    """A folder of objects cannot be asked for, nor removed: they are, one by one."""
+    MemoryFileSystem.reset()
+    kept = {"memory://bucket/other.bin": b"mine", "memory://bucket/sent.bin2": b"mine"}
+    half = {"memory://bucket/sent.bin.unfinished/1": b"half", "memory://bucket/sent.bin": b"all"}
+    MemoryFileSystem.objects |= kept | half
+    _take_back("memory://bucket/sent.bin")
+    assert MemoryFileSystem.objects == kept
 
 
 @pytest.mark.verify
