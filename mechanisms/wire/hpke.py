@@ -52,8 +52,8 @@ class Context:
 
         Args:
             plain: the message.
-            ephemeral: for this message alone; drawn by the library from the operating system's
-                generator unless it is given.
+            ephemeral: for this message alone; drawn by the library unless it is given, from a
+                generator that the operating system seeds, anew in each copy of a process.
 
         Returns:
             The encapsulated key, `KEY` bytes; the encrypted message; and its tag, `TAG` bytes.
@@ -95,6 +95,8 @@ class Context:
 
 def _hmac(key: bytes, message: bytes) -> bytes:
     """HMAC-SHA256 under a key of 32 bytes (RFC 2104): 1.0 us, and 1.7 by `hmac.digest`."""
+    # Bytes are looked up in tables of four cache lines, as in Python's own `hmac.HMAC`: who times
+    # that learns two bits of each, of a key that serves one message. Integers take 0.3 us longer.
     inner = sha256(key.translate(_INNER) + _INNER_REST + message).digest()
     return sha256(key.translate(_OUTER) + _OUTER_REST + inner).digest()
 

@@ -20,6 +20,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from rich.console import Console
 
 from mechanisms.randomness import SecureRandom, SeededRandom
@@ -32,6 +33,7 @@ _KEPT = SecureRandom()  # what no step may do: keep a generator where a copy wou
 _KEPT.words(3)
 _SEEDED = SeededRandom(7)
 _SEEDED.words(1)
+X25519PrivateKey.generate()  # a library's generator is a copy, too, once it has begun
 
 
 class Drawing(beam.DoFn):  # type: ignore[misc]
@@ -68,6 +70,7 @@ def tell(folder: str, rng: SecureRandom) -> None:
         "kept": _KEPT.words(4).tolist(), "opened": rng.words(4).tolist(),
         "uuid": uuid.uuid4().hex, "secrets": secrets.token_hex(16),
         "random": random.getrandbits(64),
+        "ephemeral": X25519PrivateKey.generate().private_bytes_raw().hex(),
     }  # fmt: skip
     said = {"process": os.getpid(), "parent": os.getppid(), "seeded": seeded, "drawn": drawn}
     Path(folder, f"{os.getpid()}-{uuid.uuid4().hex}").write_text(json.dumps(said))

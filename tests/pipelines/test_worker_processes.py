@@ -51,7 +51,10 @@ def test_workers_are_copies_of_their_command(told: list[dict[str, Any]]) -> None
 
 
 def test_no_two_workers_draw_the_same(told: list[dict[str, Any]]) -> None:
-    """Two copies of one stream would give two people the same noise, whose difference has none."""
+    """Two copies of one stream would give two people the same noise, whose difference has none.
+
+    And two seals under one ephemeral key would be under one nonce: equal words would look alike.
+    """
     drawn = [
         number
         for one in told
@@ -59,7 +62,7 @@ def test_no_two_workers_draw_the_same(told: list[dict[str, Any]]) -> None:
         for number in (numbers if isinstance(numbers, list) else [numbers])
     ]
     # Of the 64-bit words of fair streams two are equal with a probability below 1e-14.
-    assert len(drawn) == 11 * len(told) == len({*drawn})
+    assert len(drawn) == 12 * len(told) == len({*drawn})
 
 
 def test_a_repeatable_stream_is_not_continued_in_two_places(told: list[dict[str, Any]]) -> None:
