@@ -64,7 +64,18 @@ def least_bytes(form: Form, version: int = PACKED) -> int:
     return an_id * (not form.shuffled) + SEALED * form.sealed * form.seals
 
 
-def writer(file: BinaryIO, form: Form) -> pq.ParquetWriter:
+class TableWriter(pq.ParquetWriter):
+    """Arrow's, which ends a file when it is closed and never when it is forgotten.
+
+    An error in the midst closes the file first, and Arrow's own would complain on the error stream,
+    with a traceback, that it cannot end what is half a file.
+    """
+
+    def __del__(self) -> None:
+        """Nothing."""
+
+
+def writer(file: BinaryIO, form: Form) -> TableWriter:
     """What writes tables of submitted reports, each in the order of its ids.
 
     Random words in order, and messages, take the bits of their differences; nothing packs them
@@ -74,7 +85,7 @@ def writer(file: BinaryIO, form: Form) -> pq.ParquetWriter:
     packed = [name for name in _BY_DIFFERENCES if name in columns.names]
     alike = [name for name in columns.names if name not in (*packed, "sealed")]
     encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
-    return pq.ParquetWriter(
+    return TableWriter(
         file, columns, compression="NONE", use_dictionary=alike, column_encoding=encoding
     )
 

@@ -139,7 +139,7 @@ class BatchSink(fileio.FileSink):
     def open(self, fh: BinaryIO) -> None:
         self._marks = {_BATCH: self._batch.encode(), _PART: uuid.uuid4().hex.encode()}
         schema = report_tables.schema(self._form).with_metadata(self._marks)
-        self._writer = pq.ParquetWriter(fh, schema)
+        self._writer = report_tables.TableWriter(fh, schema)
 
     def write(self, record: Reports) -> None:
         self._writer.write_table(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -370,3 +372,17 @@ def test_messages_of_one_metric_are_taken():
     outcome = run(lambda p: p | source([mixed], Reports) | MessagesOf(1))
     assert [block.tolist() for block in outcome.elements] == [both[1].records["message"].tolist()]
     assert outcome.elements[0].dtype == np.uint64
+
+
+@pytest.mark.parametrize("form", [PLAIN, SEALED])
+def test_half_a_file_is_closed_without_a_word(form, monkeypatch) -> None:
+    """As where the step before the writer fails: the one line of a command is its error's."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    sink = ParquetSink(form, PLAN)
+    with io.BytesIO() as file:
+        sink.open(file)
+        sink.put(Reports(PLAN, form, form.empty(3)))
+    del sink
+    gc.collect()
+    assert said == []
