@@ -52,7 +52,9 @@ def _brentq() -> Callable[[_Function, float, float, float, float], float]:
     """The function, which is looked for where the versions of scipy that we know have it."""
     import scipy  # a ledger is shown without it
 
-    spec = PathFinder.find_spec("_zeros", [str(Path(scipy.__file__).with_name("optimize"))])
+    # As a part of this one: Python keeps it under its name, which a user's module may have.
+    folder = str(Path(scipy.__file__).with_name("optimize"))
+    spec = PathFinder.find_spec(f"{__name__}._zeros", [folder])
     if spec is not None and spec.loader is not None:
         with contextlib.suppress(Exception):  # another version, whose function takes something else
             compiled = module_from_spec(spec)
