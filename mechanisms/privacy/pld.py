@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import pkgutil
 import sys
+import threading
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 _NAMES = ("scipy.optimize", "scipy.signal", "scipy.stats")
 
@@ -36,26 +36,34 @@ def accounting() -> ModuleType:
     return package
 
 
-def fftconvolve(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """What `scipy.signal.fftconvolve` makes of two vectors, to the last bit."""
+def fftconvolve(a: Any, b: Any, *others: Any, **named: Any) -> Any:
+    """`scipy.signal.fftconvolve`, of two vectors to the last bit, and itself of all else."""
+    usual = all(isinstance(of, np.ndarray) and of.dtype == np.float64 for of in (a, b))
+    if others or named or not usual or not a.ndim == b.ndim == 1 or not min(len(a), len(b)):
+        from scipy import signal
+
+        return signal.fftconvolve(a, b, *others, **named)
     from scipy import fft  # a ledger of one entry composes nothing
 
     if min(len(a), len(b)) == 1:
         return a * b
     size = len(a) + len(b) - 1
     fast = fft.next_fast_len(size, real=True)
-    product = fft.rfft(a, fast) * fft.rfft(b, fast)
-    convolved: npt.NDArray[np.float64] = fft.irfft(product, fast)[:size]
-    return convolved
+    return fft.irfft(fft.rfft(a, fast) * fft.rfft(b, fast), fast)[:size]
 
 
 class _Later(ModuleType):
-    """A module, or a name in one, that is imported when something of it is called."""
+    """A module, or a name in one, that is imported when something of it is asked for.
+
+    What is asked for while it stands in, but for what who imports a part of a package asks for, is
+    another one.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # which who imports a part of a package asks for
-            return getattr(self._imported(), name)
-        return _Later(f"{self.__name__}.{name}")
+        standing = any(isinstance(sys.modules.get(module), _Later) for module in _NAMES)
+        if standing and not name.startswith("__"):
+            return _Later(f"{self.__name__}.{name}")
+        return getattr(self._imported(), name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._imported()(*args, **kwargs)
@@ -70,15 +78,20 @@ def _import_alone() -> None:
     """Import the package while others stand in for what it imports, as far as that goes.
 
     Who imports one of those modules afterwards gets it itself, and what is there already stays.
+    Another thread might import one meanwhile, and keep what stands in for it: then nothing does.
     """
+    if threading.active_count() > 1:
+        return
     later = {name: _Later(name) for name in _NAMES}
     vars(later["scipy.signal"]).update(fftconvolve=fftconvolve)
-    for name, module in later.items():
-        sys.modules.setdefault(name, module)
-    # Another version may need more than names of them: it is imported as ever, then.
-    with contextlib.suppress(Exception):
-        import dp_accounting.pld  # noqa: F401
-    _stand_aside()
+    try:
+        for name, module in later.items():
+            sys.modules.setdefault(name, module)
+        # Another version may need more than names of them: it is imported as ever, then.
+        with contextlib.suppress(Exception):
+            import dp_accounting.pld  # noqa: F401
+    finally:  # also of who is interrupted
+        _stand_aside()
 
 
 def _stand_aside() -> None:
