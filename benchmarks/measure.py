@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pipelines.cli import memory_pool
+
 # Real data, where a checkout has it beside itself.
 DATA = Path(os.environ.get("HUSHBEAM_DATA", "../shared/data"))
 
@@ -56,8 +58,7 @@ def installed(folder: Path) -> dict[str, str]:
     """
     kept = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
     root = {"PYTHONPATH": str(Path(__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
-    pool = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if sys.platform == "linux" else {}
-    return os.environ | kept | root | pool
+    return memory_pool() | os.environ | kept | root
 
 
 def run_apart(

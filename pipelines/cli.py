@@ -8,6 +8,7 @@ import gc
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,7 +16,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, NoReturn, TextIO
 
 from mechanisms.nearest import meant
@@ -44,8 +45,9 @@ _COLLECTED = (400_000, 2, 2)
 
 # What Arrow takes memory from, unless somebody has said. Its own default, mimalloc, took some 12 MB
 # more of every job over ten million rows, in the same CPU time; the C library's took less of small
-# jobs and more of large ones. Builds for other systems lack it, and would say so.
-_POOL = ("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+# jobs and more of large ones.
+_POOL = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
+_BUILT_WITH_IT = re.compile(r"^Tag: .*-(many|musl)linux\w*_x86_64$", re.MULTILINE)
 
 _STOPPED = threading.Event()  # whether this process was told to stop
 
@@ -185,11 +187,23 @@ def _parts(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
                 yield from _parts(part)
 
 
+def memory_pool() -> dict[str, str]:
+    """What to tell Arrow of its memory, where its build is known to have that.
+
+    The wheels for Linux on x86-64 have. Those for ARM have not, nor have those for other
+    systems and what some distributions build: each would say so, on stderr, in every command.
+    """
+    with contextlib.suppress(PackageNotFoundError):
+        if _BUILT_WITH_IT.search(distribution("pyarrow").read_text("WHEEL") or ""):
+            return _POOL
+    return {}
+
+
 def entry() -> NoReturn:
     """The process behind the `hushbeam` command."""
     gc.set_threshold(*_COLLECTED)
-    if sys.platform == "linux":
-        os.environ.setdefault(*_POOL)  # before Arrow is imported
+    for name, value in memory_pool().items():
+        os.environ.setdefault(name, value)  # before Arrow is imported
     # Whoever stops a job (a scheduler, a container, a closed terminal) ends it as Ctrl-C does: what
     # was set aside in a ledger is given back, and nothing is left half written.
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
