@@ -9,54 +9,102 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from copy import copy
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
 from inspect import ismethod
+from threading import Lock
+from types import FunctionType
 from typing import Any
 
 from apache_beam.transforms import core, userstate
+
+Finder = Callable[..., Any]
 
 
 @contextmanager
 def kept() -> Iterator[None]:
     """Have Beam remember what it finds, meanwhile."""
-    finders: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-        (core, "get_function_args_defaults", _function),
-        (core, "_check_fn_use_yield_and_return", _function),
-        (userstate, "get_dofn_specs", _class),
-    )
-    usual = [getattr(module, name) for module, name, _ in finders]
-    for module, name, key in finders:
-        setattr(module, name, _kept(getattr(module, name), key))
+    _JOBS.begin()
     try:
         yield
     finally:
-        for (module, name, _), finder in zip(finders, usual, strict=True):
-            setattr(module, name, finder)
+        _JOBS.end()
+
+
+@dataclass
+class _Jobs:
+    """Those that run at once in this process, which may end in any order: the last one forgets."""
+
+    running: int = 0
+    usual: list[tuple[Any, str, Finder]] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+
+    def begin(self) -> None:
+        """Put what remembers in the place of Beam's own, as far as this version of it has that."""
+        with self.lock:
+            self.running += 1
+            for module, name, key in _FINDERS if self.running == 1 else ():
+                if finder := getattr(module, name, None):
+                    self.usual.append((module, name, finder))
+                    setattr(module, name, _kept(finder, key))
+
+    def end(self) -> None:
+        """Give Beam its own back, and forget, if no other job runs."""
+        with self.lock:
+            self.running -= 1
+            while self.usual and not self.running:
+                setattr(*self.usual.pop())
+
+
+_JOBS = _Jobs()
 
 
 def _function(method: Any) -> Any:
     """What a method is bound from. Of lambdas each pipeline has its own: they are not kept."""
-    return method.__func__ if ismethod(method) else None
+    function = method.__func__ if ismethod(method) else None
+    return function if isinstance(function, FunctionType) else None
 
 
 def _class(step: Any) -> Any:
     """Where its methods are from, unless it wraps a function, or methods of others, with theirs."""
+    kind: Any = type(step)
     own = hasattr(step, "_inspect_process") or any(map(ismethod, vars(step).values()))
-    return None if own else type(step)
+    return kind if not own and _plain(kind) else None
 
 
-def _kept(find: Callable[[Any], Any], key: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@lru_cache(maxsize=1024)
+def _plain(kind: Any) -> bool:
+    """Whether the methods of its steps are those that it defines, and none that another step has.
+
+    Beam's own steps that catch failures answer with whatever the step has that they wrap.
+    """
+    parts = [part for base in kind.__mro__ if base is not object for part in vars(base).items()]
+    if {"__getattribute__", "__getattr__"} & {name for name, _ in parts}:
+        return False
+    shown = (part for name, part in parts if name[0] != "_" and hasattr(type(part), "__get__"))
+    return all(isinstance(part, (FunctionType, classmethod, staticmethod)) for part in shown)
+
+
+def _kept(find: Finder, key: Callable[[Any], Any]) -> Finder:
     """The same, found once for each key; lists and sets are copied."""
     known: dict[Any, Any] = {}
 
     @wraps(find)
-    def remembered(asked: Any) -> Any:
-        place = key(asked)
+    def remembered(asked: Any, *others: Any, **named: Any) -> Any:
+        place = None if others or named else key(asked)
         if place is None:
-            return find(asked)
+            return find(asked, *others, **named)
         if place not in known:
             known[place] = find(asked)
         found = known[place]
-        return tuple(part.copy() for part in found) if isinstance(found, tuple) else found
+        return tuple(map(copy, found)) if isinstance(found, tuple) else found
 
     return remembered
+
+
+_FINDERS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
+    (core, "get_function_args_defaults", _function),
+    (core, "_check_fn_use_yield_and_return", _function),
+    (userstate, "get_dofn_specs", _class),
+)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
+import weakref
 from unittest import mock
 
 import apache_beam as beam
@@ -34,12 +37,46 @@ def _borrowing() -> Plain:
     return step
 
 
+class Passing(beam.DoFn):
+    """Every attribute is that of the step that it holds."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __getattr__(self, name):
+        return getattr(self.step, name)
+
+    process = property(lambda self: self.step.process)
+
+
+def _timed(step: beam.DoFn) -> beam.DoFn:
+    """Beam's own, for `with_exception_handling(timeout=...)`."""
+    return core._TimeoutDoFn(step, 1.0)
+
+
+class AtStart(Plain):
+    def start_bundle(self, seen=SEEN):
+        pass
+
+
 STEPS = {
     "plain": Plain(),
     "stateful": Stateful(),
     "borrowing": _borrowing(),
     "function": core.CallableWrapperDoFn(_plain),
+    "passing on": Passing(Plain()),
+    "passing state on": Passing(Stateful()),
+    "timed": _timed(Plain()),
+    "timed, with state": _timed(AtStart()),
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_other_job(monkeypatch):
+    """Beam as it is: tests of this process remember from the first one on."""
+    for module, name, _ in signatures._FINDERS:
+        monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
+    monkeypatch.setattr(signatures, "_JOBS", signatures._Jobs())
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
@@ -82,11 +119,61 @@ def test_state_is_found():
     with signatures.kept():
         for _ in range(2):
             found = {name for name, step in STEPS.items() if userstate.is_stateful_dofn(step)}
-            assert found == {"stateful", "borrowing"}
+            assert found == {"stateful", "borrowing", "passing state on", "timed, with state"}
+
+
+def test_state_is_looked_for_once_in_steps_of_a_class(monkeypatch):
+    look = mock.Mock(wraps=userstate.get_dofn_specs, __name__="look")
+    monkeypatch.setattr(userstate, "get_dofn_specs", look)
+    with signatures.kept():
+        for _ in range(3):
+            assert not userstate.is_stateful_dofn(Plain())
+    assert look.call_count == 1
+
+
+def _beams() -> list[object]:
+    return [getattr(module, name) for module, name, _ in signatures._FINDERS]
 
 
 def test_beam_has_its_own_back_whatever_happened():
-    usual = core.get_function_args_defaults, userstate.get_dofn_specs
+    usual = _beams()
     with pytest.raises(ZeroDivisionError), signatures.kept():
         _ = 1 / (core.get_function_args_defaults is usual[0])
-    assert (core.get_function_args_defaults, userstate.get_dofn_specs) == usual
+    assert _beams() == usual
+
+
+def test_beam_has_its_own_back_when_the_last_job_ends():
+    usual, one, other = _beams(), signatures.kept(), signatures.kept()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert not {*_beams()} & {*usual}
+    other.__exit__(None, None, None)
+    assert _beams() == usual
+
+
+def test_nothing_of_a_job_is_remembered_after_it():
+    class Step(beam.DoFn):
+        def process(self, element):
+            yield element
+
+    with signatures.kept():
+        Step().get_function_arguments("process")
+        function = weakref.ref(Step.process)
+    del Step.process
+    gc.collect()
+    assert function() is None
+
+
+def test_what_this_version_of_beam_does_not_have_is_left_out(monkeypatch):
+    monkeypatch.delattr(core, "_check_fn_use_yield_and_return")
+    with signatures.kept():
+        assert not hasattr(core, "_check_fn_use_yield_and_return")
+        assert Plain().get_function_arguments("process")[0] == ["element", "window"]
+
+
+def test_what_another_version_asks_besides_is_passed_on(monkeypatch):
+    monkeypatch.setattr(core, "get_function_args_defaults", lambda method, *more: more)
+    with signatures.kept():
+        assert core.get_function_args_defaults(Plain().process, 1) == (1,)
+        assert core.get_function_args_defaults(Plain().process, 2) == (2,)
