@@ -40,7 +40,7 @@ from pipelines.stores import require_reachable
 
 # How many objects are made before Python looks for garbage among them. Imports and a small job make
 # fewer: looking through what is imported, again and again, was an eighth of that job's CPU time. A
-# job over ten million rows has the same peak memory.
+# job over ten million rows has the same peak memory, and what it leaves the next one looks for.
 _COLLECTED = (400_000, 2, 2)
 
 # What Arrow takes memory from, unless somebody has said. Its own default, mimalloc, took some 12 MB

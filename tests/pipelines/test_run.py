@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import sys
+import weakref
 from types import SimpleNamespace
 
 import apache_beam as beam
@@ -35,6 +36,17 @@ def test_an_allocator_is_told_to_keep_memory_if_it_can_be(known, monkeypatch) ->
     job = beam.Create([1])
     assert run_beam(job, beam_options([]), Console(quiet=True), rows=None) == {}
     assert told == ([(-3, 1 << 22), (-1, 1 << 26)] if known else [])
+
+
+def test_a_job_begins_without_what_earlier_ones_have_left() -> None:
+    """Python itself looks for garbage too late; among tests, never."""
+    left: list[weakref.ref[beam.PTransform]] = []
+    for _ in range(3):
+        job = beam.Create([1])
+        left.append(weakref.ref(job))
+        run_beam(job, beam_options([]), Console(quiet=True), rows=None)
+        del job
+    assert [one() for one in left[:2]] == [None, None]
 
 
 def test_beams_options_reach_beam() -> None:
