@@ -31,7 +31,7 @@ metrics:
 """
 
 
-def interrupted(*_: object) -> NoReturn:
+def interrupted(*_: object, **__: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
