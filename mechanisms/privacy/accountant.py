@@ -21,6 +21,7 @@ _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square
 _WIDTH = 1 << 17  # grid steps of a composed distribution
 _ENDS = 1e-3  # of a delta, by which what is known at its ends may lower a profile; seen: 3e-8
+_STEEPEST = 700.0  # e^epsilon is followed so far
 _TAIL = 1e-15  # mass of a composed distribution that may be counted as unbounded loss
 
 
@@ -89,7 +90,10 @@ def profile_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> tuple[fl
     left = math.expm1(epsilon + step - last) / math.expm1(epsilon - last) * (delta - unbounded)
     further = composed_delta(losses, epsilon + step) - unbounded
     if not (further < left * (1 - _ENDS) and delta > unbounded + 6 * slack):
-        return unbounded, 1.0
+        # No chord to the last epsilon begins left of 0, where most are lost: nothing fits then, and
+        # thousands of releases, which a search tries, need not be composed to know.
+        least = math.expm1(epsilon - last) / math.expm1(-last) * (delta - unbounded)
+        return unbounded + least * (1 - _ENDS) - 2 * slack, 1.0
     # Any other chord is above the curve, where few losses make it bend by percents, and below what
     # the curve is at the chord's left end, which is as near as this.
     before = composed_delta(losses, max(0.0, epsilon - last / (_POINTS - 2)))
@@ -143,7 +147,9 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
     unbounded, last = _unbounded(losses), _last(losses)
     slack = _slack(sum(losses.values()))
     # Further out a computed delta is mostly `slack`, and its points would say nothing.
-    reach = min(last, pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack)))
+    with np.errstate(over="ignore"):  # e^epsilon of thousands of releases
+        told = pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack))
+    reach = min(last, _STEEPEST, told)
     epsilons = np.linspace(0, reach, _POINTS) if reach > 0 else np.zeros(1)
     deltas = np.minimum(pmf.get_delta_for_epsilon(epsilons) + slack, 1.0)
     if last > reach:

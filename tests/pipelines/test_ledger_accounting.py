@@ -192,6 +192,15 @@ def test_further_releases_fill_the_budget() -> None:
     assert further([], [loss(0.1, 0.0)], Budget(epsilon=1, delta=0)) == 10
 
 
+def test_thousands_of_releases_fill_a_budget_of_a_hundred() -> None:
+    """To find how many fit, a search tries some whose epsilons add up to more than 709."""
+    budget = Budget(epsilon=100.0, delta=1e-6)
+    spent, next_ = [loss(0.1, 1e-8)] * 3, loss(0.25, 0.0)
+    more = further(spent, [next_], budget)
+    assert fits(Counter({spent[0]: 3, next_: more}), budget)
+    assert not fits(Counter({spent[0]: 3, next_: more + 1}), budget)
+
+
 def test_many_kinds_of_releases_are_rounded_up_and_cost_more() -> None:
     kinds = [loss(0.01 * (1 + k / 80), 1e-10 * (1 + k / 80)) for k in range(80)]
     joint = total(kinds, 1e-6).epsilon

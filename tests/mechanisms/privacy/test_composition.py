@@ -222,6 +222,17 @@ def test_a_thousand_windows_cost_far_less_than_their_sum():
     assert compose_releases(windows, 1e-6).epsilon < 0.6 * 1000
 
 
+def test_thousands_of_releases_compose_beyond_what_e_to_their_epsilons_can_be() -> None:
+    losses = {response(0.25): 16_385, PrivacyLoss.from_profile([0.1], [1e-8]): 3}
+    joint = compose(losses)
+    assert joint.epsilons[-1] > 4000
+    for epsilon in (400.0, 500.0, 600.0, 650.0, 690.0):
+        assert joint.delta(epsilon) == pytest.approx(composed_delta(losses, epsilon), rel=1e-3)
+        lower, upper = profile_delta(losses, epsilon)
+        assert lower <= joint.delta(epsilon) <= upper
+    assert joint.delta(690.0) > joint.delta(705.0) > joint.delta(1e4) == pytest.approx(3e-8)
+
+
 def test_hundreds_of_different_windows_compose():
     """Epsilons on a lattice, so that direct convolution of positive numbers is the truth."""
     steps, law = range(100, 400), np.ones(1)
