@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import shutil
 import weakref
@@ -11,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hushbeam.calls import called
-from pipelines.errors import RequestError, reason
+from pipelines.errors import RequestError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +47,16 @@ class Release:
         Raises:
             RequestError: there is none.
         """
-        found: dict[str, Any] = json.loads(self._read("statement.json"))
-        return found
+        with called():
+            from pipelines.statements import read_statement
+
+            return read_statement(self.folder)[0]
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """All tables by the names of their files, without the ending; a plan's are in `metrics`."""
         with called():
-            from pipelines.release import read_tables
+            from pipelines.statements import read_tables
 
             found = read_tables(self.folder)
         return {name.removesuffix(".parquet"): table for name, table in found.items()}
@@ -74,13 +75,20 @@ class Release:
     @cached_property
     def metrics(self) -> dict[str, Release]:
         """The releases of a plan's metrics by name; none of a release that is of one metric."""
-        published = self.statement.get("metrics", ())
-        return {name: Release(f"{self.folder}/{name}") for name in published}
+        with called():
+            from pipelines.statements import require_own_folder
+
+            published = self.statement.get("metrics", ())
+            folders = {name: require_own_folder(self.folder, name) for name in published}
+        return {name: Release(folder) for name, folder in folders.items()}
 
     @property
     def page(self) -> str:
         """The page that people read: report.html."""
-        return self._read("report.html").decode()
+        with called():
+            from pipelines.statements import read_page
+
+            return read_page(self.folder)
 
     def plot(self, table: str | None = None) -> Figure:
         """The estimates with the intervals that cover all of them together.
@@ -112,14 +120,3 @@ class Release:
     def _content(self) -> str:
         tables = [f".tables[{name!r}]" for name in self.tables]
         return ", ".join(tables + [f".metrics[{name!r}]" for name in self.metrics]) or "no table"
-
-    def _read(self, name: str) -> bytes:
-        with called():
-            from pipelines.release import read
-
-            try:
-                return read(self.folder, name)
-            except (OSError, ValueError, ImportError) as error:
-                raise RequestError(
-                    f"{self.folder} holds no release: {name} cannot be read ({reason(error)})"
-                ) from None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from pipelines import release
+from pipelines import release, statements
 from pipelines.errors import RequestError, reason
 from pipelines.metrics import schema
 
@@ -39,7 +38,7 @@ class Published:
         """Each table that can be joined with others, by name."""
         for name in self.figures:
             try:
-                yield name, release.read_table(self.folder, name)
+                yield name, statements.read_table(self.folder, name)
             except FileNotFoundError:
                 continue  # a kind that may publish it, and did not
 
@@ -79,27 +78,19 @@ def _folders(pattern: str) -> list[str]:
 
 def _of(folder: str) -> Iterator[Published]:
     """All metrics of one release."""
-    statement, written = _statement(folder)
-    if statement.get("release") != "plan":
+    statement, written = statements.read_statement(folder)
+    if statement["release"] != "plan":
         yield Published(folder, statement, written, statement)
         return
     for name in statement["metrics"]:
-        inner = f"{folder}/{name}"
-        yield Published(inner, *_statement(inner), statement)
-
-
-def _statement(folder: str) -> tuple[dict[str, Any], bytes]:
-    """What a release says of itself, and the bytes in which it does."""
-    try:
-        written = release.read(folder, release.STATEMENT)
-        said: dict[str, Any] = json.loads(written)
-        if not {"release", "release_id", "created"} <= said.keys():
-            raise ValueError("it is not a release's")
-    except (OSError, ValueError) as error:
-        raise RequestError(
-            f"{folder}/{release.STATEMENT} cannot be read: {reason(error)}"
-        ) from None
-    return said, written
+        inner = statements.require_own_folder(folder, name)
+        own, text = statements.read_statement(inner)
+        if (own["release_id"], own.get("metric")) != (statement["release_id"], name):
+            raise RequestError(
+                f"{inner}/{release.STATEMENT} is of another release than {folder}; copy the "
+                "release whole"
+            )
+        yield Published(inner, own, text, statement)
 
 
 def _order(one: Published) -> tuple[str, str, str, str]:

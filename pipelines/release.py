@@ -142,6 +142,21 @@ def read(folder: str, name: str) -> bytes:
         return bytes(stream.read())
 
 
+def size(folder: str, name: str) -> int:
+    """How many bytes a file of a release has.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    path = _join(folder, name)
+    if _is_local(folder):
+        return os.path.getsize(path)
+    found = FileSystems.match([path])[0].metadata_list
+    if not found:
+        raise FileNotFoundError(f"there is no {path}")
+    return int(found[0].size_in_bytes)
+
+
 def read_table(folder: str, name: str) -> pa.Table:
     """One table of a release."""
     # Tables are small, and handing their columns to threads takes longer than reading them.

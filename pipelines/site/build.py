@@ -18,12 +18,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import release
+from pipelines import release, statements
 from pipelines.errors import RequestError, reason
 from pipelines.history import Published
 from pipelines.metrics import registry, schema
 from pipelines.site.series import History, gaps, histories, table_now
 from pipelines.table_files import harmless
+from pipelines.views.pages import REPORT
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"
@@ -200,7 +201,8 @@ def _write(site: Site, folder: Path) -> int:
         title = f"{history.metric} · {history.collection or ALONE}"
         _page(path, title, _metric(history), search, "metric", (history.kind,), up="../")
         for one in history.releases:
-            _copies(one, folder / "releases" / one.statement["release_id"] / _slug(history.metric))
+            place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
+            _copies(one, place, title)
     for wholes in site.wholes.values():
         for id, whole in wholes.items():
             place = folder / "releases" / id
@@ -288,16 +290,15 @@ def _takeaways(history: History, path: Path) -> None:
     csv.write_csv(harmless(rows), f"{path}.csv")
 
 
-def _copies(one: Published, place: Path) -> None:
+def _copies(one: Published, place: Path, title: str) -> None:
     """The statement and the page of a metric's release, one click away."""
     place.mkdir(parents=True, exist_ok=True)
     (place / release.STATEMENT).write_bytes(one.written)
-    try:
-        page = release.read(one.folder, "report.html")
-    except FileNotFoundError:
-        return
-    # The release's own first page is not here; the site's is.
-    (place / "report.html").write_bytes(page.replace(b'href="../report.html"', b'href="../../../"'))
+    page = statements.read_page(one.folder)
+    # The release's own first page is not here; the site's is, around it.
+    parts = {"title": html.escape(title), "page": html.escape(page)}
+    framed = Template(_asset("release.html")).substitute(parts)
+    (place / REPORT).write_text(framed, "utf-8")
 
 
 def _asset(name: str) -> str:

@@ -256,13 +256,13 @@ def gaps(windows: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(spans) < 2:
         return []
     length = Counter(end - start for start, end in spans).most_common(1)[0][0]
-    there = {start for start, _ in spans}
     found: list[str] = []
-    moment, last = min(there), max(there)
-    while moment < last and len(found) < 1000:
-        if not any(start <= moment < end for start, end in spans):
+    moment = min(spans)[1]
+    for start, end in sorted(spans)[1:]:  # whoever wrote them, this ends
+        while moment < start and len(found) < 1000:
             found.append(moment.isoformat()[: 10 if length >= timedelta(days=1) else 16])
-        moment += length
+            moment += length
+        moment = max(moment, end)
     return found
 
 

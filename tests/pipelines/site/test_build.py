@@ -87,7 +87,9 @@ def test_statements_and_pages_are_one_click_away(releases: Path) -> None:
         name = window["name"]
         own = Path("releases", name, "cities", "statement.json").read_bytes()
         assert (place / "statement.json").read_bytes() == own
-        assert 'href="../../../"' in (place / "report.html").read_text()
+        page = (place / "report.html").read_text()
+        assert 'href="../../../index.html"' in page
+        assert "<iframe sandbox " in page
 
 
 def test_no_path_host_or_hostile_markup_stands_on_any_page(releases: Path) -> None:
