@@ -24,6 +24,9 @@ from pipelines.requests import no_more
 from pipelines.views.console import Screen
 from pipelines.views.wording import upward
 
+MOST = 50
+"""Entries that are shown unless all are asked for: each has three lines."""
+
 _PERMANENT = "further windows of the last plan cost nothing, for their noise is drawn"
 _CHANGES = (
     "noise is permanent: the price is that of every value that a user reports in all windows, as "
@@ -33,13 +36,18 @@ _CHANGES = (
 
 
 def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
-    """List the entries."""
+    """List the last entries, and sum up all."""
     screen = Screen()
     entries = _chosen(arguments, rest)
     answers.give(_dumped(entries))
-    screen.print(_entry_table(entries))
+    last = entries if arguments.all else entries[-MOST:]
+    if len(last) < len(entries):
+        line = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)}); --all shows all"
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.print(_entry_table(last))
+    shown = {entry.id for entry in last}
     for window, account in _accounts(_about(arguments.ledger, entries)):
-        if len(account) > 1:
+        if len(account) > 1 and any(entry.id in shown for entry in account):
             told = _account(window, account)
             line = f"{_title(told)}: together {_claim(told['total'])}"
             screen.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -58,6 +66,12 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
             highlight=False,
         )
     return DONE
+
+
+def _states(entries: Sequence[Entry]) -> str:
+    """How many there are of each state."""
+    states = Counter(entry.state for entry in entries)
+    return ", ".join(f"{n:,} {state}" for state, n in states.items())
 
 
 def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -215,7 +229,7 @@ def _kinds_table(account: dict[str, Any]) -> Table:
 def _lines(account: dict[str, Any]) -> list[str]:
     """An account in sentences."""
     budget, joint, added = account["budget"], account["total"], account["basic"]
-    states = ", ".join(f"{n} {state}" for state, n in account["releases"].items())
+    states = ", ".join(f"{n:,} {state}" for state, n in account["releases"].items())
     share, more = account["largest_share_of_the_last"], account["further_like_the_last"]
     left = f"what still fits: {more:,} more like the last"
     if account["noise"] != "fresh":

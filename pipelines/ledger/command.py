@@ -55,6 +55,7 @@ def add_to(commands: Any) -> None:
         parts[name].add_argument(
             "--collection", metavar="ID", help="only this collection or population"
         )
+    parts["show"].add_argument("--all", action="store_true", help="every entry, not the last 50")
     for name in ("check", "adopt"):
         parts[name].add_argument(
             "--releases", action="append", default=[], metavar="GLOB",

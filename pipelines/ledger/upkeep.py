@@ -14,6 +14,7 @@ from pipelines.ledger.beginning import Request, adopt, init
 from pipelines.ledger.entries import Budget, Entry, Population, Scope
 from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.outcomes import require_there
 from pipelines.paths import beside, escaped
 from pipelines.requests import no_more
 from pipelines.views.console import Screen
@@ -46,9 +47,13 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     ledger = Ledger.at(arguments.ledger)
     ledger.require_newest(releases)
     snapshot = ledger.read()
+    # Not by what stands in `releases`, which anybody may have written there in their place.
+    published = [e for e in snapshot.entries if e.state == "committed" and not e.archived]
+    for entry in published:
+        require_there(entry)
     return _say(
         f"{arguments.ledger}: {len(snapshot.links):,} changes, {len(snapshot.entries):,} entries; "
-        f"its witness {snapshot.beginning.witness} and {len(releases):,} releases agree with it",
+        f"its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mechanisms.channel import Guarantee
+from pipelines.ledger import account
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from tests.fakes.ledger_rivals import request
@@ -53,6 +55,19 @@ def test_show_lists_every_entry(run, path: str) -> None:
     assert "1 reserved: each counts as spent until" in outcome.out
     (line,) = [line for line in outcome.out.splitlines() if ": together epsilon" in line]
     assert line.startswith("trips, per user: together epsilon 0.3")  # of three; others are alone
+
+
+def test_show_of_many_entries_lists_the_last_and_sums_up(run, path: str, monkeypatch) -> None:
+    monkeypatch.setattr(account, "MOST", 2)
+    outcome = run(["ledger", "show", "--ledger", path])
+    first, *_ = outcome.out.splitlines()
+    assert first == "the last 2 of 5 entries (4 committed, 1 reserved); --all shows all"
+    assert outcome.out.count("crashes version") == 2
+    assert "wednesday" not in outcome.out
+    assert "1 reserved: each counts as spent until" in outcome.out
+    whole = run(["ledger", "show", "--ledger", path, "--all"])
+    assert whole.out.count(" version ") == 5
+    assert len(json.loads(run(["ledger", "show", "--json", "--ledger", path]).out)) == 5
 
 
 def test_show_for_programs(run, path: str) -> None:
@@ -176,6 +191,38 @@ def test_init_of_a_plan_says_all_of_it(run, workspace: Path) -> None:
     checked = run(["ledger", "check", "--ledger", "kept/l.sqlite", "--releases", "out/*"])
     assert "2 changes, 0 entries; its witness" in checked.out
     assert "and 0 releases agree with it" in checked.out
+
+
+def test_a_release_that_is_gone_or_another_fails_the_check(run, workspace: Path, log: str) -> None:
+    """Somebody else's statement in the place of a release does not agree: it is not counted out."""
+    begin = ["ledger", "init", "--ledger", "l.sqlite", "--population", "p", "--unit", "row"]
+    begin += ["--budget", "2,1e-5"]
+    assert run(begin).code == 0
+    for name in ("a", "b"):
+        words = ["count", "--input", log, "--epsilon", "0.5", "--output", f"out/{name}"]
+        made = run([*words, "--ledger", "l.sqlite", "--population", "p"])
+        assert made.code == 0, made.said
+    check = ["ledger", "check", "--ledger", "l.sqlite"]
+    assert "and 2 releases agree with it" in run(check).out
+    path = Path("out/a/statement.json")
+    own = path.read_text()
+    stranger = json.loads(own) | {"release_id": "f" * 32}
+    for text in (json.dumps(stranger), "no statement", Path("out/b/statement.json").read_text()):
+        path.write_text(text)
+        for words in (check, [*check, "--releases", "out/*"]):
+            checked = run(words)
+            assert (checked.code, checked.err.count("\n")) == (2, 1), checked.said
+            assert "its release is not in " in checked.err
+    path.unlink()
+    assert run(check).code == 2
+    path.write_text(own)
+    assert run(check).code == 0
+    shutil.rmtree("out/b")
+    assert run(check).code == 2
+    (id,) = (e["id"] for e in json.loads(run(["ledger", "show", "--json", *check[2:]]).out)
+             if e["output"].endswith("b"))  # fmt: skip
+    assert run(["ledger", "archive", id, *check[2:]]).code == 0
+    assert "and 1 releases agree with it" in run(check).out
 
 
 def test_a_ledger_without_a_plan_keeps_its_witness_in_the_state_folder(
