@@ -42,8 +42,8 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     answers.give(_dumped(entries))
     last = entries if arguments.all else entries[-MOST:]
     if len(last) < len(entries):
-        line = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)}); --all shows all"
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        left = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)})"
+        screen.print(f"{left}; --all shows all", highlight=False, markup=False, soft_wrap=True)
     screen.print(_entry_table(last))
     shown = {entry.id for entry in last}
     for window, account in _accounts(_about(arguments.ledger, entries)):
