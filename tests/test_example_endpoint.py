@@ -55,8 +55,19 @@ def slotted() -> bytes:
     return binary.encode(seal_slots(PLAN, 0, [0, 1], words, ids, GOLDEN_KEY.public_key()))
 
 
+SERVING: list[Any] = []
+
+
 def landing(folder: Path, least: int = LEAST, expected: Expected = EXPECTED) -> Any:
-    return ENDPOINT.Landing(folder / "landing", expected, least)
+    """What a process begins with; the one before has ended, in whatever way."""
+    for one in SERVING:
+        one.close()
+    SERVING[:] = [ENDPOINT.Landing(folder / "landing", expected, least)]
+    return SERVING[0]
+
+
+def waiting(folder: Path, expected: Expected = EXPECTED) -> Path:
+    return folder / "landing" / f"{expected.fingerprint.hex()}.waiting"
 
 
 def posted(where: Any, bodies: list[bytes], largest: int = ENDPOINT.LARGEST) -> list[int]:
@@ -92,13 +103,13 @@ def test_reports_land_in_files_of_a_least_size_in_another_order(tmp_path: Path) 
     # That one file keeps the order of 30 has a probability of 4e-33.
     assert [*records(sent)[:30]] not in files
     assert [*records(sent)[30:]] not in files
-    assert not (tmp_path / "landing" / "waiting").exists()
+    assert not waiting(tmp_path).exists()
 
 
 def test_every_order_is_as_likely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three reports, 3,000 times: each place has 1,000 of each, within 6.5 deviations of 26."""
     where, sent = landing(tmp_path), [body(k) for k in range(3)]
-    monkeypatch.setattr(where, "_write", lambda path: None)
+    monkeypatch.setattr(where, "_write", lambda path, records: None)
     places = np.zeros((3, 3), int)
     for _ in range(3000):
         where.waiting, where.known = [], set()
@@ -160,14 +171,53 @@ def test_replays_count_once_whenever_they_come(tmp_path: Path) -> None:
 def test_a_crash_between_landing_and_forgetting_lands_nothing_twice(tmp_path: Path) -> None:
     where, sent = landing(tmp_path), [body() for _ in range(LEAST)]
     posted(where, sent[:-1])
-    left = (tmp_path / "landing" / "waiting").read_bytes()
+    left = waiting(tmp_path).read_bytes()
     posted(where, sent[-1:])
-    (tmp_path / "landing" / "waiting").write_bytes(left)
+    waiting(tmp_path).write_bytes(left)
     again = landing(tmp_path)
     assert again.waiting == []
     posted(again, [body() for _ in range(LEAST)])
     everything = [*chain(*landed(tmp_path))]
     assert len({*everything}) == len(everything) == 2 * LEAST
+
+
+def test_another_window_over_the_same_folder_loses_nothing(tmp_path: Path) -> None:
+    """Of 2 x 60 answered reports, too few for a file, none is overwritten by the next window's."""
+    tomorrow = Expected(bytes(range(16)), (MECHANISM,), EXPECTED.form)
+    sent = [body(k % 9) for k in range(60)]
+    later = [body(k % 9, plan=tomorrow.fingerprint) for k in range(60)]
+    assert posted(landing(tmp_path, 100), sent) == [204] * 60
+    assert posted(landing(tmp_path, 100, tomorrow), later) == [204] * 60
+    again = landing(tmp_path, 100)
+    assert sorted(again.waiting) == sorted(records(sent))
+    assert sorted(landing(tmp_path, 100, tomorrow).waiting) == sorted(records(later))
+
+
+def test_one_process_serves_a_folder(tmp_path: Path) -> None:
+    """A second one would overwrite what the first has answered for: 60 reports of 120."""
+    where, sent = landing(tmp_path, 100), [body() for _ in range(3)]
+    posted(where, sent)
+    with pytest.raises(ENDPOINT.TakenError, match="another endpoint serves"):
+        ENDPOINT.Landing(tmp_path / "landing", EXPECTED, 100)
+    where.close()
+    child = os.fork()
+    if child == 0:  # another process finds all of it
+        left = ENDPOINT.Landing(tmp_path / "landing", EXPECTED, 100).waiting
+        os._exit(0 if sorted(left) == sorted(records(sent)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_could_not_be_written_is_not_answered_for(tmp_path: Path, monkeypatch) -> None:
+    where, one = landing(tmp_path), body()
+
+    def full(path: Path, records: list[bytes]) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, "_write", full)
+        assert posted(where, [one]) == [500]
+    assert (where.waiting, posted(where, [one])) == ([], [204])
+    assert landing(tmp_path).waiting == records([one])
 
 
 def test_large_bodies_are_refused(tmp_path: Path) -> None:
@@ -186,13 +236,13 @@ def test_counters_of_any_width_land_together(tmp_path: Path) -> None:
 def test_nothing_of_the_sender_or_the_time_is_kept(tmp_path: Path, caplog, capfd) -> None:
     caplog.set_level(0)
     posted(landing(tmp_path), [body() for _ in range(LEAST + 1)] + [b"canary 7171"])
-    files = [*(tmp_path / "landing").iterdir()]
+    files = [path for path in (tmp_path / "landing").iterdir() if path.name != ".lock"]
     assert len(files) == 2
     for path in files:
         assert (path.stat().st_mtime, path.stat().st_atime) == (0, 0)
         form = EXPECTED.form.dtype.itemsize
         assert (path.stat().st_size - binary.HEADER) % form == 0
-        assert path.name == "waiting" or len(path.stem) == 32
+        assert path == waiting(tmp_path) or len(path.stem) == 32
     told = "".join(capfd.readouterr()) + "".join(os.listdir(tmp_path / "landing"))
     assert "127.0.0.1" not in told
     assert "canary" not in told + caplog.text

@@ -13,6 +13,7 @@ server that ends TLS, with that server's log of addresses switched off.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import os
 from collections.abc import Sequence
@@ -24,49 +25,74 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.screening import Expected
 from pipelines.parties.split import split
+from pipelines.paths import flush, make_folders
 from pipelines.plan.loading import load
 
 LARGEST = 1 << 17  # bytes of a body; a report to noisy counters has half of that at the most
 LEAST = 100  # reports of a landed file: among so many it does not show which came last
 
 
+class TakenError(Exception):
+    """Another endpoint serves a folder."""
+
+
 class Landing:
-    """The folder that the shuffler reads: `*.reports`, and in `waiting` what is too few to be one.
+    """The folder that the shuffler reads: `*.reports`, and `*.waiting`, which is too few to be one.
+
+    Each window has a waiting file of its own, named by what its reports are for: what another
+    window's endpoint has answered for stays there. One process serves a folder: two would each
+    overwrite what the other has answered for.
 
     Attributes:
         folder: where they are.
         expected: what the plan accepts.
         least: reports of a landed file.
+
+    Raises:
+        TakenError: another process serves the folder.
     """
 
     def __init__(self, folder: Path, expected: Expected, least: int = LEAST) -> None:
         self.folder, self.expected, self.least, self.rng = folder, expected, least, SecureRandom()
-        folder.mkdir(parents=True, exist_ok=True)
+        for each in reversed(make_folders(str(folder.absolute()))):
+            flush(each)
+        self._lock = (folder / ".lock").open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until the process ends
+        except BlockingIOError:
+            self._lock.close()
+            raise TakenError(f"another endpoint serves {folder}") from None
         # A seal is never made twice, so a body that comes again is told by its bytes.
         self.known = {r for path in folder.glob("*.reports") for r in self._records(path)}
         left = self._records(self._waiting) if self._waiting.exists() else []
         self.waiting = [record for record in left if record not in self.known]
         self.known.update(self.waiting)
 
+    def close(self) -> None:
+        """Let another process serve the folder."""
+        self._lock.close()
+
     def add(self, body: bytes) -> bool:
         """Keep the reports of a body, each once; false, and nothing kept, if it is none."""
         records = self._parsed(body)
         fresh = [record for record in dict.fromkeys(records) if record not in self.known]
+        waiting = [*self.waiting]
         for record in fresh:  # at a random place: nothing tells in which order they came
-            place = int(self.rng.integers(len(self.waiting) + 1, 1)[0])
-            self.waiting.insert(place, record)
-        if len(self.waiting) >= self.least:
-            self._write(self.folder / f"{self.rng.words(2).tobytes().hex()}.reports")
-            self.waiting = []
+            waiting.insert(int(self.rng.integers(len(waiting) + 1, 1)[0]), record)
+        if len(waiting) >= self.least:
+            self._write(self.folder / f"{self.rng.words(2).tobytes().hex()}.reports", waiting)
+            waiting = []
             self._waiting.unlink(missing_ok=True)
         elif fresh:
-            self._write(self._waiting)
+            self._write(self._waiting, waiting)
+        # What could not be written was not answered for, and may come again.
+        self.waiting = waiting
         self.known.update(fresh)
         return bool(records)
 
     @property
     def _waiting(self) -> Path:
-        return self.folder / "waiting"
+        return self.folder / f"{self.expected.fingerprint.hex()}.waiting"
 
     def _records(self, path: Path) -> list[bytes]:
         return self._parsed(path.read_bytes())
@@ -78,16 +104,17 @@ class Landing:
             return []
         return [record.tobytes() for part in screened for record in part.reports.records]
 
-    def _write(self, path: Path) -> None:
+    def _write(self, path: Path, records: Sequence[bytes]) -> None:
         """A file, whole or not at all, that tells no time; what is answered for is on the disk."""
         part = path.with_name(f".{path.name}.part")
         with part.open("wb") as file:
             file.write(binary.header(self.expected.form, self.expected.fingerprint))
-            file.write(b"".join(self.waiting))
+            file.write(b"".join(records))
             file.flush()
             os.fsync(file.fileno())
         os.utime(part, (0, 0))
         part.rename(path)
+        flush(str(self.folder))  # else a power cut may take its name
 
 
 def application(landing: Landing, largest: int = LARGEST) -> web.Application:
@@ -113,7 +140,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=8080, help="on this machine alone")
     arguments = parser.parse_args(argv)
     parted = split(load(arguments.plan), arguments.window)
-    landing = Landing(arguments.landing, parted.expected(parted.form(sealed=True, places=[0])))
+    expected = parted.expected(parted.form(sealed=True, places=[0]))
+    try:
+        landing = Landing(arguments.landing, expected)
+    except TakenError as error:
+        parser.error(f"--landing: {error}; it ends with that process")
     web.run_app(application(landing), host="127.0.0.1", port=arguments.port, access_log=None)
 
 

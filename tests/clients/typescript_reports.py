@@ -256,7 +256,7 @@ def test_pages_in_chromium_report_through_the_endpoint(site: Path) -> None:
     assert "127.0.0.1" not in said.replace(address, "")
     assert told == {"thanked": PAGES + 2}
     parted, _ = prepared((EXAMPLE / "plan.yaml").read_text())
-    landed = [*Path("landing").glob("*.reports"), Path("landing/waiting")]
+    landed = [*Path("landing").glob("*.reports"), *Path("landing").glob("*.waiting")]
     opened = KeyRing.read(Path("keys")).open(read(*landed, parted=parted, sealed=True))
     mechanism: Any = parted.mechanisms[0]
     found, law = mechanism.count(opened.reports.records["message"]), mechanism.channel(1)
