@@ -183,7 +183,7 @@ def test_a_crash_between_landing_and_forgetting_lands_nothing_twice(tmp_path: Pa
 
 def test_another_window_over_the_same_folder_loses_nothing(tmp_path: Path) -> None:
     """Of 2 x 60 answered reports, too few for a file, none is overwritten by the next window's."""
-    tomorrow = Expected(bytes(range(16)), (MECHANISM,), EXPECTED.form)
+    tomorrow = Expected(bytes(range(1, 17)), (MECHANISM,), EXPECTED.form)
     sent = [body(k % 9) for k in range(60)]
     later = [body(k % 9, plan=tomorrow.fingerprint) for k in range(60)]
     assert posted(landing(tmp_path, 100), sent) == [204] * 60
