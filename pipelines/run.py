@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import gc
 import io
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -156,10 +157,7 @@ def run_beam(
     # look at before a dozen jobs of a stream, or of windows, have left some 30 MB each.
     if next(_EARLIER):
         gc.collect()
-    try:
-        pipeline = beam.Pipeline(options=options)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
+    pipeline = opened(options)
     with signatures.kept():
         pipeline | job
         with _workers(pipeline, work) as run, progress(screen, rows) as follow:
@@ -176,6 +174,26 @@ def run_beam(
     with contextlib.suppress(Exception):  # what was published is published, counted or not
         return counters(result)
     return {}
+
+
+def opened(options: PipelineOptions) -> beam.Pipeline:
+    """A pipeline of Beam's, with nothing in it.
+
+    Args:
+        options: for Beam.
+
+    Raises:
+        RequestError: the options do not make a pipeline.
+    """
+    try:
+        pipeline = beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise RequestError(f"Beam cannot take these options: {reason(error)}") from None
+    # A folder for what comes with steps in other languages, of which there are none: who kills a
+    # job would leave it behind.
+    with contextlib.suppress(OSError):
+        os.rmdir(pipeline.local_tempdir)
+    return pipeline
 
 
 def _keep_freed_memory() -> None:

@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines.errors import RequestError, reason
+from pipelines.run import opened
 from pipelines.stores import GOOGLE_EXTRA
 from pipelines.stream.reports import ServeReports
 from pipelines.stream.windows import Streamed
@@ -77,8 +78,8 @@ def serve_here(
     """
     standard = options.view_as(StandardOptions)
     standard.streaming, standard.runner = True, _RUNNER
+    pipeline = opened(options)
     try:
-        pipeline = beam.Pipeline(options=options)
         pipeline | job
     except (ValueError, ImportError, AttributeError) as error:
         raise RequestError(f"Beam cannot take these options: {reason(error)}") from None

@@ -200,6 +200,7 @@ def test_a_killed_job_leaves_no_release(
     left = [path.name for path in workspace.iterdir() if path.name not in ("reached", "tmp")]
     assert len(left) == leftovers
     assert all(name.startswith(".out.partial-") for name in left)
+    assert not list((workspace / "tmp").iterdir())
     # The same request then publishes where the dead one would have.
     assert run(words).code == 0
     assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4
@@ -263,6 +264,7 @@ def test_a_worker_that_is_killed_ends_the_job(
     ]
     assert not any(map(_lives, everyone))  # who outlived its job could still publish
     assert not list(workspace.glob("*out*"))
+    assert not list((workspace / "tmp").glob("beam-pipeline-temp*"))
     assert "returned" in run(["ledger", "show", "--ledger=ledger.db"]).out
     assert run(words).code == 0
 
@@ -292,6 +294,7 @@ def test_workers_end_with_their_command(stop: int, log, domain, workspace) -> No
     finally:
         job.kill()
     assert len(workers) == 2
+    assert not list((workspace / "tmp").glob("beam-pipeline-temp*"))
     until(lambda: not any(map(_lives, workers)))
     assert not (workspace / "out").exists()
     if stop != signal.SIGKILL:
