@@ -15,7 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -34,7 +34,7 @@ MARKED = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(?=\n\n)", re.DOTALL)
 DATA = "DATA/"  # in a page's commands: where its readers have their data
 
 _HOW = ("run", "of", "take", "shown", "beside", "mark")  # of a cell; all else chooses its rows
-_TAKES = {
+_TAKES: Mapping[str, Callable[[Any], Any]] = {
     "mean": np.mean,
     "first": lambda values: values[0],
     "deviation": lambda values: np.std(values, ddof=1),
