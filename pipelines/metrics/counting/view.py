@@ -129,8 +129,8 @@ def cumulative(table: pa.Table, confidence: float) -> str:
         edges, band[0], band[1], "band", f"{100 * confidence:g} % band of all points together"
     )
     chart.line(edges, 100 * table["cumulative"].to_numpy())
-    drawn = chart.svg("share of numbers up to here, %")
-    said = "The share of numbers up to each number"
+    drawn = chart.svg("share of numbers below, %")
+    said = "The share of numbers below each number"
     return (
         f'<figure class="scroll" role="img" aria-label="{said}; the files beside '
         f'this page have the numbers">\n{drawn}\n</figure>\n'
