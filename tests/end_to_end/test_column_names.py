@@ -84,11 +84,11 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 STRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "heavy-hitters": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": "ab",
+        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "dummies": "shuffler"}, "value",
     ),
     "heavy-hitters of reports": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": "ab",
+        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "min_reports": 300}, "value",
     ),
     "unknown-strings": ({"kind": "unknown-strings", "column": "X", "max_length": 2}, "value"),
@@ -147,7 +147,7 @@ def require_released(case: str, values: tuple[Any, ...], names: list[str], run: 
     seen = set()
     for k, name in enumerate(names):
         release = Release(Path(f"out/w/m{k}"))
-        table = release.table([*release.statement["figures"]][0])
+        table = release.table(next(iter(release.statement["figures"])))
         assert table.select(LONG.names).schema.types == LONG.types, name
         seen.add(tuple(table.column_names))
         require_figures(release, table.to_pylist(), column, values, name)

@@ -409,7 +409,13 @@ class Counting(Metric):
             "covers": "the noise of the dummies, and roundings; not what was cut",
             "reading": "Every figure is the truth plus noise of a known law, the same for all of "
             "them. Estimates are unbiased, so where there is little some lie below 0.",
+            **self.noise_law,
         }
+
+    @property
+    def noise_law(self) -> dict[str, Any]:
+        """The law of each figure's own noise, where `compare` may use it; nothing where not."""
+        return {}
 
     @property
     def influence(self) -> float:
