@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.alias import AliasTable
+from mechanisms.sampling.integer_noise import IntegerNoise
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -106,10 +108,7 @@ class ShufflerNoise:
     @property
     def _side(self) -> Floats:
         """(mu + 1,) the probabilities of 0 .. mu in doubles."""
-        x, y = self.falls
-        k = np.arange(float(self.mu + 1))
-        side = np.exp(-np.minimum(x * k + y * k * (k - 1) / 2, 700))
-        return np.asarray(side / (2 * side.sum() - side[0]))
+        return _falling(*self.falls, self.mu)
 
     def shortened(self, ends: float) -> Self:
         """The same law with as few dummies as its ends allow; itself if it has none too many.
@@ -259,3 +258,33 @@ def _weights(first: float, more: float, mu: int) -> Words:
     if not middle < _WORD:
         raise ValueError("the noise is nothing but its middle; a smaller epsilon has more")
     return np.concatenate([outer[::-1], np.array([middle], np.uint64), outer])
+
+
+def published_law(farthest: int, falls: Sequence[float]) -> IntegerNoise:
+    """The law of noise whose table a release describes, in doubles.
+
+    Args:
+        farthest: mu.
+        falls: as of `ShufflerNoise`.
+
+    Raises:
+        ValueError: no noise is described so.
+
+    >>> round(published_law(14, [1.0, 0.0]).var(), 4)
+    1.8412
+    """
+    require_integer("farthest", farthest)
+    if not 0 < farthest <= LARGEST_MU:
+        raise ValueError(f"noise goes as far as 1 .. {LARGEST_MU:,}, not {farthest:,}")
+    x, y = map(float, falls)
+    if not (0 <= min(x, y) and 0 < x + y < math.inf):
+        raise ValueError("probabilities must fall on either side")
+    side = _falling(x, y, farthest)
+    return IntegerNoise(-farthest, np.concatenate([side[:0:-1], side]))
+
+
+def _falling(x: float, y: float, mu: int) -> Floats:
+    """(mu + 1,) the probabilities of 0 .. mu in doubles."""
+    k = np.arange(float(mu + 1))
+    side = np.exp(-np.minimum(x * k + y * k * (k - 1) / 2, 700))
+    return np.asarray(side / (2 * side.sum() - side[0]))

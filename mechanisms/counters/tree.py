@@ -145,13 +145,30 @@ class Tree:
         rows = zip(self._scales(variances, known), parts, strict=True)
         return float(sum(scale * (part * part).sum() for scale, part in rows))
 
-    def range_variance(
-        self, first: int, last: int, variances: Sequence[float], known: bool = False
-    ) -> float:
-        """Of the estimated number of users in the cells first .. last."""
-        weights = np.zeros(self.cells)
-        weights[first : last + 1] = 1.0
-        return self.variance(weights, variances, known)
+    def range_variances(
+        self, first: ArrayLike, end: ArrayLike, variances: Sequence[float], known: bool = False
+    ) -> Floats:
+        """Of the estimated numbers of users in ranges of cells; all ranges at once.
+
+        Args:
+            first: (k,) where they begin.
+            end: (k,) the first cell behind each.
+            variances: of each level's counters.
+            known: whether the number of users is public.
+
+        Returns:
+            (k,) what `variance` says of (first <= index < end).
+        """
+        a, b = np.asarray(first, np.int64), np.asarray(end, np.int64)
+        total = before = np.zeros(a.shape)
+        for scale, size in zip(self._scales(variances, known), self.sizes, strict=True):
+            left, right = a // size, b // size
+            # A whole node has the mean 1, and those at both ends a fraction of it.
+            ends = (size - a % size) ** 2 + (b % size) ** 2 + (right - left - 1) * size**2
+            level = np.where(left == right, (b - a) ** 2, ends) / size
+            total = total + scale * (level - before)
+            before = level
+        return total
 
     def below_variances(self, shares: ArrayLike, variances: Sequence[float]) -> Floats:
         """Of how many lie below each end of a cell, less a share of all; all ends at once.

@@ -10,27 +10,33 @@ from mechanisms.channel import Floats
 USUAL = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
-def quantiles(probabilities: ArrayLike, shares: Floats, edges: Floats) -> Floats:
+def quantiles(
+    probabilities: ArrayLike, shares: Floats, edges: Floats, whole: bool = False
+) -> Floats:
     """The values below which given shares lie, where values are uniform inside their bins.
 
     Args:
         probabilities: (k,) in (0, 1).
         shares: (bins,) nonnegative, adding up to 1.
         edges: (bins + 1,) where bins begin and end.
+        whole: whether values are whole numbers, and edges are: a bin holds its lower edge and not
+            the upper one. A quantile is then the least number up to which the share lies.
 
     Returns:
         (k,) values between the first and the last edge.
 
     >>> quantiles([0.25, 0.5], np.array([0.5, 0.0, 0.5]), np.array([0.0, 1.0, 2.0, 3.0])).tolist()
     [0.5, 1.0]
+    >>> quantiles([0.25, 0.5], np.array([0.5, 0.0, 0.5]), np.arange(4.0), whole=True).tolist()
+    [0.0, 0.0]
     """
     levels = np.asarray(probabilities, np.float64)
     sums = np.concatenate([[0.0], np.cumsum(shares)])
     bin_ = np.searchsorted(sums[1:-1], levels, side="left")
     # In an empty bin every point is a quantile; its beginning is taken.
     mass = np.where(shares[bin_] > 0, shares[bin_], 1)
-    inside = np.clip((levels - sums[bin_]) / mass, 0, 1)
-    return np.asarray(edges[bin_] + inside * np.diff(edges)[bin_])
+    inside = np.clip((levels - sums[bin_]) / mass, 0, 1) * np.diff(edges)[bin_]
+    return np.asarray(edges[bin_] + (np.maximum(np.ceil(inside) - 1, 0) if whole else inside))
 
 
 def quantile_limits(

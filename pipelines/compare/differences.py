@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 from pipelines.views.selected import LOWER, UPPER
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,7 @@ NAMES = ("estimate", "standard_error", "lower", "upper", LOWER, UPPER, CENTRE)
 # How many standard deviations noise exceeds, to one side, once in ten times at the most: where it
 # has one mode and is symmetric (Gauss 1823: P(|X| > k) <= 4 / 9k^2), and whatever its law (Cantelli
 # 1928: P(X > k) <= 1 / (1 + k^2)). Of normal noise it is 1.28.
+_FOUND = 0.9
 _ONE_MODE, _ANY = math.sqrt(4 / 9 / 0.2), 3.0
 
 
@@ -167,18 +169,26 @@ class Side:
         error: (labels,) their standard errors.
         half: (labels,) half-lengths of intervals that cover as many as are compared.
         whole: whether all of these are whole numbers.
+        law: of the noise of each, which is its own, where the release says it.
     """
 
     centre: Floats
     error: Floats
     half: Floats
     whole: bool = False
+    law: IntegerNoise | None = None
 
     @classmethod
-    def of(cls, known: Mapping[str, Floats], reach: Reach, comparisons: float) -> Side:
+    def of(
+        cls,
+        known: Mapping[str, Floats],
+        reach: Reach,
+        comparisons: float,
+        law: IntegerNoise | None = None,
+    ) -> Side:
         """Figures among so many that are compared."""
         half = reach.compared(comparisons)
-        return cls(known[CENTRE], known["standard_error"], half, reach.whole)
+        return cls(known[CENTRE], known["standard_error"], half, reach.whole, law)
 
 
 def _errors(side: Side, grain: float) -> Floats:
@@ -195,7 +205,8 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
     deviation than its parts, beyond two of them. Of whole noise that is true of the first number
     that an interval leaves out: the difference reaches up to, and not to, as many of its errors.
     Nor is it ever less than that of normal noise: an interval that was cut off where figures end
-    says too little.
+    says too little. Where releases say the law of their noise, the law of a difference is had from
+    both, and nothing is estimated.
 
     Args:
         earlier: the first.
@@ -205,6 +216,8 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
             be off at once, in opposite directions, and half-lengths and errors add up. They then
             have to be of intervals that miss half as often.
     """
+    if earlier.law is not None and later.law is not None:
+        return _exactly(earlier, later, miss)
     least = normal_quantile(1 - (miss if independent else miss / 2))
     one, other = earlier.error, later.error
     grain = float(earlier.whole and later.whole)
@@ -221,3 +234,16 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
     # Whole noise has one mode among the whole numbers: spread over units, it has one.
     smooth = _ONE_MODE * np.hypot(error, grain / math.sqrt(12)) + grain / 2
     return Change(difference, error, half, half + smooth)
+
+
+def _exactly(earlier: Side, later: Side, miss: float) -> Change:
+    """The differences of figures with noise of known laws, each of its own."""
+    one, other = ((int(law.first), law.pmf) for law in (earlier.law, later.law) if law is not None)
+    law = weighted_sum([(*one, -1), (*other, 1)])
+    difference, error = later.centre - earlier.centre, np.hypot(earlier.error, later.error)
+    half = law.isf(miss / 2)
+    # The least whole number that reaches beyond the interval with nine of ten noises.
+    found = half + 1 + law.ppf(_FOUND)
+    known = np.isfinite(difference)
+    halves, sizes = (np.where(known, size, np.nan) for size in (half, found))
+    return Change(difference, error, halves, sizes)

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.counters.noise import published_law
 from mechanisms.nearest import meant
+from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.compare.differences import Floats, Reach, columns, selected
 from pipelines.errors import RequestError
 from pipelines.history import Published
@@ -33,11 +35,13 @@ class Figures:
         name: what tells them from those that they are compared with.
         known: column -> (labels,), as from `columns`.
         reach: how far off they may be.
+        law: of the noise of each, which is its own, where the release says it.
     """
 
     name: str
     known: Mapping[str, Floats]
     reach: Reach
+    law: IntegerNoise | None = None
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -215,8 +219,9 @@ def _two(one: Published, file: str, table: pa.Table, column: str, names: Sequenc
         for name, place in zip(names, rows, strict=True)
     )
     labels: list[Label] = [(None, x) if shared == "value" else (x, None) for x in common]
-    # Counters are independent, shares of one batch are not, and a table does not say which it has.
-    return Pair(_name(one), one.statement["release"], one.figures[file], labels, first, second)
+    # Shares of one batch share noise, and a table does not say so; a law is of noise of its own.
+    own = first.law is not None
+    return Pair(_name(one), one.statement["release"], one.figures[file], labels, first, second, own)
 
 
 def _places(table: pa.Table) -> dict[Label, int]:
@@ -227,7 +232,16 @@ def _places(table: pa.Table) -> dict[Label, int]:
 
 def _figures(name: str, one: Published, table: pa.Table, rows: Sequence[int]) -> Figures:
     known = selected(columns(table), np.array(rows, np.int64))
-    return Figures(name, known, Reach.of(known, _confidence(one), len(table)))
+    return Figures(name, known, Reach.of(known, _confidence(one), len(table)), _law(one))
+
+
+def _law(one: Published) -> IntegerNoise | None:
+    """The law of the noise of each figure, if the release says it."""
+    try:
+        said = one.statement["error"]["law"]
+        return published_law(said["farthest"], said["falls"])
+    except (KeyError, TypeError, ValueError):  # it is not said, or is none
+        return None
 
 
 def _declared(kind: str) -> bool:

@@ -84,7 +84,7 @@ class Comparison:
 
 def _side(figures: Figures, miss: float) -> Side:
     """Figures of which each interval may miss so often."""
-    return Side.of(figures.known, figures.reach, figures.reach.miss / miss)
+    return Side.of(figures.known, figures.reach, figures.reach.miss / miss, figures.law)
 
 
 def _row(pair: Pair, made: Change, place: int) -> dict[str, Any]:

@@ -94,7 +94,8 @@ def _said(comparison: Comparison) -> list[str]:
     ]
     for metric, figure, least, most in comparison.detectable:
         percent, unit = (100, " %") if figure == "share" else (1, "")
-        sizes = dict.fromkeys(digits(percent * size, percent * least / 4) for size in (least, most))
+        ends = (_whole(percent * size) for size in (least, most))
+        sizes = dict.fromkeys(digits(size, percent * least / 4) for size in ends)
         lines.append(
             f"{metric}: a difference of {' to '.join(sizes)}{unit} would be found nine times in ten"
         )

@@ -395,8 +395,14 @@ class Metric(ABC):
     def figures(self) -> dict[str, str]:
         """Table -> what its estimates are, as in "share"; a table of something else is not there.
 
-        In such a table the columns in front of "estimate" say what each row is of.
+        In such a table the columns in front of "estimate" say what each row is of. None has the
+        name of a column of the log (`schema.LABELS`).
         """
+        return {}
+
+    @property
+    def labelled(self) -> dict[str, str]:
+        """`group` or `value` -> the column of the log whose values are there, if there is one."""
         return {}
 
     @property
@@ -438,6 +444,7 @@ class Metric(ABC):
         if not tables:
             return None
         statement = {**self.statement(estimate, tallies), "figures": self.figures}
+        statement["labels"] = self.labelled
         files = {name: parquet(table) for name, table in tables.items()}
         page = self.page(tables, statement)
         return Content(files | {PAGE: page}, statement, tuple(self.shared_words))

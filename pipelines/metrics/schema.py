@@ -37,6 +37,12 @@ FIGURE = pa.schema([
 
 LONG = pa.unify_schemas([RELEASE, FIGURE])
 
+LABELS = ("group", "value")
+"""Where a table says whose a figure is, of every kind and whoever draws the noise.
+
+Never in a column with the name of the log's: that may be the name of any column of these tables.
+"""
+
 _METADATA = b"hushbeam"
 
 
@@ -76,8 +82,14 @@ def long(table: pa.Table) -> pa.Table:
 
 
 def _joinable(data: bytes, statement: Mapping[str, Any], figure: str) -> bytes:
-    """A kind's table, with the columns of all kinds in front of those that it alone has."""
+    """A kind's table, with the columns of all kinds in front of those that it alone has.
+
+    Raises:
+        ValueError: it has one of its own that says of which release it is.
+    """
     table = pq.ParquetFile(io.BytesIO(data)).read()
+    if strange := [name for name in table.column_names if name in RELEASE.names]:
+        raise ValueError(f"tables of all kinds have columns {strange}; name those of one otherwise")
     shared = _of_release(statement, figure)
     columns = {
         field.name: pa.repeat(pa.scalar(shared[field.name], field.type), len(table))

@@ -80,6 +80,10 @@ class Running(Counting):
             raise RequestError(f"--epsilon, --delta, --horizon: {error}") from None
 
     @property
+    def noise_law(self) -> dict[str, Any]:
+        return {}  # totals share noise, and that of the counters is not used
+
+    @property
     def system(self) -> str:
         return "running-totals"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.mutants import (
     accounting,
     counters,
+    figures,
     ledgers,
     mechanisms,
     planted,
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *randomness.MUTANTS,
     *mechanisms.MUTANTS,
     *counters.MUTANTS,
+    *figures.MUTANTS,
     *planted.MUTANTS,
     *accounting.MUTANTS,
     *ledgers.MUTANTS,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.dummies import Independent
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.metrics.counting import result
@@ -90,6 +91,15 @@ class CountMetric(Counting):
 
     def errors(self) -> result.Errors:
         return result.Errors.of(self.design, 1, least=0)
+
+    @property
+    def noise_law(self) -> dict[str, Any]:
+        # One counter is one figure, and the shuffler's noise of each is of its own.
+        dummies = getattr(self.design, "dummies", None)
+        if self.options.per_value > 1 or not isinstance(dummies, Independent):
+            return {}
+        law = dummies.laws[0]
+        return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         # What is expected of devices' dummies is no whole number; a count is.

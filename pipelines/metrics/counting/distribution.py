@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
-from mechanisms.postprocess.simplex import project
+from mechanisms.postprocess.rising import rising
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
     from transforms.blocks import Generator
     from transforms.collect_counts import Counted
 
+Ends = tuple[Floats, Floats]
+
 _OTHERS = frozenset({"mechanism", "smooth", "rows_per_user"})
 _BINS = 1024
+_WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 # (children of a node, growth of a level's weight from one level to the next one down)
 _SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
 
@@ -122,46 +126,80 @@ class CountedDistribution(Counting):
     def figures(self) -> dict[str, str]:
         return {TABLE: "share", QUANTILES: "quantile"}
 
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether all numbers are whole, as far as the files' columns say so."""
+        kind = self.telemetry.column_type(self.options.column, "--column")
+        return pa.types.is_integer(kind) and all(
+            end.is_integer() and abs(end) <= _WHOLE for end in self.bins.bounds
+        )
+
+    def _edges(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """(rows + 1,) each: where the table's rows begin and end, and how many bins lie below."""
+        edges = self.bins.edges
+        if not self.whole_numbers:
+            return edges, np.arange(edges.size)
+        # Of whole numbers as many lie below 4.88 as below 5, and none between two edges of one
+        # rounding; behind the last number, which the last bin holds, is the next one.
+        ends = np.append(np.ceil(edges[:-1]), edges[-1] + 1).astype(np.int64)
+        return np.unique(ends, return_index=True)
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         tree, variances = self.reporting.tree, self.design.variances[:-1]
         leaves = tree.estimate(self.design.centred(estimate.counts)[:-1], variances)
-        total, edges = float(leaves.sum()), self.bins.edges
-        shares = project(leaves / total) if total > 0 else np.full(leaves.size, 1 / leaves.size)
-        spread = np.sqrt([tree.range_variance(i, i, variances) for i in (0, leaves.size - 1)]).max()
-        below = np.append(0.0, np.cumsum(leaves))
-        one, all_ = (self._limits(below, total, k) for k in (1, leaves.size))
+        edges, places = self._edges()
+        below = np.append(0.0, np.cumsum(leaves))[places]
+        cumulative, one, all_ = self._shares_below(below, places)
+        errors = np.sqrt(tree.range_variances(places[:-1], places[1:], variances))
         columns = {
-            "low": edges[:-1], "high": edges[1:], "estimate": shares,
-            f"{self.unit}s": leaves, f"{self.unit}s_standard_error": np.full(leaves.size, spread),
-            "cumulative": np.cumsum(shares), "cumulative_lower": one[0][1:],
+            "low": edges[:-1], "high": edges[1:], "estimate": np.diff(cumulative),
+            f"{self.unit}s": np.diff(below), f"{self.unit}s_standard_error": errors,
+            "cumulative": cumulative[1:], "cumulative_lower": one[0][1:],
             "cumulative_upper": one[1][1:], "cumulative_lower_simultaneous": all_[0][1:],
             "cumulative_upper_simultaneous": all_[1][1:],
         }  # fmt: skip
-        asked = quantiles(self.probabilities, shares, edges)
-        low, high = quantile_limits(self.probabilities, *one, edges)
-        asked = np.clip(asked, low, high)  # shares were moved to be nonnegative
-        rows = {"p": list(self.probabilities), "estimate": asked, "lower": low, "upper": high}
+        asked = quantiles(self.probabilities, columns["estimate"], edges, self.whole_numbers)
+        lower, upper = quantile_limits(self.probabilities, *one, edges)
+        # Of whole numbers a bin ends with its last one, and not with the first of the next.
+        ends = {"estimate": asked, "lower": lower, "upper": upper - self.whole_numbers}
+        numbers = {name: column.astype(edges.dtype) for name, column in ends.items()}
+        rows = {"p": list(self.probabilities), **numbers}
         return {TABLE: pa.table(columns), QUANTILES: pa.table(rows)}
 
-    def _limits(self, below: Floats, total: float, comparisons: int) -> tuple[Floats, Floats]:
-        """(bins + 1,) limits of the shares below the edges, with the stated confidence."""
+    def _shares_below(self, below: Floats, places: NDArray[np.int64]) -> tuple[Floats, Ends, Ends]:
+        """Of the shares below some edges (estimates, limits of each, limits of all together).
+
+        Args:
+            below: (k,) the estimated counts below them; of the first 0, of the last all.
+            places: (k,) how many bins lie below them.
+        """
         tree, variances = self.reporting.tree, self.design.variances[:-1]
-        far = self.far(comparisons)
-        sure = total - far * math.sqrt(tree.variance(np.ones(tree.cells), variances))
-        if not sure > 0:  # nobody may have a number
-            return np.append(np.zeros(below.size - 1), 1.0), np.append(0.0, np.ones(below.size - 1))
-        middle = np.clip(below / total, 0, 1)
-        errors = np.sqrt(tree.below_variances(middle, variances))
-        # A share m is refuted where the count below less m times all is far from 0: divided by the
-        # fewest that there may be. Counts are whole, so noise of a few units goes in steps.
-        half = (far * errors + 0.5) / sure
-        half[0] = half[-1] = 0.0
-        middle[0], middle[-1] = 0.0, 1.0
-        low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
-        if comparisons == 1:
-            return low, high
-        # Shares below rise, so limits that hold together hold for all further ones, too.
-        return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        total, known = float(below[-1]), np.linspace(0.0, 1.0, below.size)
+        if total > 0:
+            known[1:-1] = below[1:-1] / total
+        cumulative = _fitted(known)
+        spread = math.sqrt(tree.variance(np.ones(tree.cells), variances))
+        shares = np.zeros(tree.cells + 1)
+        shares[places] = np.clip(known, 0, 1)
+        errors = np.sqrt(tree.below_variances(shares, variances)[places])
+        ends = []
+        for comparisons in (1, below.size - 1):
+            far = self.far(comparisons)
+            fewest = total - far * spread
+            # A share m is refuted where the count below less m times all is far from 0: divided by
+            # the fewest that there may be. Counts are whole, so noise of a few units goes in steps.
+            half = (far * errors + 0.5) / fewest if fewest > 0 else np.full(below.size, np.inf)
+            half[0] = half[-1] = 0.0
+            ends.append((known - half, known + half))
+        # The fit keeps order, so limits hold its estimate. Of 100 releases of six data sets single
+        # ones held in 97.3 to 99.4 % after it, and in 97.3 to 98.1 % before: a flat stretch has one
+        # limit, and not hundreds of which some miss. It must come before they are cut to 0 .. 1:
+        # those that are held in 64 % of a stretch where nothing is.
+        one = _around(cumulative, *(_fitted(end) for end in ends[0]))
+        # Limits that hold together hold for all further shares, too, which are no smaller.
+        low, high = (np.clip(end, 0, 1) for end in ends[1])
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+        return cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1]))
 
     @property
     def error_statement(self) -> dict[str, Any]:
@@ -170,13 +208,16 @@ class CountedDistribution(Counting):
             "covers": "the noise of the dummies; of each user one number, drawn uniformly among "
             "its rows" if self.unit == "user" else "the noise of the dummies",
             "reading": "Counts of all levels of the tree are brought to agree by weighted least "
-            "squares. Limits of shares and of quantiles are of the numbers as they were, clipped.",
+            "squares; the shares below are the rising curve nearest to what comes out. Limits of "
+            "shares and of quantiles are of the numbers as they were, clipped.",
         }  # fmt: skip
 
     @property
     def words(self) -> list[str]:
         what = "One number of each user, drawn uniformly among its rows," * (self.unit == "user")
-        return [f"{what or 'The number of a row'} was told by its bin of {self.bins.bins:,}."]
+        whole = " All are whole, as are ends of bins and quantiles." * self.whole_numbers
+        told = f"{what or 'The number of a row'} was told by its bin of {self.bins.bins:,}."
+        return [f"{told}{whole} A share below is of the numbers less than the `high` of a bin."]
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         figure = view.cumulative(tables[TABLE], self.options.confidence)
@@ -185,6 +226,18 @@ class CountedDistribution(Counting):
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, QUANTILES)
         view.show_quantiles(screen, table, self.options.confidence)
+
+
+def _fitted(shares: Floats) -> Floats:
+    """The rising shares that are nearest to some, of which the first is 0 and the last is 1."""
+    if not np.isfinite(shares).all():  # nobody may have a number
+        return np.append(0.0, np.where(shares[1:] > 0, 1.0, 0.0))
+    return np.concatenate([[0.0], rising(shares[1:-1]), [1.0]])
+
+
+def _around(estimate: Floats, low: Floats, high: Floats) -> Ends:
+    """Limits that hold the estimate to the last bit."""
+    return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
 def _of_half(tree: Tree, design: NoisyCounters) -> float:

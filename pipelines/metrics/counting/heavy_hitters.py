@@ -125,6 +125,10 @@ class CountedHeavyHitters(CountedStrings):
         return result.Errors(noise_of(self.design), self.error, least=0)
 
     @property
+    def labelled(self) -> dict[str, str]:
+        return {"value": self.options.column}
+
+    @property
     def figures(self) -> dict[str, str]:
         return {TABLE: f"{self.unit}s"}
 

@@ -47,6 +47,7 @@ class CountedMean(Counting):
 
     kind = "mean"
     Options = MeanOptions
+    grouped = True
     unstated = _OTHERS
 
     bounds: Bounds

@@ -24,7 +24,7 @@ from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, Reports, table_of
-from pipelines.metrics.schema import read_own
+from pipelines.metrics.schema import LABELS, read_own
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAISING_NONE, among
@@ -80,6 +80,7 @@ class Counting(Metric):
     """
 
     figure: ClassVar[str] = ""  # what the predicted error is of, if not of all of them
+    grouped: ClassVar[bool] = False  # whether figures are of groups of rows, and not of values
 
     options: Any
     design: NoisyCounters
@@ -348,17 +349,20 @@ class Counting(Metric):
         heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
         return max(normal_quantile(confidence, comparisons), heavy)
 
+    @property
+    def labelled(self) -> dict[str, str]:
+        first = 0 if self.grouped else len(LABELS) - len(self.domains)
+        names = LABELS[first : first + len(self.domains)]
+        return {name: column for name, (column, _) in zip(names, self.domains, strict=True)}
+
     def labels(self) -> dict[str, pa.Array]:
         """Column -> (groups,) the values that each figure is of; null for all other rows."""
         sizes = [domain.size for _, domain in self.domains]
         whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
         columns: dict[str, pa.Array] = {}
-        for place, (column, domain) in enumerate(self.domains):
+        for place, (name, (_, domain)) in enumerate(zip(self.labelled, self.domains, strict=True)):
             inner = int(np.prod(sizes[place + 1 :], dtype=object))
-            indices = pa.array(whole // inner % domain.size)
-            values = domain.labels().take(indices)
-            others = {other for other, _ in self.domains if other != column}
-            name = result.free(column, {*result.COLUMNS, *others, *columns})
+            values = domain.labels().take(pa.array(whole // inner % domain.size))
             columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
         return columns
 
@@ -405,7 +409,13 @@ class Counting(Metric):
             "covers": "the noise of the dummies, and roundings; not what was cut",
             "reading": "Every figure is the truth plus noise of a known law, the same for all of "
             "them. Estimates are unbiased, so where there is little some lie below 0.",
+            **self.noise_law,
         }
+
+    @property
+    def noise_law(self) -> dict[str, Any]:
+        """The law of each figure's own noise, where `compare` may use it; nothing where not."""
+        return {}
 
     @property
     def influence(self) -> float:
@@ -489,7 +499,7 @@ class Counting(Metric):
 
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, f"{self.kind}.parquet")
-        view.show(screen, table, self.options.confidence)
+        view.show(screen, table, self.options.confidence, self.labelled)
 
 
 @lru_cache(maxsize=64)  # a ledger asks for it again with every window

@@ -39,6 +39,7 @@ class SumMetric(Counting):
 
     kind = "sum"
     Options = SumOptions
+    grouped = True
 
     options: SumOptions
 

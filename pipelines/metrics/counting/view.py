@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from pipelines.metrics.counting.result import COLUMNS
@@ -44,7 +45,9 @@ def page(
     together = len(table) if several else 1
     confidence = statement["asked"]["confidence"]
     interval = html.escape(selected.heading(confidence, together))
-    heads = [*map(html.escape, names), "estimate", "standard error", interval]
+    labels = statement.get("labels", {})
+    own = [html.escape(cell(labels.get(name, name))) for name in names]
+    heads = [*own, "estimate", "standard error", interval]
     which = "largest" if figure is None else "first"
     listed = "" if len(top) == len(table) else f"The {len(top)} {which} of {len(table):,}."
     return pages.page(
@@ -129,8 +132,8 @@ def cumulative(table: pa.Table, confidence: float) -> str:
         edges, band[0], band[1], "band", f"{100 * confidence:g} % band of all points together"
     )
     chart.line(edges, 100 * table["cumulative"].to_numpy())
-    drawn = chart.svg("share of numbers up to here, %")
-    said = "The share of numbers up to each number"
+    drawn = chart.svg("share of numbers below, %")
+    said = "The share of numbers below each number"
     return (
         f'<figure class="scroll" role="img" aria-label="{said}; the files beside '
         f'this page have the numbers">\n{drawn}\n</figure>\n'
@@ -184,12 +187,22 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     ]
 
 
-def show(screen: Console, table: pa.Table, confidence: float) -> None:
-    """The largest figures, as a table."""
+def show(
+    screen: Console, table: pa.Table, confidence: float, labels: Mapping[str, str] | None = None
+) -> None:
+    """The largest figures, as a table.
+
+    Args:
+        screen: where to.
+        table: the release's.
+        confidence: of intervals.
+        labels: columns that say what a figure is of, as readers know them.
+    """
     top, names = _largest(table, _SHOWN), _names(table)
     headings = ("estimate", "± s.e.", selected.heading(confidence, len(table)))
     title = f"the {len(top)} largest of {len(table):,} figures" if len(table) > 1 else None
-    screen_table = numbers_table(names, headings, title)
+    own = [escape(cell((labels or {}).get(name, name))) for name in names]
+    screen_table = numbers_table(own, headings, title)
     for row in top.to_pylist():
         error, (low, high) = row["standard_error"], selected.ends(row)
         screen_table.add_row(

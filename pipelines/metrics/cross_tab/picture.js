@@ -2,12 +2,17 @@
 hushbeam.pictures["cross-tab"] = (place, table, { el }) => {
   const columns = table.now.columns, most = 12, maps = new Map();
   if (!columns.fitted || !columns.lower_simultaneous) return false;
-  const known = (name) => columns[name + "_value"] ?? columns[name];
+  const levels = Object.keys(columns).filter((name) => /^column_\d+$/.test(name)), of = new Map();
+  // Which columns a table has: those in which some cell has a value; any other value has none.
   columns.group.forEach((group, i) => {
-    const names = group.split(" × ");
-    if (names.length !== 2 || !names.every(known)) return;
-    if (!maps.has(group)) maps.set(group, { names, cells: new Map(), sums: [new Map(), new Map()] });
-    const map = maps.get(group), at = names.map((name) => JSON.stringify(known(name)[i] ?? null));
+    if (!of.has(group)) of.set(group, new Set());
+    for (const name of levels) if ((columns[name][i] ?? null) !== null) of.get(group).add(name);
+  });
+  columns.group.forEach((group, i) => {
+    const own = levels.filter((name) => of.get(group).has(name));
+    if (own.length !== 2) return;
+    if (!maps.has(group)) maps.set(group, { cells: new Map(), sums: [new Map(), new Map()] });
+    const map = maps.get(group), at = own.map((name) => JSON.stringify(columns[name][i] ?? null));
     map.cells.set(at.join(), i);
     at.forEach((key, k) => map.sums[k].set(key, (map.sums[k].get(key) ?? 0) + columns.fitted[i]));
   });

@@ -18,7 +18,6 @@ from mechanisms.counters.details import Table
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics import schema
-from pipelines.metrics.counting import result
 from pipelines.metrics.counting import view as counting_view
 from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
@@ -146,17 +145,20 @@ class Tabulated(Metric):
         group = view.TIMES.join(own) or view.ALL
         head = {"group": pa.repeat(group, cells), "value": value}
         return head, {
-            column: own.get(name, pa.nulls(cells, kind)) for name, column, kind in self._names()
+            column: own.get(name, pa.nulls(cells, kind))
+            for column, (name, kind) in zip(self.labelled, self._levels(), strict=True)
         }
 
-    def _names(self) -> Iterator[tuple[str, str, pa.DataType]]:
-        """(level, its column in the table, of which type)."""
-        taken = {*schema.RELEASE.names, *schema.FIGURE.names, *result.COLUMNS}
+    def _levels(self) -> Iterator[tuple[str, pa.DataType]]:
+        """Each column and coarser level, and of which type its values are."""
         for dimension in self.dimensions:
             for level, name in enumerate(dimension.names, 1):
-                column = result.free(name, taken)
-                taken.add(column)
-                yield name, column, dimension.labels(level).type
+                yield name, dimension.labels(level).type
+
+    @property
+    def labelled(self) -> dict[str, str]:
+        # Whatever the log's columns are called, these are not called as any other of the table.
+        return {f"column_{k}": name for k, (name, _) in enumerate(self._levels(), 1)}
 
     @property
     def told(self) -> dict[str, Any]:

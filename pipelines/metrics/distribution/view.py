@@ -75,7 +75,7 @@ def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -
     across = Scale(float(low[0]), float(high[-1]))
     below = _cumulative(across, table, quantiles, statement["asked"]["confidence"])
     column = facts.shortened(statement["asked"]["column"], _WIDE)
-    up = "share of numbers up to here, %"
+    up = "share of numbers below, %"
     return f"{_histogram(across, table)}\n{below.svg(up, column)}"
 
 

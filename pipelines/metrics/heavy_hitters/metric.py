@@ -160,6 +160,10 @@ class HeavyHitters(Randomised):
         return reports.messages | "Discover" >> discover
 
     @property
+    def labelled(self) -> dict[str, str]:
+        return {"value": self.options.column}
+
+    @property
     def figures(self) -> dict[str, str]:
         return {result.TABLE: "share"}
 

@@ -142,6 +142,10 @@ class Histogram(Randomised):
         return estimate.messages + estimate.invalid
 
     @property
+    def labelled(self) -> dict[str, str]:
+        return {"value": self.options.column}
+
+    @property
     def figures(self) -> dict[str, str]:
         return {TABLE: "share"}
 

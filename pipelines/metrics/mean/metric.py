@@ -224,6 +224,11 @@ class Mean(Randomised):
         return known and bool(estimate.counted.counts.sum() >= self.min_reports)
 
     @property
+    def labelled(self) -> dict[str, str]:
+        column = self.options.group_by
+        return {} if column is None else {"group": column}
+
+    @property
     def figures(self) -> dict[str, str]:
         return {result.TABLE: "mean"}
 

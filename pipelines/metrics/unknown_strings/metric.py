@@ -198,6 +198,10 @@ class UnknownStrings(CountedStrings):
         return estimate.messages
 
     @property
+    def labelled(self) -> dict[str, str]:
+        return {"value": self.options.column}
+
+    @property
     def figures(self) -> dict[str, str]:
         return {TABLE: f"{self.unit}s"}
 

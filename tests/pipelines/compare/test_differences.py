@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mechanisms.counters.noise import published_law
 from pipelines.compare.differences import Change, Reach, Side, change
 
 MISS = 0.05
@@ -166,3 +167,38 @@ def test_what_is_known_exactly_has_changed_if_it_is_another(whole: bool) -> None
     assert made.known.all()
     assert made.beyond.tolist() == [False, True, False]
     assert made.half[2] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("labels", [1, 4, 200])
+@pytest.mark.parametrize("falls", [(1.0, 0.0), (0.25, 0.0), (0.02, 0.04)], ids=str)
+def test_what_is_detectable_follows_from_a_law_that_is_known(
+    labels: int, falls: tuple[float, float]
+) -> None:
+    """The least whole difference that is found nine times in ten, by enumeration of both noises."""
+    law = published_law(200, falls)
+    known = {"centre": np.zeros(1), "standard_error": np.full(1, law.var() ** 0.5)}
+    each = Side.of(known, Reach(np.full(1, 9.0), np.full(1, 9.0), MISS, 1), labels, law)
+    made = change(each, each, MISS / labels)
+    half, size = int(made.half[0]), int(made.detectable[0])
+    one = np.arange(-200, 201)
+    noise = one[:, None] - one
+    chance = np.outer(law.pmf, law.pmf)
+
+    def beyond(true: int, reach: int) -> float:
+        return float(chance[np.abs(true + noise) > reach].sum())
+
+    assert beyond(0, half) <= MISS / labels < beyond(0, half - 1)
+    assert beyond(size - 1, half) < 0.9 <= beyond(size, half)
+
+
+def test_a_known_law_detects_less_than_what_intervals_allow() -> None:
+    """200 counts at epsilon 1: 13, where tails of the two intervals and Gauss said 15.4."""
+    law = published_law(14, (1.0, 0.0))
+    halves = (np.full(200, law.isf(MISS / many / 2)) for many in (1, 200))
+    reach = Reach(*halves, miss=MISS, figures=200)
+    known = {"centre": np.zeros(200), "standard_error": np.full(200, law.var() ** 0.5)}
+    stated = [
+        float(change(each, each, MISS / 200).detectable[0])
+        for each in (Side.of(known, reach, 200, own) for own in (None, law))
+    ]
+    assert stated == [pytest.approx(15.4, abs=0.05), 13]
