@@ -194,12 +194,13 @@ class RunningTotals:
         deltas = [self.delta(epsilon) for epsilon in epsilons.tolist()]
         return PrivacyLoss.from_profile(epsilons, np.minimum.accumulate(deltas))
 
-    def guarantee(self, epsilon: float, unit: str) -> Guarantee:
+    def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all releases of the horizon together.
 
         Args:
             epsilon: in nats.
             unit: whose contribution is at most what was declared.
+            condition: of which units that is so, where nothing sees to it.
         """
         days = self.contribution.days
         how = (
@@ -207,7 +208,8 @@ class RunningTotals:
             f"ICML 2018, Theorem 8) for all {self.factors.horizon:,} days, of which a {unit} adds "
             f"to {days:,} (fully adaptive composition: Smith, Thakurta 2022, arXiv 2210.17520)"
         )
-        return Guarantee("central", epsilon, self.delta(epsilon), unit, how, "add or remove")
+        delta = self.delta(epsilon)
+        return Guarantee("central", epsilon, delta, unit, how, "add or remove", condition)
 
     def standard_error(self, day: int, window: int | None = None) -> float:
         """Of the sum of the last days, and of the total so far without a window.

@@ -48,6 +48,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines.metrics.counting.exactly import names as names_of
     from pipelines.metrics.registry import find_for
     from pipelines.running.kept import Place
+    from pipelines.running.sources import NONE, require_apart, sources_of
     from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
 
@@ -61,15 +62,20 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     asked, rng = _asked(options, metric), SecureRandom()
     kept = begun(place, asked, metric.noise, names, pays, rng)
     again(kept, options.window)
+    sources = NONE
+    if options.window not in kept.windows:
+        known = [*kept.sources.values()]
+        sources = sources_of(telemetry, kept.key, known, options.time_column, metric.options.view)
+        require_apart(options.window, sources, kept.sources, kept.windows)
     _caution(metric)
     screen = Screen()
-    adds = partial(add_counted, place, options.window, names, metric)
+    adds = partial(add_counted, place, options.window, names, metric, sources)
     refused = take(metric, for_beam, adds, screen)
     kept = begun(place, asked, kept.design, names, pays, rng)
     _require_added(kept, options.window, refused)
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
-        guarantee=kept.promise.as_dict(),
+        guarantee=kept.guarantee.as_dict(),
         rows=table(kept).to_pylist()[-len(names) :],
     )  # fmt: skip
     _show(kept, options, screen)
@@ -128,6 +134,6 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
                 f"{error:.3g}",
             )
         screen.print(shown)
-    screen.print(one_line(kept.promise), highlight=False)
+    screen.print(one_line(kept.guarantee), highlight=False)
     line = f"all totals: {options.output}/totals.parquet, and to read {options.output}/{REPORT}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
