@@ -48,7 +48,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines.metrics.counting.exactly import names as names_of
     from pipelines.metrics.registry import find_for
     from pipelines.running.kept import Place
-    from pipelines.running.sources import NONE, require_apart, sources_of
+    from pipelines.running.sources import NONE, require_apart, sources_of, span_of_rows
     from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
 
@@ -59,13 +59,15 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     counted: Any = options.counted_as
     metric: Any = find_for(counted).resolve(counted, Source(telemetry=telemetry))
     names = names_of(metric)
+    time, span = options.time_column, None
+    if time is not None:  # what is wrong with it is said before anything is begun, or paid for
+        span = span_of_rows(telemetry, time, metric.options.view)
     asked, rng = _asked(options, metric), SecureRandom()
     kept = begun(place, asked, metric.noise, names, pays, rng)
     again(kept, options.window)
     sources = NONE
     if options.window not in kept.windows:
-        known = [*kept.sources.values()]
-        sources = sources_of(telemetry, kept.key, known, options.time_column, metric.options.view)
+        sources = sources_of(telemetry, kept.key, [*kept.sources.values()], span)
         require_apart(options.window, sources, kept.sources, kept.windows)
     _caution(metric)
     screen = Screen()

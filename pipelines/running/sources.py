@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,14 @@ from pipelines.errors import RequestError
 from pipelines.inputs import Telemetry
 from pipelines.ledger.spans import span_of
 from transforms.expressions.view import View
+from transforms.files.reading import Reading
 from transforms.files.source import UnreadableError, contents, tables
 
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _DAY = 86_400_000_000  # microseconds
-AS_IT_IS = View()
+
+Span = tuple[int, int]
+"""Two moments in microseconds: the first in it, and the first after it."""
 
 Mark = tuple[int, str]
 """The first so many bytes of a file, and their keyed digest."""
@@ -43,7 +46,7 @@ class Sources:
 
     files: tuple[Mark, ...] = ()
     starts: tuple[Mark, ...] = ()
-    span: tuple[int, int] | None = None
+    span: Span | None = None
 
     def meets(self, other: Sources) -> bool:
         """Whether both have rows of one time; what ends when the other begins does not."""
@@ -69,35 +72,35 @@ NONE = Sources()
 
 
 def sources_of(
-    telemetry: Telemetry, key: str, known: Sequence[Sources], time: str | None = None,
-    view: View = AS_IT_IS,
-) -> Sources:  # fmt: skip
+    telemetry: Telemetry, key: str, known: Sequence[Sources], span: Span | None = None
+) -> Sources:
     """What a window is made of; reads all of its files.
 
     Args:
         telemetry: its files.
         key: of the secret, in hexadecimal digits.
         known: what other windows were made of.
-        time: a column of times or dates, by which windows are held apart as well.
-        view: by which it may be derived.
+        span: from `span_of_rows`.
 
     Raises:
-        RequestError: a file cannot be read, or a row has no time.
+        RequestError: a file cannot be read.
     """
     sizes = sorted({size for other in known for size, _ in other.files})
     files: list[Mark] = []
     starts: list[Mark] = []
-    # A file without rows is equal to many, and adds nothing.
-    filled = [file for file, rows in zip(telemetry.files, telemetry.each, strict=True) if rows]
-    try:
-        for file in filled:
+    for file in _filled(telemetry):
+        try:
             whole, begins = _marked(file, bytes.fromhex(key), sizes)
-            files.append(whole)
-            starts += begins
-        span = None if time is None else _span(telemetry, filled, time, view)
-    except UnreadableError as error:
-        raise RequestError(f"--input: {error}") from None
+        except UnreadableError as error:
+            raise RequestError(f"--input: {error}") from None
+        files.append(whole)
+        starts += begins
     return Sources(tuple(files), tuple(starts), span)
+
+
+def _filled(telemetry: Telemetry) -> list[str]:
+    """The files with rows: one without is equal to many, and adds nothing."""
+    return [file for file, rows in zip(telemetry.files, telemetry.each, strict=True) if rows]
 
 
 def _marked(file: str, key: bytes, sizes: Sequence[int]) -> tuple[Mark, list[Mark]]:
@@ -116,10 +119,19 @@ def _marked(file: str, key: bytes, sizes: Sequence[int]) -> tuple[Mark, list[Mar
     return (done, digest.hexdigest()), starts
 
 
-def _span(
-    telemetry: Telemetry, files: Sequence[str], time: str, view: View
-) -> tuple[int, int] | None:
-    """From the first moment of a row to the one after the last; a date is its whole day."""
+def span_of_rows(telemetry: Telemetry, time: str, view: View) -> Span | None:
+    """From the first moment of a row that counts to the one after the last; a date is its whole
+    day. None where there is no row.
+
+    Args:
+        telemetry: files.
+        time: the column of times or dates.
+        view: by which it may be derived, and rows are left out.
+
+    Raises:
+        RequestError: there is no such column, a row has no time, or a file cannot be read.
+    """
+    files = _filled(telemetry)
     kind = telemetry.seen(view).column_type(time, "--time-column") if files else pa.date32()
     dates = pa.types.is_date(kind)
     if not (dates or pa.types.is_timestamp(kind)):
@@ -127,22 +139,33 @@ def _span(
         raise RequestError(
             f"--time-column: {time!r} holds {kind}, and times or dates are needed{hint}"
         )
-    lows, highs, needed = [], [], sorted(view.needed([time]))
+    ends: list[tuple[int, int]] = []
     for file in files:
-        for table in tables(file, needed, telemetry.reading):
-            for batch in (view.seen(one, [time]) for one in table.to_batches()):
-                column = batch[time].filter(pa.array(view.holds(batch)))
-                if column.null_count:
-                    raise RequestError(
-                        f"--time-column: {file} has rows without a time in {time!r}, and nothing "
-                        "tells which window they are in: leave them out by --where, or name no "
-                        "column"
-                    )
-                if len(column):
-                    ends = pc.min_max(column)
-                    lows.append(_microseconds(ends["min"], dates))
-                    highs.append(_microseconds(ends["max"], dates))
-    return (min(lows), max(highs) + (_DAY if dates else 1)) if lows else None
+        try:
+            ends += _ends(file, time, view, telemetry.reading, dates)
+        except UnreadableError as error:
+            raise RequestError(f"--input: {error}") from None
+    if not ends:
+        return None
+    lows, highs = zip(*ends, strict=True)
+    return min(lows), max(highs) + (_DAY if dates else 1)
+
+
+def _ends(
+    file: str, time: str, view: View, reading: Reading, dates: bool
+) -> Iterator[tuple[int, int]]:
+    """The first and the last moment of each batch of rows that has some."""
+    for table in tables(file, sorted(view.needed([time])), reading):
+        for batch in (view.seen(one, [time]) for one in table.to_batches()):
+            column = batch[time].filter(pa.array(view.holds(batch)))
+            if column.null_count:
+                raise RequestError(
+                    f"--time-column: {file} has rows without a time in {time!r}, and nothing tells "
+                    "which window they are in: leave them out by --where, or name no column"
+                )
+            if len(column):
+                found = pc.min_max(column)
+                yield _microseconds(found["min"], dates), _microseconds(found["max"], dates)
 
 
 def _microseconds(moment: pa.Scalar, date: bool) -> int:

@@ -3,7 +3,8 @@
 Their folder is a release like any other, with the totals of all windows so far. What is drawn from
 day to day stands in a secret file elsewhere: with it and the totals, more is known than was paid
 for. It holds noise, the totals, and, under a key of its own, a digest of the last window's numbers,
-which tells a window that was drawn and not shown from one that is asked for with other numbers.
+which tells a window that was drawn and not shown from one that is asked for with other numbers; and
+what each window was made of (`sources`).
 """
 
 from __future__ import annotations
