@@ -43,6 +43,7 @@ from mechanisms.sampling.rounded_normal import LARGEST_SIGMA, RoundedNormal, uns
 _FINEST = 20  # bits of the grid behind the point: rounding then costs 2e-5 of a year's noise
 _COARSEST = 6
 _GUARD = 16  # bits of buffers behind the grid
+_PRICED = 1.01  # sigma in that of exact noise, at the most: the grid takes a part in 10,000
 _VERSION = 1
 
 Integers = NDArray[np.int64]
@@ -178,6 +179,20 @@ class RunningTotals:
         steps = math.sqrt(changed) * apart
         exactly = unit.norm * self.factors.sensitivity(unit.days)
         return (exactly + math.ldexp(steps, -self.bits)) / self.sigma * (1 + 1e-12)
+
+    def require_priced(self, epsilon: float, delta: float) -> None:
+        """Refuse noise that is not what is paid for; before anything is drawn of it.
+
+        Args:
+            epsilon: of all days together, in nats.
+            delta: of all days together.
+
+        Raises:
+            ArithmeticError: it would reveal more, or hide more.
+        """
+        norm = self.contribution.norm * self.factors.sensitivity(self.contribution.days)
+        if not 1 <= self.sigma * gaussian_mu(epsilon, delta) / norm * (1 + 1e-12) <= _PRICED:
+            raise ArithmeticError("the noise of running totals is not what they are paid for")
 
     def delta(self, epsilon: float) -> float:
         """The delta of all days together, rounded up."""

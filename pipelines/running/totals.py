@@ -285,6 +285,7 @@ def drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kep
         if window == kept.windows[-1] and hmac.compare_digest(digest, kept.last):
             return kept
         raise RequestError(_AGAIN.format(window))
+    kept.design.require_priced(kept.asked["epsilon"], kept.asked["delta"])
     try:
         noise, state = kept.design.draw(kept.state, rng)
     except ValueError as error:
