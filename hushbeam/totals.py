@@ -96,8 +96,8 @@ class RunningTotals:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds of all windows together."""
-        return self._kept.promise
+        """What holds of all windows together; its `condition` says of which units."""
+        return self._kept.guarantee
 
     def add(self, window: str, numbers: Mapping[str, Any] | int) -> pa.Table:
         """Add a window; as often as need be with the same numbers, until there is another.

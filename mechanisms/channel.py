@@ -48,6 +48,7 @@ class Guarantee:
         how: the derivation, for a reader who wants to check it.
         neighbours: which two inputs look alike: "replace", a unit's value becomes any other; "add
             or remove", all that a unit contributes is there or not.
+        condition: of which units it holds, where not of all ("who is in at most 2 of 30 windows").
 
     >>> Guarantee("local", epsilon=1.0, delta=0.0, unit="report", how="enumeration").epsilon
     1.0
@@ -59,12 +60,18 @@ class Guarantee:
     unit: str
     how: str
     neighbours: Neighbours = "replace"
+    condition: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= math.inf:
             raise ValueError(f"epsilon must be at least 0, not {self.epsilon}")
         if not 0 <= self.delta <= 1:
             raise ValueError(f"delta must lie in [0, 1], not {self.delta}")
+
+    @property
+    def whose(self) -> str:
+        """The unit with its condition: how it is called wherever people or programs are told."""
+        return f"{self.unit} {self.condition}".rstrip()
 
     @property
     def replaced(self) -> Guarantee:
@@ -82,7 +89,19 @@ class Guarantee:
     def as_dict(self) -> dict[str, Any]:
         """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
         epsilon = self.epsilon if self.epsilon < math.inf else None
-        return asdict(self) | {"epsilon": epsilon}
+        told = asdict(self) | {"epsilon": epsilon, "unit": self.whose}
+        del told["condition"]
+        return told
+
+
+def conditions(parts: Iterable[Guarantee]) -> str:
+    """Of which units several guarantees hold together: of those that meet all conditions.
+
+    >>> half = Guarantee("central", 1.0, 0.0, "user", "told", condition="who is in May")
+    >>> conditions([half, half, Guarantee("central", 1.0, 0.0, "user", "told")])
+    'who is in May'
+    """
+    return " and ".join(dict.fromkeys(part.condition for part in parts if part.condition))
 
 
 def require_epsilon(epsilon: float) -> None:

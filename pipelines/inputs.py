@@ -46,6 +46,7 @@ class Telemetry:
             asks for are checked in all.
         reading: of text.
         missing: of several days that were looked for, those without a file of some pattern.
+        each: how many rows each file holds.
     """
 
     files: tuple[str, ...]
@@ -53,6 +54,7 @@ class Telemetry:
     schemas: tuple[pa.Schema, ...]
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
+    each: tuple[int, ...] = ()
 
     @property
     def unread(self) -> bool:
@@ -214,10 +216,11 @@ def open_telemetry(
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         looks = list(pool.map(lambda file: _looked_at(file, reading), files))
-    rows = sum(look.rows for look in looks)
+    each = tuple(look.rows for look in looks)
+    rows = sum(each)
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    return Telemetry(files, rows, tuple(look.schema for look in looks), reading)
+    return Telemetry(files, rows, tuple(look.schema for look in looks), reading, each=each)
 
 
 def open_days(

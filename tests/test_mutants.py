@@ -46,6 +46,9 @@ def root(tmp_path: Path) -> Path:
         "def test_heads():\n    assert 2 * heads() == 1\n",
         "tests/test_weak.py": "def test_nothing():\n    pass\n",
         "tests/test_wrong.py": "def test_fails():\n    assert False\n",
+        "tests/test_long.py": "from mechanisms.coin import heads\n\n"
+        "def test_a_walk_ends():\n    place = 0\n"
+        "    while place != 1:\n        place += 2 * heads()\n",
     }
     for name, text in files.items():
         path = tmp_path / "tree" / name
@@ -61,7 +64,7 @@ def test_what_is_no_catch_is_told_from_one(root: Path, capsys: pytest.CaptureFix
         "broken": replace(COIN, name="no-python", after="1 /"),
         "broken ": replace(COIN, name="no-name", after="half"),
         "unsound": replace(COIN, name="always-red", tests=("tests/test_wrong.py",)),
-        "unsound ": replace(COIN, name="no-tests", tests=("tests/test_gone.py",)),
+        "broken  ": replace(COIN, name="no-tests", tests=("tests/test_gone.py",)),
         "unplanted": replace(COIN, name="moved", before="1 / 3"),
         "unplanted ": replace(COIN, name="twice", before="e"),
     }
@@ -85,6 +88,14 @@ def test_a_bug_may_be_a_new_file_that_only_some_tests_may_know(
     )
     assert run(root, [added], jobs=1) == 0
     assert "tests/test_coin.py::test_heads" in capsys.readouterr().out
+
+
+def test_a_bug_that_makes_a_test_hang_is_caught_by_its_name(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless = replace(COIN, name="endless", tests=("tests/test_long.py",))
+    assert run(root, [endless], jobs=1, longest=2) == 0
+    assert "tests/test_long.py::test_a_walk_ends" in capsys.readouterr().out
 
 
 def test_a_bug_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

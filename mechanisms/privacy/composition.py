@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from mechanisms.channel import Guarantee, Model
+from mechanisms.channel import Guarantee, Model, conditions
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
 
@@ -34,7 +34,9 @@ def _combined(parts: Sequence[Guarantee], epsilon: float, delta: float, how: str
     neighbours = {part.neighbours for part in parts}
     if len(neighbours) > 1:
         raise ValueError("guarantees for different neighbours do not add up: see `replaced`")
-    return Guarantee(model, epsilon, min(delta, 1.0), units[0], how, neighbours.pop())
+    return Guarantee(
+        model, epsilon, min(delta, 1.0), units[0], how, neighbours.pop(), conditions(parts)
+    )
 
 
 def _repeats(times: int) -> None:

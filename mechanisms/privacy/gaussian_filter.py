@@ -34,6 +34,7 @@ WHOLE = 1 << 40
 """Of how many parts a budget is. Integers add up exactly, whoever adds them in whatever order."""
 
 _RESERVE = 1e-3  # of delta, for samplers that are not quite the mechanisms they are priced as
+_PRICED = 1e-9  # how far the mu of a mechanism may be from the one that is paid, of itself
 _DOWN, _UP = 1 - 1e-12, 1 + 1e-12  # more than doubles and scipy's quantiles are off by
 
 
@@ -149,6 +150,20 @@ class GaussianFilter:
                 "what the samplers of so many answers are off by does not fit into "
                 f"{_RESERVE:g} of delta"
             )
+
+    def require_priced(self, parts: int, mu: float) -> None:
+        """Refuse a mechanism that is not the one that is paid for; before anything is drawn of it.
+
+        Args:
+            parts: that are paid.
+            mu: of the mechanism: of Gaussian noise by how much a unit changes the numbers, over
+                sigma.
+
+        Raises:
+            ArithmeticError: it would reveal more, or hide more, than so many parts pay for.
+        """
+        if not abs(mu / self.mu_of(parts) - 1) <= _PRICED:
+            raise ArithmeticError("the noise of an answer is not what the answer is paid for")
 
     def guarantee(self, unit: str) -> Guarantee:
         """What holds of all answers together."""

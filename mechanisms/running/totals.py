@@ -43,6 +43,7 @@ from mechanisms.sampling.rounded_normal import LARGEST_SIGMA, RoundedNormal, uns
 _FINEST = 20  # bits of the grid behind the point: rounding then costs 2e-5 of a year's noise
 _COARSEST = 6
 _GUARD = 16  # bits of buffers behind the grid
+_PRICED = 1.01  # sigma in that of exact noise, at the most: the grid takes a part in 10,000
 _VERSION = 1
 
 Integers = NDArray[np.int64]
@@ -179,6 +180,20 @@ class RunningTotals:
         exactly = unit.norm * self.factors.sensitivity(unit.days)
         return (exactly + math.ldexp(steps, -self.bits)) / self.sigma * (1 + 1e-12)
 
+    def require_priced(self, epsilon: float, delta: float) -> None:
+        """Refuse noise that is not what is paid for; before anything is drawn of it.
+
+        Args:
+            epsilon: of all days together, in nats.
+            delta: of all days together.
+
+        Raises:
+            ArithmeticError: it would reveal more, or hide more.
+        """
+        norm = self.contribution.norm * self.factors.sensitivity(self.contribution.days)
+        if not 1 <= self.sigma * gaussian_mu(epsilon, delta) / norm * (1 + 1e-12) <= _PRICED:
+            raise ArithmeticError("the noise of running totals is not what they are paid for")
+
     def delta(self, epsilon: float) -> float:
         """The delta of all days together, rounded up."""
         draws = self.factors.horizon * self.totals
@@ -194,12 +209,13 @@ class RunningTotals:
         deltas = [self.delta(epsilon) for epsilon in epsilons.tolist()]
         return PrivacyLoss.from_profile(epsilons, np.minimum.accumulate(deltas))
 
-    def guarantee(self, epsilon: float, unit: str) -> Guarantee:
+    def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all releases of the horizon together.
 
         Args:
             epsilon: in nats.
             unit: whose contribution is at most what was declared.
+            condition: of which units that is so, where nothing sees to it.
         """
         days = self.contribution.days
         how = (
@@ -207,7 +223,8 @@ class RunningTotals:
             f"ICML 2018, Theorem 8) for all {self.factors.horizon:,} days, of which a {unit} adds "
             f"to {days:,} (fully adaptive composition: Smith, Thakurta 2022, arXiv 2210.17520)"
         )
-        return Guarantee("central", epsilon, self.delta(epsilon), unit, how, "add or remove")
+        delta = self.delta(epsilon)
+        return Guarantee("central", epsilon, delta, unit, how, "add or remove", condition)
 
     def standard_error(self, day: int, window: int | None = None) -> float:
         """Of the sum of the last days, and of the total so far without a window.

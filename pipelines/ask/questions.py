@@ -17,7 +17,7 @@ from mechanisms.channel import Counts, Floats
 from mechanisms.counters.amounts import Ends
 from mechanisms.mean.fieller import quotients
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.privacy.gaussian_filter import range_of_gaussian
+from mechanisms.privacy.gaussian_filter import gaussian_of_range, range_of_gaussian
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError, reason
@@ -55,20 +55,28 @@ class Question(ABC):
         amounts = self.metric.reporting.amounts
         return amounts.most_groups, amounts.most
 
-    def answer(self, levels: Sequence[Floats], mu: float, rng: RandomSource) -> dict[str, Any]:
+    @abstractmethod
+    def mechanism(self, mu: float) -> Any:
+        """What is drawn from, to reveal no more than a Gaussian mechanism of that mu."""
+
+    @abstractmethod
+    def mu(self, mechanism: Any) -> float:
+        """The same the other way round: of any of these, by how much a unit changes the log."""
+
+    def answer(self, levels: Sequence[Floats], mechanism: Any, rng: RandomSource) -> dict[str, Any]:
         """What is told.
 
         Args:
             levels: what a job has counted, exactly.
-            mu: of the Gaussian mechanism that reveals as much, or more.
+            mechanism: of `mechanism`.
             rng: the generator of this process.
         """
         amounts = self.metric.reporting.amounts
-        return self.drawn(_whole(amounts.estimate(levels)), levels, mu, rng)
+        return self.drawn(_whole(amounts.estimate(levels)), levels, mechanism, rng)
 
     @abstractmethod
     def drawn(
-        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+        self, exact: Counts, levels: Sequence[Floats], mechanism: Any, rng: RandomSource
     ) -> dict[str, Any]:
         """The same, of (groups,) totals."""
 
@@ -101,21 +109,21 @@ class Figures(Question):
         """How many numbers get noise."""
         return len(self.names)
 
-    def noise(self, mu: float) -> RoundedNormal:
-        """Of each number."""
+    def mechanism(self, mu: float) -> RoundedNormal:
+        """The noise of each number."""
         return RoundedNormal(self.norm / mu * (1 + 1e-12))
 
+    def mu(self, mechanism: RoundedNormal) -> float:
+        return self.norm / mechanism.sigma
+
     def distance(self, mu: float) -> float:
-        return self.numbers * self.noise(mu).farthest
+        return self.numbers * self.mechanism(mu).farthest
 
     def drawn(
-        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+        self, exact: Counts, levels: Sequence[Floats], mechanism: RoundedNormal, rng: RandomSource
     ) -> dict[str, Any]:
-        noise = self.noise(mu)
-        noisy = exact + noise.draw(exact.size, rng)
-        return {
-            "noisy": noisy.tolist(), "variance": noise.sigma**2 + 1 / 12, "scale": self.scale
-        }  # fmt: skip
+        noisy, variance = exact + mechanism.draw(exact.size, rng), mechanism.sigma**2 + 1 / 12
+        return {"noisy": noisy.tolist(), "variance": variance, "scale": self.scale}
 
     @property
     def scale(self) -> dict[str, float]:
@@ -150,10 +158,10 @@ class Means(Figures):
         return math.sqrt(2) * super().norm
 
     def drawn(
-        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+        self, exact: Counts, levels: Sequence[Floats], mechanism: RoundedNormal, rng: RandomSource
     ) -> dict[str, Any]:
         people = _whole(cast(Ends, self.metric.reporting.amounts).number(levels))
-        return super().drawn(np.concatenate([exact, people]), levels, mu, rng)
+        return super().drawn(np.concatenate([exact, people]), levels, mechanism, rng)
 
     @property
     def scale(self) -> dict[str, float]:
@@ -176,17 +184,26 @@ class Selection(Question):
         return names(self.metric)[:-1]  # the last is of all other rows
 
     def drawn(
-        self, exact: Counts, levels: Sequence[Floats], mu: float, rng: RandomSource
+        self, exact: Counts, levels: Sequence[Floats], mechanism: Any, rng: RandomSource
     ) -> dict[str, Any]:
-        place = self.selected(exact[: len(self.names)], mu, rng)
-        return {"value": None if place is None else self.names[place], **self.terms(mu)}
+        place = self.selected(exact[: len(self.names)], mechanism, rng)
+        return {"value": None if place is None else self.names[place], **self.terms(mechanism)}
+
+    def mu(self, mechanism: Any) -> float:
+        # Its losses span as many times more as a unit moves counts farther than it says.
+        apart = self.units_raised[1] / mechanism.sensitivity
+        return gaussian_of_range(apart * self.span(mechanism))
 
     @abstractmethod
-    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int | None:
+    def span(self, mechanism: Any) -> float:
+        """Of the losses of a unit that moves counts by its sensitivity."""
+
+    @abstractmethod
+    def selected(self, exact: Counts, mechanism: Any, rng: RandomSource) -> int | None:
         """Which value; None if none is."""
 
     @abstractmethod
-    def terms(self, mu: float) -> dict[str, float]:
+    def terms(self, mechanism: Any) -> dict[str, float]:
         """How far the answer may be off."""
 
 
@@ -199,26 +216,29 @@ class MostCommon(Selection):
 
     how = "exponential mechanism (McSherry, Talwar 2007, Theorem 6), of counts that move one way"
 
-    def _mechanism(self, mu: float) -> ExponentialMechanism:
+    def mechanism(self, mu: float) -> ExponentialMechanism:
         most = self.units_raised[1]
         return ExponentialMechanism(2 * range_of_gaussian(mu), sensitivity=most, resolution=most)
 
-    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int:
-        return int(self._mechanism(mu).select(exact, rng)[0])
+    def span(self, mechanism: ExponentialMechanism) -> float:
+        return mechanism.epsilon / 2
+
+    def selected(self, exact: Counts, mechanism: ExponentialMechanism, rng: RandomSource) -> int:
+        return int(mechanism.select(exact, rng)[0])
 
     def distance(self, mu: float) -> float:
-        _ = self._mechanism(mu).weights(np.zeros(len(self.names)))  # refuses what 64 bits cannot
+        _ = self.mechanism(mu).weights(np.zeros(len(self.names)))  # refuses what 64 bits cannot
         return 0.0
 
-    def terms(self, mu: float) -> dict[str, float]:
+    def terms(self, mechanism: ExponentialMechanism) -> dict[str, float]:
         # Each worse one is chosen with e^(-span gap / b) of the best one's probability, or less.
-        gap = self.units_raised[1] / range_of_gaussian(mu)
+        gap = mechanism.sensitivity / self.span(mechanism)
         return {"within": gap * math.log(len(self.names) / (1 - _SURE)), "confidence": _SURE}
 
     def worse(self, mu: float) -> bool:
         # Between two counts there are two noises.
         apart = math.sqrt(2) * self.norm / mu * normal_quantile(_SURE, len(self.names))
-        return apart < self.terms(mu)["within"]
+        return apart < self.terms(self.mechanism(mu))["within"]
 
 
 @dataclass(frozen=True)
@@ -233,22 +253,25 @@ class First(Selection):
 
     threshold: int = 0
 
-    def _mechanism(self, mu: float) -> FirstAbove:
+    def mechanism(self, mu: float) -> FirstAbove:
         return FirstAbove(range_of_gaussian(mu), self.units_raised[1])
 
-    def selected(self, exact: Counts, mu: float, rng: RandomSource) -> int | None:
+    def span(self, mechanism: FirstAbove) -> float:
+        return mechanism.span
+
+    def selected(self, exact: Counts, mechanism: FirstAbove, rng: RandomSource) -> int | None:
         # Above is at least one more.
-        return self._mechanism(mu).choose(exact, self.threshold + 1, rng)
+        return mechanism.choose(exact, self.threshold + 1, rng)
 
     def distance(self, mu: float) -> float:
-        return self._mechanism(mu).distance(len(self.names))
+        return self.mechanism(mu).distance(len(self.names))
 
-    def terms(self, mu: float) -> dict[str, float]:
-        error = self._mechanism(mu).standard_error
+    def terms(self, mechanism: FirstAbove) -> dict[str, float]:
+        error = mechanism.standard_error
         return {"threshold": self.threshold, "standard_error": error}
 
     def worse(self, mu: float) -> bool:
-        return self.norm / mu < self.terms(mu)["standard_error"]
+        return self.norm / mu < self.terms(self.mechanism(mu))["standard_error"]
 
 
 def question(kind: str, metric: Counting, asked: Mapping[str, Any], threshold: int) -> Question:

@@ -187,6 +187,7 @@ def answered(
     Raises:
         RequestError: the session cannot be read.
         WithheldError: too little is left, perhaps since others have asked meanwhile.
+        ArithmeticError: the noise would not be what is paid for.
     """
     with _locked(folder):
         session = Session.read(folder)
@@ -194,6 +195,8 @@ def answered(
             return session
         price = require(session, question, parts)
         budget = session.budget
+        mechanism = question.mechanism(budget.mu_of(parts))
+        budget.require_priced(parts, question.mu(mechanism))
         answer = {
             "id": id,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -208,7 +211,7 @@ def answered(
                 budget.guarantee(session.terms["unit"]), epsilon=budget.epsilon_of(parts),
                 how=f"{question.how}; of this answer alone",
             ).as_dict(),
-            "answer": question.answer(levels, budget.mu_of(parts), rng),
+            "answer": question.answer(levels, mechanism, rng),
         }  # fmt: skip
         session = replace(session, answers=(*session.answers, answer))
         write(os.path.join(folder, FILE), session.written())

@@ -100,7 +100,11 @@ def entries(path: str) -> list[dict[str, Any]]:
 
 
 def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    return [entry.model_dump(mode="json") for entry in entries]
+    """Entries as JSON; the unit of a loss is named with its condition."""
+    told = [entry.model_dump(mode="json") for entry in entries]
+    for loss in (loss for entry in told for loss in entry["losses"]):
+        loss["unit"] = f"{loss['unit']} {loss.pop('condition')}".rstrip()
+    return told
 
 
 def accounts(path: str) -> list[dict[str, Any]]:
@@ -169,7 +173,7 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
         "population": last.people,
         "scope": last.scope,
         "window": None if last.scope == "user" else window,
-        "unit": last.unit,
+        "unit": joint.whose,
         "budget": budget.model_dump(),
         "releases": dict(Counter(entry.state for entry in entries)),
         "noise": last.noise,
@@ -198,6 +202,8 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
         what = f"{entry.collection} version {entry.version}, {entry.window}"
         if entry.people != entry.collection:
             what = f"{entry.people}: {what}"
+        if added.condition:
+            what = f"{what}, per {added.whose}"
         since = entry.changed_at[:16].replace("T", " ")
         table.add_row(
             entry.id[:8],

@@ -62,6 +62,7 @@ class Loss(_Record):
         profile: further (epsilon, delta) points of the same release, ascending, where they are
             known (a Gaussian's, a shuffled batch's): composition is tighter for them. Upper bounds.
         neighbours: which two inputs look alike.
+        condition: of which units it holds, where not of all.
         apart: as `profile`, of a unit whose contribution becomes another where `neighbours` are
             those with and without one.
 
@@ -77,6 +78,7 @@ class Loss(_Record):
     how: str
     profile: tuple[tuple[float, float], ...] = Field((), max_length=_POINTS)
     neighbours: Neighbours = "replace"
+    condition: str = ""
     apart: tuple[tuple[float, float], ...] = Field(default=(), max_length=_POINTS)
 
     @field_validator("profile", "apart")
@@ -106,13 +108,16 @@ class Loss(_Record):
         return cls(
             model=guarantee.model, epsilon=guarantee.epsilon, delta=guarantee.delta,
             unit=guarantee.unit, how=guarantee.how, profile=_points(profile),
-            neighbours=guarantee.neighbours, apart=apart,
+            neighbours=guarantee.neighbours, condition=guarantee.condition, apart=apart,
         )  # fmt: skip
 
     @property
     def guarantee(self) -> Guarantee:
         """The claim as the mechanisms state it."""
-        return Guarantee(self.model, self.epsilon, self.delta, self.unit, self.how, self.neighbours)
+        return Guarantee(
+            self.model, self.epsilon, self.delta, self.unit, self.how, self.neighbours,
+            self.condition,
+        )  # fmt: skip
 
     @property
     def replaced(self) -> Loss:
@@ -135,7 +140,7 @@ class Loss(_Record):
             )
         return Loss(
             model=self.model, epsilon=epsilon, delta=delta, unit=self.unit, how=self.how,
-            profile=points,
+            condition=self.condition, profile=points,
         )  # fmt: skip
 
 

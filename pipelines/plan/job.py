@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from mechanisms.channel import Guarantee, Model
+from mechanisms.channel import Guarantee, Model, conditions
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines import inputs
 from pipelines.errors import RequestError
@@ -184,6 +184,7 @@ def together(parts: Iterable[Guarantee]) -> Guarantee:
         parts[0].unit,
         f"basic composition of {len(parts)} metrics, each as its own statement says",
         parts[0].neighbours,
+        conditions(parts),
     )
 
 

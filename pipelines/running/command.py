@@ -48,6 +48,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines.metrics.counting.exactly import names as names_of
     from pipelines.metrics.registry import find_for
     from pipelines.running.kept import Place
+    from pipelines.running.sources import NONE, require_apart, sources_of, span_of_rows
     from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
 
@@ -58,18 +59,25 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     counted: Any = options.counted_as
     metric: Any = find_for(counted).resolve(counted, Source(telemetry=telemetry))
     names = names_of(metric)
+    time, span = options.time_column, None
+    if time is not None:  # what is wrong with it is said before anything is begun, or paid for
+        span = span_of_rows(telemetry, time, metric.options.view)
     asked, rng = _asked(options, metric), SecureRandom()
     kept = begun(place, asked, metric.noise, names, pays, rng)
     again(kept, options.window)
+    sources = NONE
+    if options.window not in kept.windows:
+        sources = sources_of(telemetry, kept.key, [*kept.sources.values()], span)
+        require_apart(options.window, sources, kept.sources, kept.windows)
     _caution(metric)
     screen = Screen()
-    adds = partial(add_counted, place, options.window, names, metric)
+    adds = partial(add_counted, place, options.window, names, metric, sources)
     refused = take(metric, for_beam, adds, screen)
     kept = begun(place, asked, kept.design, names, pays, rng)
     _require_added(kept, options.window, refused)
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
-        guarantee=kept.promise.as_dict(),
+        guarantee=kept.guarantee.as_dict(),
         rows=table(kept).to_pylist()[-len(names) :],
     )  # fmt: skip
     _show(kept, options, screen)
@@ -128,6 +136,6 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
                 f"{error:.3g}",
             )
         screen.print(shown)
-    screen.print(one_line(kept.promise), highlight=False)
+    screen.print(one_line(kept.guarantee), highlight=False)
     line = f"all totals: {options.output}/totals.parquet, and to read {options.output}/{REPORT}"
     screen.print(line, highlight=False, markup=False, soft_wrap=True)

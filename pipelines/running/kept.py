@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
 from pipelines.paths import flush, make_folders, share
+from pipelines.running.sources import NONE, Sources, require_apart
 from pipelines.secrets import state_folder
 
 KIND = "running-totals"
@@ -41,6 +42,7 @@ class Kept:
         state: of the noise.
         paid: the ledger and the population that pay for the whole horizon; None if none does.
         output: the folder that they were begun for, or what a plan's windows have in common.
+        sources: what each window was made of, or is to be, by its name, if it was made of files.
     """
 
     asked: Mapping[str, Any]
@@ -53,20 +55,26 @@ class Kept:
     state: State
     paid: tuple[str, str] | None
     output: str
+    sources: Mapping[str, Sources] = field(default_factory=dict)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds of all windows together, as a ledger counts it."""
-        return self.design.guarantee(self.asked["epsilon"], self.asked["unit"])
+        """What holds of all windows together, and of whom."""
+        asked, apart = self.asked, self.asked.get("time_column") is not None
+        condition = condition_of(asked["unit"], self.design, apart)
+        return self.design.guarantee(asked["epsilon"], asked["unit"], condition)
 
-    @property
-    def promise(self) -> Guarantee:
-        """The same, and of whom: nothing cuts what a unit adds in further windows."""
-        unit, days = self.asked["unit"], self.design.contribution.days
-        if (unit, days) != ("row", 1):  # a row is in one window, whatever anybody declares
-            who = "that" if unit == "row" else "who"
-            unit += f" {who} is in at most {days:,} of {self.design.factors.horizon:,} windows"
-        return replace(self.guarantee, unit=unit)
+    def made(self, window: str, sources: Sources) -> Kept:
+        """With what a window is made of, which is not drawn yet.
+
+        Raises:
+            RequestError: rows of it are in the totals already, as far as that can be known.
+        """
+        require_apart(window, sources, self.sources, self.windows)
+        return self if sources == NONE else self._noting(window, sources)
+
+    def _noting(self, window: str, sources: Sources) -> Kept:
+        return replace(self, sources={**self.sources, window: sources})
 
     @property
     def id(self) -> str:
@@ -92,6 +100,7 @@ class Kept:
         design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
         design |= {"contribution": asdict(drawn.contribution)}
         said |= {"asked": self.asked, "design": design, "state": self.state.written().decode()}
+        said["sources"] = {name: one.as_dict() for name, one in self.sources.items()}
         return json.dumps({"version": _VERSION, **said}).encode()
 
     @classmethod
@@ -115,12 +124,30 @@ class Kept:
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
             state = State.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
+            sources = {name: Sources.read(one) for name, one in said["sources"].items()}
         except (KeyError, TypeError) as error:
             raise ValueError("these are no running totals") from error
         return cls(
             asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
-            paid, said["output"],
+            paid, said["output"], sources,
         )  # fmt: skip
+
+
+def condition_of(unit: str, design: RunningTotals, apart: bool) -> str:
+    """Of which units a promise holds: nothing cuts what a unit adds in further windows.
+
+    Args:
+        unit: "row" or "user".
+        design: of the totals.
+        apart: whether rows of a time are held to be in one window.
+    """
+    days, horizon = design.contribution.days, design.factors.horizon
+    if days == horizon or (apart and (unit, days) == ("row", 1)):
+        return ""
+    who = "that" if unit == "row" else "who"
+    if (unit, days) == ("row", 1):
+        return f"{who} is in one window"
+    return f"{who} is in at most {days:,} of {horizon:,} windows"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.metric import Content, Reports
-from pipelines.running.kept import Kept
+from pipelines.running.kept import Kept, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.terms import next_to_nothing
 from pipelines.views.wording import RAISING_NONE, among
@@ -102,7 +102,9 @@ class Running(Counting):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "numbers come exactly to the job, which adds noise to totals alone"
-        return self.noise.guarantee(self.options.epsilon, self.unit), Guarantee.none(nobody)
+        condition = condition_of(self.unit, self.noise, apart=False)
+        held = self.noise.guarantee(self.options.epsilon, self.unit, condition)
+        return held, Guarantee.none(nobody)
 
     @property
     def profile(self) -> PrivacyLoss:
@@ -160,9 +162,11 @@ class Running(Counting):
     def begin(self) -> tuple[str, tuple[str, ...]]:
         from pipelines.metrics.counting.exactly import names
         from pipelines.running.series import opened
+        from pipelines.running.sources import sources_of
 
         place = self.options.series, self.options.window
-        kept = opened(*place, self.terms, self.noise, names(self), self.open_rng())
+        made = partial(sources_of, self.telemetry)
+        kept = opened(*place, self.terms, self.noise, names(self), self.open_rng(), made)
         return kept.id, kept.windows
 
     # The job.

@@ -155,6 +155,11 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         "the name of the one that is added now: each once, in their order", group=_HORIZON,
         min_length=1, metavar="NAME",
     )  # fmt: skip
+    time_column: str | None = option(
+        "the column of times or dates: windows whose rows overlap in time are refused, so the "
+        "promise holds of every row; without it, of a row that is in one window",
+        None, group=PROMISE, metavar="COLUMN",
+    )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: all rows of a user in --user-windows of the windows",
         None, group=PROMISE, metavar="COLUMN",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
-from pipelines.ledger.spans import span_of
 from pipelines.paths import escaped
 from pipelines.running.kept import Kept, Place, locked, read, write
+from pipelines.running.sources import NONE, Sources
 from pipelines.running.totals import KEY, drawn, require_same, same
 
 WINDOW = "{window}"
@@ -22,7 +22,7 @@ _LOOKED_AT = 20  # of the newest releases
 
 def opened(
     series: str, window: str, asked: Mapping[str, Any], design: RunningTotals,
-    names: Sequence[str], rng: RandomSource,
+    names: Sequence[str], rng: RandomSource, made: Callable[[str, Sequence[Sources]], Sources],
 ) -> Kept:  # fmt: skip
     """What a series of windows is drawn from; begun if it has no window yet. Nothing is drawn.
 
@@ -33,10 +33,12 @@ def opened(
         design: of new ones.
         names: of the totals.
         rng: of this process.
+        made: (key, what other windows were made of) -> what the window is made of.
 
     Raises:
         RequestError: windows stand that were drawn from another secret, or from a newer one; or
-            they were begun with other terms, or the horizon is over.
+            they were begun with other terms, or the horizon is over, or rows of the window are in
+            the totals already.
     """
     place = Place.of_series(series)
     with locked(place):
@@ -45,21 +47,22 @@ def opened(
         # budget, say, did not hold the first ones.
         if kept is not None and not (kept.windows or same(kept, asked, names)):
             kept = None
-        new = kept is None
         if kept is None:
             key = rng.words(KEY).tobytes().hex()
             begin = design.begin()
             kept = Kept(asked, design, tuple(names), key, (), (), "", begin, None, series)
         require_same(series, kept, asked, names)
         _require_newest(place, series, kept)
-        _require_apart(window, kept)
-        if window not in kept.windows and not kept.state.day < design.factors.horizon:
+        if window in kept.windows:
+            return kept
+        if not kept.state.day < design.factors.horizon:
             raise RequestError(
                 f"horizon: all {design.factors.horizon:,} windows of {series} were drawn: begin "
                 "others in another output, and pay for them"
             )
-        if new:
-            write(place.secret, kept.written(), secret=True)
+        others = [one for name, one in kept.sources.items() if name != window]
+        kept = kept.made(window, made(kept.key, others))
+        write(place.secret, kept.written(), secret=True)
     return kept
 
 
@@ -87,21 +90,10 @@ def added(
             raise RequestError(f"{place.secret} was there when the run began, and is not")
         require_same(series, kept, asked, names)  # another run may have begun it anew meanwhile
         if window not in kept.windows:
+            kept = kept.made(window, kept.sources.get(window, NONE))
             kept = drawn(kept, window, [*numbers], rng)
             write(place.secret, kept.written(), secret=True)
     return kept.up_to(window)
-
-
-def _require_apart(window: str, kept: Kept) -> None:
-    """Refuse a window of time that is in another one's, too: its rows would be added twice."""
-    time = span_of(window)
-    for other in kept.windows:
-        theirs = span_of(other)
-        if other != window and time is not None and theirs is not None and time.overlaps(theirs):
-            raise RequestError(
-                f"window {window} overlaps window {other}, whose rows are in the totals already: "
-                "name windows that do not overlap"
-            )
 
 
 def _require_newest(place: Place, series: str, kept: Kept) -> None:

@@ -3,7 +3,8 @@
 Their folder is a release like any other, with the totals of all windows so far. What is drawn from
 day to day stands in a secret file elsewhere: with it and the totals, more is known than was paid
 for. It holds noise, the totals, and, under a key of its own, a digest of the last window's numbers,
-which tells a window that was drawn and not shown from one that is asked for with other numbers.
+which tells a window that was drawn and not shown from one that is asked for with other numbers; and
+what each window was made of (`sources`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pipelines.metrics.statement import head, parquet, versions
 from pipelines.paths import beside
 from pipelines.paying import Payment, Price, paid
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
+from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import page
 from pipelines.views.pages import REPORT
 
@@ -115,9 +117,9 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
 
 def words(kept: Kept) -> list[str]:
     """Whom the promise is about, of how many windows, and what it rests on."""
-    asked, promise, design = kept.asked, kept.promise, kept.design
+    asked, promise, design = kept.asked, kept.guarantee, kept.design
     return [
-        f"Protected is all that any one {promise.unit} adds to the totals: whether it is there or "
+        f"Protected is all that any one {promise.whose} adds to the totals: whether it is there or "
         "not.",
         f"All of it holds of {design.factors.horizon:,} windows together, at one price, if a "
         f"{asked['unit']} adds to {design.contribution.days:,} of them at the most, and no more in "
@@ -129,13 +131,13 @@ def words(kept: Kept) -> list[str]:
 
 def statement(kept: Kept) -> dict[str, Any]:
     """What a release says of all windows, whichever it has."""
-    design, asked, promise = kept.design, kept.asked, kept.promise
+    design, asked, promise = kept.design, kept.asked, kept.guarantee
     first, *more = words(kept)
     nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
     return {
         **head(KIND, (promise, nobody), first, more, 0),
-        "neighbours": f"all that a {promise.unit} adds is there or not",
+        "neighbours": f"all that a {promise.whose} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "asked": asked,
         "secret_id": kept.id,
@@ -193,7 +195,10 @@ def _require_payer(place: Place, kept: Kept, payer: tuple[str, str] | None) -> N
     )
 
 
-def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource) -> Kept:
+def add(
+    place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource,
+    sources: Sources = NONE,
+) -> Kept:  # fmt: skip
     """Add a window's numbers to the totals, and publish them with noise.
 
     What is drawn stands on the disk before anybody sees it. The same window with the same numbers
@@ -204,13 +209,14 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
         window: its name.
         numbers: name -> what it adds, exactly.
         rng: of this process.
+        sources: what it is made of, if that are files.
 
     Returns:
         What stands there now.
 
     Raises:
         RequestError: the window is not a new one, the horizon is over, a number is missing, or the
-            secret is older than the totals.
+            secret is older than the totals; or rows of it are in them already.
     """
     with locked(place):
         kept = read(place)
@@ -218,6 +224,8 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
         _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
+        if window not in kept.windows:
+            kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
             write(place.secret, after.written(), secret=True)
@@ -226,12 +234,12 @@ def add(place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource
 
 
 def add_counted(
-    place: Place, window: str, names: Sequence[str], metric: Counting, levels: Sequence[Floats],
-    rng: RandomSource,
+    place: Place, window: str, names: Sequence[str], metric: Counting, sources: Sources,
+    levels: Sequence[Floats], rng: RandomSource,
 ) -> None:  # fmt: skip
     """The same of what a job has counted: levels of a count or a sum, for each name."""
     exact = np.rint(metric.totals(levels)).astype(np.int64).tolist()
-    add(place, window, dict(zip(names, exact, strict=True)), rng)
+    add(place, window, dict(zip(names, exact, strict=True)), rng, sources)
 
 
 def _catch_up(place: Place, kept: Kept) -> None:
@@ -277,6 +285,7 @@ def drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kep
         if window == kept.windows[-1] and hmac.compare_digest(digest, kept.last):
             return kept
         raise RequestError(_AGAIN.format(window))
+    kept.design.require_priced(kept.asked["epsilon"], kept.asked["delta"])
     try:
         noise, state = kept.design.draw(kept.state, rng)
     except ValueError as error:

@@ -167,9 +167,10 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
         "made from",
     }[guarantee.model]
     if guarantee.neighbours == "replace":
-        had = f"any one {guarantee.unit}'s value been another value of the domain"
+        had = f"any one {guarantee.whose}'s value been another value of the domain"
     else:
-        had = f"all that any one {guarantee.unit} contributes not been there, or been there besides"
+        whose = f"any one {guarantee.whose}"
+        had = f"all that {whose} contributes not been there, or been there besides"
     what = (
         f"For {who}: had {had}, the probability of whatever they see would have changed by a "
         f"factor of at most {factor(guarantee.epsilon)}"
@@ -216,6 +217,6 @@ def one_line(guarantee: Guarantee) -> str:
         return f"one report alone: no guarantee ({guarantee.how})"
     return (
         f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
-        f"delta {upward(guarantee.delta, 4):g}, per {guarantee.unit}"
+        f"delta {upward(guarantee.delta, 4):g}, per {guarantee.whose}"
         + ("" if guarantee.neighbours == "replace" else ", presence hidden")
     )

@@ -272,14 +272,15 @@ def test_terms_that_cannot_be_are_refused_and_leave_nothing(
 @pytest.mark.parametrize(
     ("terms", "whom"),
     [
-        ({}, "row"),
+        ({}, "row that is in one window"),
         ({"windows": 3}, "row that is in at most 3 of 30 windows"),
         ({"unit": "user", "windows": 1}, "user who is in at most 1 of 30 windows"),
+        ({"unit": "user", "windows": 30}, "user"),
     ],
 )
 def test_the_promise_says_of_whom_it_holds(terms: dict[str, Any], whom: str) -> None:
     totals = hushbeam.RunningTotals("totals", **TERMS | terms)
-    assert totals.guarantee.unit == whom
+    assert totals.guarantee.whose == whom
     said = hushbeam.Release("totals").statement
     assert said["guarantees"]["release"]["unit"] == whom
     assert f"any one {whom} adds to the totals" in said["in_words"][0]

@@ -1,7 +1,7 @@
 """Plant every bug in a copy of its own, and name the test that caught it.
 
-First the tests that ought to know are run on a copy without a bug: what fails there catches
-nothing.
+In the end the tests that have caught one are run on a copy without a bug: what fails there, too,
+has caught nothing. A test that takes longer than a minute has failed, for a bug may make it hang.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 from tests.mutants import (
     accounting,
@@ -21,12 +23,14 @@ from tests.mutants import (
     ledgers,
     mechanisms,
     planted,
+    promises,
     randomness,
     reading,
     transforms,
 )  # fmt: skip
+from tests.mutants.forks import Forks
 from tests.mutants.mutant import AnchorError, Mutant
-from tests.mutants.trial import Verdict, tried
+from tests.mutants.trial import LONGEST, Verdict, passing, tried
 
 ROOT = Path(__file__).parents[2]
 MUTANTS: tuple[Mutant, ...] = (
@@ -37,11 +41,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *planted.MUTANTS,
     *accounting.MUTANTS,
     *ledgers.MUTANTS,
+    *promises.MUTANTS,
     *transforms.MUTANTS,
     *reading.MUTANTS,
 )
-
-Selection = tuple[str, str]  # (a file or a test, what a test's name has to contain)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -61,67 +64,80 @@ def main(words: Sequence[str] | None = None) -> int:
     return run(ROOT, chosen, arguments.jobs)
 
 
-def run(root: Path, mutants: Sequence[Mutant], jobs: int) -> int:
+def run(root: Path, mutants: Sequence[Mutant], jobs: int, longest: float = LONGEST) -> int:
     """Try all of them; say, line by line, what became of each.
 
     Args:
         root: of the tree.
         mutants: to plant.
         jobs: runs at a time.
+        longest: seconds that a test has.
 
     Returns:
         0 if all were caught, else 1.
     """
     begun, width = time.monotonic(), max(len(mutant.name) for mutant in mutants)
-    lost: list[tuple[Mutant, str]] = []
-    with ThreadPoolExecutor(jobs) as pool:
-        sound = dict(_sound(root, mutants, pool))
-        for mutant, verdict in zip(
-            mutants, pool.map(lambda one: _verdict(root, one, sound), mutants), strict=True
-        ):
+    free: SimpleQueue[Forks] = SimpleQueue()
+    verdicts: dict[Mutant, Verdict] = {}
+
+    def planted(mutant: Mutant) -> Verdict:
+        with _taken(free) as forks:
+            return _verdict(root, mutant, forks, longest)
+
+    def passed(tests: Sequence[str]) -> set[str]:
+        with _taken(free) as forks:
+            return passing(root, tests, forks, longest)
+
+    with ExitStack() as stack, ThreadPoolExecutor(jobs) as pool:
+        for forks in (Forks() for _ in range(jobs)):
+            stack.callback(forks.close)
+            free.put(forks)
+        for mutant, verdict in zip(mutants, pool.map(planted, mutants), strict=True):
             row = f"{verdict.kind:9} {mutant.name:{width}} {verdict.seconds:5.1f} s"
             print(f"{row}  {verdict.detail}", flush=True)
-            if verdict.kind != "caught":
-                lost.append((mutant, verdict.kind))
-    taken = time.monotonic() - begun
-    caught = len(mutants) - len(lost)
-    print(f"{len(mutants)} planted, {caught} caught, in {taken // 60:.0f}:{taken % 60:02.0f}")
+            verdicts[mutant] = verdict
+        # What fails without a bug, too, has caught nothing.
+        caught = [verdict.detail for verdict in verdicts.values() if verdict.kind == "caught"]
+        files = {test.partition("::")[0] for test in caught}
+        own = [[*dict.fromkeys(t for t in caught if t.startswith(f"{f}::"))] for f in sorted(files)]
+        sound = {test for found in pool.map(passed, own) for test in found}
+    lost = [(mutant, kind) for mutant, kind in _kinds(verdicts, sound) if kind != "caught"]
+    taken, found = time.monotonic() - begun, len(mutants) - len(lost)
+    print(f"{len(mutants)} planted, {found} caught, in {taken // 60:.0f}:{taken % 60:02.0f}")
     for mutant, kind in lost:
         print(f"\n{mutant.name} ({kind}): {mutant.wrong}")
+        if kind == "unsound":
+            print(f"  {verdicts[mutant].detail} fails without the bug")
         print(f"  planted in {mutant.file}; ought to be known by {', '.join(mutant.tests)}")
     return 1 if lost else 0
 
 
-def _sound(
-    root: Path, mutants: Iterable[Mutant], pool: ThreadPoolExecutor
-) -> Iterator[tuple[Selection, Verdict]]:
-    """What the tests say of a tree without a bug."""
-    wanted = list(dict.fromkeys(each for mutant in mutants for each in _selections(mutant)))
-
-    def passed(selection: Selection) -> Verdict:
-        return tried(root, {}, [selection[0]], selection[1])
-
-    for selection, verdict in zip(wanted, pool.map(passed, wanted), strict=True):
-        said = "sound" if verdict.kind == "survived" else "UNSOUND"
-        what = " -k ".join(word for word in selection if word)
-        print(f"{said:9} {what} {verdict.seconds:5.1f} s  {verdict.detail}", flush=True)
-        yield selection, verdict
+@contextmanager
+def _taken(free: SimpleQueue[Forks]) -> Iterator[Forks]:
+    """A process that does nothing else meanwhile."""
+    forks = free.get()
+    try:
+        yield forks
+    finally:
+        free.put(forks)
 
 
-def _selections(mutant: Mutant) -> list[Selection]:
-    return [(test, mutant.known_by) for test in mutant.tests]
+def _kinds(
+    verdicts: Mapping[Mutant, Verdict], sound: Container[str]
+) -> Iterator[tuple[Mutant, str]]:
+    """What became of each, by the tests that pass without a bug."""
+    for mutant, verdict in verdicts.items():
+        fooled = verdict.kind == "caught" and verdict.detail not in sound
+        yield mutant, "unsound" if fooled else verdict.kind
 
 
-def _verdict(root: Path, mutant: Mutant, sound: dict[Selection, Verdict]) -> Verdict:
+def _verdict(root: Path, mutant: Mutant, forks: Forks, longest: float) -> Verdict:
     """What became of one."""
-    for selection in _selections(mutant):
-        if sound[selection].kind != "survived":
-            return Verdict("unsound", f"{selection[0]} fails without the bug", 0.0)
     try:
         changes = mutant.planted(root)
     except AnchorError as error:
         return Verdict("unplanted", f"to be anchored anew: {error}", 0.0)
-    return tried(root, changes, mutant.tests, mutant.known_by)
+    return tried(root, changes, mutant.tests, mutant.known_by, forks, longest)
 
 
 if __name__ == "__main__":

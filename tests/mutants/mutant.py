@@ -11,7 +11,7 @@ class AnchorError(Exception):
     """The text that a mutant replaces is not where it was: the mutant has to be anchored anew."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """A bug.
 

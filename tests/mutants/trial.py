@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -13,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.mutants.forks import Forks
+
 FOLDERS = ("mechanisms", "transforms", "pipelines", "hushbeam", "tests")
-_SECONDS = 900  # after which a run counts as one that hangs
+LONGEST = 60  # seconds that a test has; one that takes more hangs, and has failed
+_SECONDS = 600  # after which a run hangs that no test of it could end
 
 # What a change that is no Python, or misses a name, ends in: it says nothing about a test.
 _NO_BUG = ("NameError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError")
@@ -37,26 +37,51 @@ class Verdict:
 
 
 def tried(
-    root: Path, changes: Mapping[Path, str], tests: Sequence[str], known_by: str = ""
-) -> Verdict:
-    """Run tests in a copy of a tree.
+    root: Path, changes: Mapping[Path, str], tests: Sequence[str], known_by: str, forks: Forks,
+    longest: float = LONGEST,
+) -> Verdict:  # fmt: skip
+    """Run tests in a copy of a tree, up to the first that fails.
 
     Args:
         root: of the tree.
         changes: files in it -> how they read in the copy.
         tests: files or tests, from the root.
         known_by: what the name of a test must contain to be run.
+        forks: where pytest runs.
+        longest: seconds that a test has.
     """
     begun = time.monotonic()
-    with TemporaryDirectory(prefix="mutant-") as folder:
-        copy = _copied(root, Path(folder) / "tree")
-        for path, text in changes.items():
-            target = copy / path.relative_to(root)
-            target.write_text(text)
-        report = Path(folder) / "report.xml"
-        code = _pytest(copy, report, [*tests, *(["-k", known_by] if known_by else [])])
-        kind, detail = _read(report, code)
+    words = ["-x", *tests, *(["-k", known_by] if known_by else [])]
+    code, cases = _ran(root, changes, words, forks, longest)
+    kind, detail = _read(cases, code)
     return Verdict(kind, detail, time.monotonic() - begun)
+
+
+def passing(root: Path, tests: Sequence[str], forks: Forks, longest: float = LONGEST) -> set[str]:
+    """Those of some tests that pass in a tree as it is.
+
+    Args:
+        root: of the tree.
+        tests: as a verdict names them.
+        forks: where pytest runs.
+        longest: seconds that a test has.
+    """
+    _, cases = _ran(root, {}, tests, forks, longest)
+    return {_named(case) for case in cases if not len(case)}
+
+
+def _ran(
+    root: Path, changes: Mapping[Path, str], words: Sequence[str], forks: Forks, longest: float
+) -> tuple[int | None, list[ElementTree.Element]]:
+    """How pytest ended, and what became of each test."""
+    with TemporaryDirectory(prefix="mutant-") as folder:
+        copy, report = _copied(root, Path(folder) / "tree"), Path(folder) / "report.xml"
+        for path, text in changes.items():
+            (copy / path.relative_to(root)).write_text(text)
+        own = [f"--timeout={longest}", "--timeout-method=signal", f"--junitxml={report}"]
+        code = forks.run(copy, [*own, *words], _SECONDS)
+        cases = ElementTree.parse(report).iter("testcase") if report.is_file() else ()
+        return code, [*cases]
 
 
 def _copied(root: Path, copy: Path) -> Path:
@@ -70,37 +95,10 @@ def _copied(root: Path, copy: Path) -> Path:
     return copy
 
 
-def _pytest(copy: Path, report: Path, words: Sequence[str]) -> int | None:
-    """The exit code of pytest, or None if it hangs."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    # Plugins that nothing here needs take longer to load than most of these tests to run; but
-    # for the one whose option stands in pyproject.toml.
-    command += ["-p", "pytest_timeout"]
-    settings = {
-        "PYTHONPATH": str(copy),
-        "PYTEST_ADDOPTS": "",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    try:
-        return subprocess.run(
-            [*command, f"--junitxml={report}", *words],
-            cwd=copy,
-            env={**os.environ, **threads, **settings},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=False,
-        ).returncode
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _read(report: Path, code: int | None) -> tuple[str, str]:
+def _read(cases: Sequence[ElementTree.Element], code: int | None) -> tuple[str, str]:
     """What pytest's report says: a failure of a test, and not an error on the way to it."""
     if code is None:
         return "hung", f"no end after {_SECONDS} s"
-    cases = list(ElementTree.parse(report).iter("testcase")) if report.is_file() else []
     for case in cases:
         failure, error = case.find("failure"), case.find("error")
         if failure is not None:

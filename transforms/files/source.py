@@ -22,6 +22,7 @@ from transforms.files.systems import is_beams
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
 _BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
+_BLOCK = 1 << 20  # bytes
 _BY_ENDING[".tsv"] = Csv("\t")
 
 
@@ -98,6 +99,21 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
                 said = parsed(pa.array([parts[column]], pa.string()), reading.kind(column))
                 table = table.append_column(column, pa.repeat(said[0], table.num_rows))
             yield table.select([*columns])
+
+
+def contents(path: str) -> Iterator[bytes]:
+    """The bytes of a file, some at a time; of a packed one what was packed.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        UnreadableError: as `look`.
+    """
+    chosen = format_of(path)
+    with _told(path, chosen), _opener(path, chosen)() as stream:
+        while block := stream.read(_BLOCK):
+            yield block
 
 
 def _bare(path: str) -> tuple[str, str | None]:
