@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.encoders.columns import is_numeric
-from transforms.files.reading import TIME, parsed, tolerant
+from transforms.files.moments import TIME
+from transforms.files.reading import parsed
+from transforms.files.tolerance import tolerant
 
 INTEGER, NUMBER, TEXT, TRUTH, MOMENT = pa.int64(), pa.float64(), pa.string(), pa.bool_(), TIME
 OTHER = pa.null()  # nothing that can be computed with

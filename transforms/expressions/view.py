@@ -15,7 +15,7 @@ from transforms.expressions.functions import said
 from transforms.expressions.parser import parse
 from transforms.expressions.tree import Expression, columns
 from transforms.expressions.values import TRUTH, whole
-from transforms.files.reading import tolerant
+from transforms.files.tolerance import tolerant
 
 
 class ViewError(Exception):
