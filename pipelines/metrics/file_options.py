@@ -32,6 +32,11 @@ class FileOptions(BaseModel):
         "the columns of CSV files whose first line is a row already", (),
         group=_FILES, metavar="COLUMN",
     )  # fmt: skip
+    encoding: str | None = option(
+        "of CSV files and JSON lines, such as latin-1, cp1252 or utf-16 (default: utf-8, with a "
+        "byte order mark or without)",
+        None, group=_FILES, metavar="NAME",
+    )  # fmt: skip
     derive: Pairs = option(
         "a column that is computed, such as 'hour=hour(started, \"Europe/Berlin\")'; docs/files.md "
         "lists what expressions can say",
@@ -52,7 +57,7 @@ class FileOptions(BaseModel):
         """
         from pipelines.reading import reading_of
 
-        return reading_of(self.types, self.delimiter, self.header)
+        return reading_of(self.types, self.delimiter, self.header, self.encoding)
 
     @property
     def view(self) -> View:

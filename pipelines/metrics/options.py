@@ -30,7 +30,8 @@ WHO_DRAWS = (
 
 # Where, and by which way, and not what.
 _WHERE = {
-    "input", "output", "user_column", "delimiter", "header", "shuffler", "window", "series"
+    "input", "output", "user_column", "delimiter", "header", "encoding", "shuffler", "window",
+    "series",
 }  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class Plan(Part):
             date or timestamp; strings are what nobody says of.
         delimiter: between the fields of CSV files.
         header: the columns of CSV files whose first line is a row already.
+        encoding: of CSV files and JSON lines; by default UTF-8.
         derive: name -> expression, of columns that every metric may ask for: see docs/files.md.
         applies: what must hold of a row, for every metric; `where` in the file.
         output: the folder of the releases, one folder in it for each metric; with {window}.
@@ -106,6 +107,7 @@ class Plan(Part):
     types: Pairs = ()
     delimiter: str | None = None
     header: tuple[str, ...] = ()
+    encoding: str | None = None
     derive: Pairs = ()
     applies: Texts = Field((), alias="where")
     output: str = Field(min_length=1)
@@ -227,7 +229,7 @@ class Plan(Part):
         from pipelines.reading import reading_of
 
         with self.located():
-            return reading_of(self.types, self.delimiter, self.header)
+            return reading_of(self.types, self.delimiter, self.header, self.encoding)
 
     @property
     def view(self) -> View:
@@ -340,6 +342,7 @@ class Plan(Part):
             "types": self.types,
             "delimiter": self.delimiter,
             "header": self.header,
+            "encoding": self.encoding,
             "derive": _joined(self.derive, own["derive"]),
             "where": _joined(self.applies, own["where"]),
         }

@@ -14,7 +14,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
     {
         "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
-        "header", "day", "window", "series",
+        "header", "encoding", "day", "window", "series",
     }
 )  # fmt: skip
 

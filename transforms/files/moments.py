@@ -10,6 +10,8 @@ from transforms.files.tolerance import of_form, tolerant
 # A time that says no zone is one in UTC, as everywhere here.
 TIME = pa.timestamp("us", "UTC")
 _NAIVE = pa.timestamp("us")
+_FIRST = pa.scalar(-62_135_596_800_000_000, pa.int64()).cast(TIME)  # 0001-01-01
+_LAST = pa.scalar(253_402_300_799_999_999, pa.int64()).cast(TIME)  # 9999-12-31T23:59:59.999999
 
 DAY = (
     r"[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -18,11 +20,11 @@ DAY = (
 # What is finer than a microsecond is left out: that rounds down, before 1970 too.
 _CLOCK = r"[ Tt](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,6})?)?"
 _FINER = r"[ Tt][0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]{6})[0-9]+"
-_OFFSET = r"[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
+OFFSET = r"[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
 # Go, Ruby and Java name the zone behind its offset, which says all.
 _NAME = r"(?: (?:[A-Za-z]{1,5}|[+-][0-9]{2,4})|\[[\w/+-]{1,64}\])?"
 _LOCAL = f"^{DAY}(?:{_CLOCK}(?: ?(?i:Z|UTC|GMT))?)?$"
-_ZONED = f"^{DAY}{_CLOCK} ?(?:{_OFFSET}|[Zz]){_NAME}$"
+_ZONED = f"^{DAY}{_CLOCK} ?(?:{OFFSET}|[Zz]){_NAME}$"
 
 
 def moments(texts: pa.Array) -> pa.Array:
@@ -55,5 +57,11 @@ def _here(texts: pa.Array) -> pa.Array:
 
 def _there(texts: pa.Array) -> pa.Array:
     """Those with an offset, as the one reader that Arrow has takes it."""
-    bare = pc.replace_substring_regex(texts, rf" ?({_OFFSET}|[Zz]){_NAME}$", r"\1")
+    bare = pc.replace_substring_regex(texts, rf" ?({OFFSET}|[Zz]){_NAME}$", r"\1")
     return pc.ascii_upper(pc.replace_substring(bare, ",", ".")).cast(TIME)
+
+
+def in_calendar(times: pa.Array) -> pa.Array:
+    """(n,) moments of the years 1 to 9999, null beyond: where calendars of others come round."""
+    inside = pc.and_(pc.greater_equal(times, _FIRST), pc.less_equal(times, _LAST))
+    return pc.if_else(inside, times, pa.scalar(None, TIME))

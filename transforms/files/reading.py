@@ -40,11 +40,13 @@ class Reading:
         types: (column, a name of `TYPES`) of those that hold no strings.
         delimiter: between the fields of a CSV file; empty for what its name says.
         header: the names of a CSV file's columns, where its first line is a row already.
+        encoding: of the text, as Python names it; empty for UTF-8.
     """
 
     types: tuple[tuple[str, str], ...] = ()
     delimiter: str = ""
     header: tuple[str, ...] = ()
+    encoding: str = ""
     _kinds: dict[str, pa.DataType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
