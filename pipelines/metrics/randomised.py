@@ -199,7 +199,7 @@ class Randomised(Metric):
         return {
             **head(self.kind, self.promises, self.protected, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
-            **counted(*self.reported(estimate), tallies, exact),
+            **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": self.unusable(estimate),
             "poisoning": lies and lies.statement(),
             "asked": self.request,

@@ -79,7 +79,7 @@ class TrainJob:
         if isinstance(self.plan, SumsPlan):  # how many rows there are is hidden
             return [*next_to_nothing(*self.guarantees), *self.plan.cautions]
         delta, rows = self.guarantees[0].delta, self.plan.least
-        if not self.options.shuffled:
+        if not self.options.shuffled and self.options.unit == "row":
             rows = self.telemetry.rows
         lines = [*cautioned(delta, rows), *next_to_nothing(*self.guarantees)]
         return lines + self.plan.cautions
