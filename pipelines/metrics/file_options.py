@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from pipelines.options import option
-from pipelines.requests import Pairs, Texts
+from pipelines.requests import Asked, Pairs, Texts
 
 if TYPE_CHECKING:
     from transforms.expressions.view import View
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 _FILES = "what the files hold"
 
 
-class FileOptions(BaseModel):
+class FileOptions(Asked):
     """Types of text, derived columns, and what must hold of a row."""
 
     types: Pairs = option(

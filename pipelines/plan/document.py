@@ -31,7 +31,15 @@ from pipelines.plan.cron import require_schedule
 from pipelines.plan.parts import MetricRequest, Name, Part
 from pipelines.plan.served import Stream, TimeSpan
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
+from pipelines.requests import (
+    Count,
+    Delta,
+    Epsilon,
+    Neighbours,
+    Pairs,
+    Texts,
+    require_small_delta,
+)
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 
@@ -77,6 +85,7 @@ class Plan(Part):
         budget: of the whole collection; needed with a ledger.
         epsilon: of one window, all metrics together, in nats.
         delta: of one window; by default each metric's own.
+        large_delta: whether one above 0.01 is meant.
         model: of metrics that name none.
         min_reports: of metrics that name none.
         epsilon_local: of metrics that name none.
@@ -115,6 +124,7 @@ class Plan(Part):
     budget: Budget | None = None
     epsilon: Epsilon
     delta: Delta | None = None
+    large_delta: bool = False
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: Count | None = None
     epsilon_local: Epsilon | None = None
@@ -145,6 +155,10 @@ class Plan(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Plan:
+        try:
+            require_small_delta(self.delta, self.large_delta)
+        except RequestError as error:
+            raise about(undashed(str(error)), "delta") from None
         require_consistent(self, WINDOW)
         if self.looks_back:
             require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
@@ -394,6 +408,7 @@ class Plan(Part):
                 "user_column": self.user_column,
                 "epsilon": _grown(self.epsilon * share, scale),
                 "delta": None if self.delta is None or unused else self.delta * share,
+                "large_delta": self.large_delta,
             }
         )
         if kind.looks_back:
