@@ -41,6 +41,7 @@ class RunningTotals:
         ledger: str | os.PathLike[str] | None = None,
         population: str | None = None,
         confidence: float = 0.95,
+        large_delta: bool = False,
     ) -> None:
         """Begin running totals, or go on with those that stand in the folder.
 
@@ -60,6 +61,7 @@ class RunningTotals:
             ledger: which pays, once, for all windows.
             population: whose budget that is.
             confidence: of the intervals that are published.
+            large_delta: whether a delta above 0.01 is meant.
 
         Raises:
             RequestError: a number is out of range, or other totals stand in the folder.
@@ -71,9 +73,15 @@ class RunningTotals:
             from mechanisms.randomness import SecureRandom
             from mechanisms.running.totals import Contribution, least
             from pipelines.paying import Payment
+            from pipelines.requests import require_numbers, require_small_delta
             from pipelines.running.kept import Place
             from pipelines.running.totals import begun
 
+            require_numbers(
+                epsilon=epsilon, delta=delta, horizon=horizon, norm=norm, changed=changed,
+                windows=windows, confidence=confidence,
+            )  # fmt: skip
+            require_small_delta(delta, large_delta)
             if windows is None and unit == "user":
                 raise RequestError(
                     "windows is missing: the promise is about users in at most so many windows, "

@@ -109,6 +109,9 @@ def build(name: str, **parameters: Any) -> Mechanism:
     >>> build("olh", epsilon=1.0, domain_size=100).guarantee.epsilon
     1.0
     """
+    for parameter in ("epsilon", "delta"):
+        if isinstance(parameters.get(parameter), bool):  # which Python counts as 1
+            raise ValueError(f"{name}: {parameter} is a number, and no truth")
     return find(name, registrations()).build(**parameters)
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +19,7 @@ from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
 from pipelines import answers
 from pipelines.errors import DONE, RequestError
-from pipelines.requests import Whole, no_more, request
+from pipelines.requests import Asked, Whole, no_more, request
 from pipelines.views.wording import upward
 
 CLAIM_IS_FALSE = 1
@@ -43,7 +43,7 @@ exit codes: 0 the claim holds; 1 it does not; 2 the request is wrong.
 """
 
 
-class AuditOptions(BaseModel):
+class AuditOptions(Asked):
     """What a person wants audited."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -7,11 +7,15 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
+import pyarrow as pa
+
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import is_moment, is_numeric
+from transforms.files.moments import moments
+from transforms.windows import SECOND
 
 _WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
@@ -28,8 +32,10 @@ class Numbers(inputs.Request, Protocol):
 
 def _seconds(text: str) -> float:
     """A moment as seconds since 1970; of one that names no zone it is UTC."""
-    moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    return moment.replace(tzinfo=moment.tzinfo or timezone.utc).timestamp()
+    moment = moments(pa.array([text.strip()]))[0]
+    if not moment.is_valid:
+        raise ValueError("no moment is written so")
+    return float(moment.value) / SECOND
 
 
 def of_moments(bounds: str | None) -> bool:

@@ -96,7 +96,7 @@ def carry_out(
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
     encoded = job.telemetry.rows * times
-    rows = None if job.options.hides_presence else encoded
+    rows = encoded if rows_are_public(job.options) else None
     work += encoded * (1 if job.options.unit == "row" else USERS_COST)
     try:
         counted = run_beam(pipeline, for_beam, screen, rows, 0 if alone else work)
@@ -115,6 +115,11 @@ def carry_out(
     if not release.holds_release(job.options.output):
         raise _unpublished(job, counted, job.withheld(counted), times)
     return True
+
+
+def rows_are_public(options: Any) -> bool:
+    """Whether anybody may learn how many rows there are: where one of them is what is replaced."""
+    return options.unit == "row" and not options.hides_presence
 
 
 def say_where(folder: str, screen: console.Screen) -> None:
@@ -189,9 +194,9 @@ def _facts(folder: str) -> dict[str, Any]:
 
 
 def say_counts(job: Job, screen: console.Screen) -> None:
-    """One line of what a release stands on, if its statement counts reports and rows."""
+    """One line of what a release stands on, if its statement counts reports."""
     said = json.loads(release.read(job.options.output, release.STATEMENT))
-    if {"n", "rows_read"} <= said.keys():
+    if {"n", "rejects"} <= said.keys():
         line = counts(said, len(job.telemetry.files))
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -205,12 +210,13 @@ def counts(statement: Mapping[str, Any], files: int) -> str:
 
     >>> counts({"n": 1500, "rows_read": 2000, "rejects": {"null value": 500}}, 3)
     '1,500 reports of 2,000 rows in 3 files; 500 rows: null value'
+    >>> counts({"n": 1500}, 3)  # of users: how many rows they have is hidden
+    '1,500 reports'
     """
     line = f"{statement['n']:,} reports"
-    if statement["rows_read"]:
+    if statement.get("rows_read"):
         line += f" of {statement['rows_read']:,} rows"
-    if files:
-        line += f" in {files:,} file{'s' if files > 1 else ''}"
+        line += f" in {files:,} file{'s' if files > 1 else ''}" * bool(files)
     rejected = (f"; {n:,} rows: {name}" for name, n in statement.get("rejects", {}).items())
     invalid = statement.get("invalid_reports", 0)
     return line + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
@@ -230,7 +236,7 @@ def _failed(job: Job, error: Exception) -> Exception | None:
                 "was published: mend that and run again"
             )
     telemetry, why = job.telemetry, system_reason(error)
-    changed = telemetry.changed(job.options.hides_presence)
+    changed = telemetry.changed(not rows_are_public(job.options))
     if changed is not None:
         return FailedError(f"{_CHANGED}: {changed}; {_AT_REST}")
     # A damaged file is an input that is wrong; where nobody has looked at one, a stream's, the
@@ -255,7 +261,7 @@ def _unpublished(
     job: Job, counted: Mapping[str, int], withheld: str | None, times: int
 ) -> Exception:
     """Why a job that came to its end has published nothing."""
-    folder, hidden = job.options.output, job.options.hides_presence
+    folder, hidden = job.options.output, not rows_are_public(job.options)
     if not counted:
         return FailedError(
             f"the job came to its end, but {folder} holds no release, and its runner "
@@ -273,6 +279,7 @@ def _unpublished(
             why = "other rows came than their footers told of"
         return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")
     if withheld is not None:
+        # Of users, and where rows that cannot be used are hidden, nothing is left out and told.
         left_out = {} if hidden else rejects(counted)
         rejected = (f"; {amount:,} rows: {name}" for name, amount in left_out.items())
         return WithheldError(withheld + "".join(rejected))

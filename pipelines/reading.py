@@ -7,15 +7,22 @@ from collections.abc import Iterable, Sequence
 from pipelines.errors import RequestError
 from transforms.expressions.view import View, ViewError
 from transforms.files.reading import TYPES, Reading
+from transforms.files.recoding import encoding_of
 
 
-def reading_of(types: Iterable[str], delimiter: str | None, header: Sequence[str]) -> Reading:
+def reading_of(
+    types: Iterable[str],
+    delimiter: str | None,
+    header: Sequence[str],
+    encoding: str | None = None,
+) -> Reading:
     """How text is read.
 
     Args:
         types: COLUMN=TYPE each.
         delimiter: one sign, or "tab"; None for what files' names say.
         header: names of columns.
+        encoding: a name that Python knows one by; None for UTF-8.
 
     Raises:
         RequestError: one is malformed.
@@ -30,7 +37,13 @@ def reading_of(types: Iterable[str], delimiter: str | None, header: Sequence[str
         raise RequestError("--delimiter: one sign, which is no quote, or tab")
     if len({*header}) < len(header) or "" in header:
         raise RequestError("--header: each column needs a name, and one of its own")
-    return Reading(tuple(kinds.items()), sign, tuple(header))
+    try:
+        known = encoding_of(encoding or "")
+    except ValueError:
+        raise RequestError(
+            f"--encoding: there is no encoding {encoding!r}; as in latin-1, cp1252 or utf-16"
+        ) from None
+    return Reading(tuple(kinds.items()), sign, tuple(header), known)
 
 
 def view_of(derive: Iterable[str], where: Iterable[str]) -> View:

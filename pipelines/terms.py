@@ -13,6 +13,7 @@ from pipelines.errors import RequestError
 from pipelines.views.wording import factor, large_delta, upward
 
 _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
+_LARGE_DELTA = 1e-4  # beyond it one row in ten thousand may be shown
 
 
 class Losses(Protocol):
@@ -177,9 +178,17 @@ def require_proven(request: Losses, released: Guarantee) -> None:
         )
 
 
-def cautioned(delta: float, reports: int) -> list[str]:
-    """What a large delta calls for, or nothing."""
-    return [large_delta(delta, reports)] if delta * reports >= 1 else []
+def cautioned(delta: float, declared: int | None) -> list[str]:
+    """What a large delta calls for, or nothing.
+
+    Args:
+        delta: of the release.
+        declared: how many reports there are, as somebody says who knows; None if nobody does. The
+            number that was counted may be private, and a caution would tell it.
+    """
+    if declared and delta * declared >= 1:
+        return [large_delta(delta, declared)]
+    return [large_delta(delta)] if delta > _LARGE_DELTA else []
 
 
 def next_to_nothing(release: Guarantee, report: Guarantee | None = None) -> list[str]:

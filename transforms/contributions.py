@@ -54,6 +54,8 @@ class EncodeContributions(beam.PTransform):
         named: whether users' digests stay with their rows, for whoever names reports by them.
         part: which units answer, if not all.
         distinct: as of `BoundContributions`.
+        told: whether the engine's counters may say how many rows there are: see `Encode`. Where
+            users are the unit they never do.
     """
 
     encoder: Encoder
@@ -63,9 +65,12 @@ class EncodeContributions(beam.PTransform):
     named: bool = False
     part: Part | None = None
     distinct: int | None = None
+    told: bool = True
 
     def expand(self, tables: beam.PCollection) -> Contributions:
-        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, self.part)
+        told = self.told and self.users is None
+        encode = Encode(self.encoder, self.users, self.open_rng, self.part, told)
+        encoded = tables | "Encode" >> encode
         if self.users is None:
             return Contributions(encoded.blocks, encoded.tallies)
         bound = BoundContributions(

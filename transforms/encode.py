@@ -47,15 +47,18 @@ class Encode(beam.PTransform):
         users: the privacy unit; None where that is a row.
         open_rng: opens the generator on each worker; a seeded one is for tests.
         part: which units answer, if not all; the tables then say what was drawn for each row.
+        told: whether the engine's counters say how many rows there are, and of which kinds: not
+            where a unit may have several, or noise hides how many take part.
     """
 
     encoder: Encoder
     users: UserDigest | None = None
     open_rng: Generator = field(default=SecureRandom)
     part: Part | None = None
+    told: bool = True
 
     def expand(self, tables: beam.PCollection) -> Encoded:
-        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part)
+        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part, self.told)
         step = beam.ParDo(encode).with_output_types(self.encoder.kind)
         outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
         tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
@@ -78,26 +81,26 @@ class EncodeDoFn(beam.DoFn):
         users: UserDigest | None = None,
         open_rng: Generator = SecureRandom,
         part: Part | None = None,
+        told: bool = True,
     ) -> None:
         self._encoder, self._users, self._open_rng = encoder, users, open_rng
-        self._part = part
+        self._part, self._told = part, told
 
     def setup(self) -> None:
         self._rng = self._open_rng()
 
     def process(self, table: pa.Table) -> Iterator[Any]:
-        counted, notes = Counter({ROWS: table.num_rows}), Counter[str]()
+        counted = Counter({ROWS: table.num_rows})
         if self._part is not None:
             table = self._part.rows(table)
             counted[ELSEWHERE] = counted[ROWS] - table.num_rows
         for batch in table.to_batches(max_chunksize=self._encoder.batch_size):
-            block, rejects, noted = encoded(self._encoder, batch, self._users, self._rng)
+            block, rejects = encoded(self._encoder, batch, self._users, self._rng)
             counted += rejects
-            notes += noted
             if block.size:
                 yield block
-        for name, amount in notes.items():
-            tally(name, amount)
         for name, amount in (+counted).items():
-            tally(name, amount)
+            # Engines show their counters to whoever may see the job.
+            if self._told:
+                tally(name, amount)
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))

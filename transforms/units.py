@@ -47,7 +47,7 @@ class ReportUnits(beam.PTransform):
     named: bool = False
 
     def expand(self, tables: beam.PCollection) -> Contributions:
-        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng)
+        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, told=False)
         step = ReportDoFn(self.reporting, self.open_rng, self.named)
         if self.users is None:
             blocks = encoded.blocks | "Report" >> beam.ParDo(step)

@@ -11,13 +11,13 @@ from pipelines.metrics.counting.options import DELTA, CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import PROMISE, RESULT, flag, option
-from pipelines.requests import Delta, Epsilon
+from pipelines.requests import Delta, Epsilon, large_delta
 
 Asked = CountOptions | SumOptions | MeanOptions
 Kind = Literal["count", "sum", "mean", "most-common", "first-above"]
 
 _PRICE = "what it may cost"
-_TERMS = ("user_column", "delta")  # that a session is begun with
+_TERMS = ("user_column", "delta", "large_delta")  # that a session is begun with
 _KINDS: dict[str, type[Asked]] = {"sum": SumOptions, "mean": MeanOptions}
 _SELECTING = ("most-common", "first-above")
 
@@ -98,6 +98,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         f"of a new session: the probability that epsilon may fail (default: {DELTA:g})",
         None, group=PROMISE, gt=0,
     )  # fmt: skip
+    large_delta: bool = large_delta()
     user_column: str | None = option(
         "of a new session: protect users, not rows: all rows of a user together, whether they are "
         "there or not",
@@ -162,6 +163,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
             raise RequestError(f"{flag(name)}: says nothing of {self.question}; leave it out")
         words = {name: getattr(self, name) for name in said & {*kind.model_fields}}
         words |= {"user_column": user_column, "epsilon": budget.epsilon, "delta": budget.delta}
+        words["large_delta"] = True  # if it is, the session was begun so
         if kind is MeanOptions:
             words["dummies"] = "shuffler"
         return kind(**words)

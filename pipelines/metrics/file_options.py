@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from pipelines.options import option
-from pipelines.requests import Pairs, Texts
+from pipelines.requests import Asked, Pairs, Texts
 
 if TYPE_CHECKING:
     from transforms.expressions.view import View
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 _FILES = "what the files hold"
 
 
-class FileOptions(BaseModel):
+class FileOptions(Asked):
     """Types of text, derived columns, and what must hold of a row."""
 
     types: Pairs = option(
@@ -31,6 +29,11 @@ class FileOptions(BaseModel):
     header: tuple[str, ...] = option(
         "the columns of CSV files whose first line is a row already", (),
         group=_FILES, metavar="COLUMN",
+    )  # fmt: skip
+    encoding: str | None = option(
+        "of CSV files and JSON lines, such as latin-1, cp1252 or utf-16 (default: utf-8, with a "
+        "byte order mark or without)",
+        None, group=_FILES, metavar="NAME",
     )  # fmt: skip
     derive: Pairs = option(
         "a column that is computed, such as 'hour=hour(started, \"Europe/Berlin\")'; docs/files.md "
@@ -52,7 +55,7 @@ class FileOptions(BaseModel):
         """
         from pipelines.reading import reading_of
 
-        return reading_of(self.types, self.delimiter, self.header)
+        return reading_of(self.types, self.delimiter, self.header, self.encoding)
 
     @property
     def view(self) -> View:

@@ -187,8 +187,11 @@ class Metric(ABC):
 
     @property
     def rows_asked(self) -> int:
-        """How many of the files' rows are looked at; 0 if nobody has counted them."""
-        return int(self.telemetry.rows * self.asked)
+        """How many of the files' rows are looked at; 0 if nobody has counted them, or may tell.
+
+        How many rows users have is theirs: a caution about so many would publish it.
+        """
+        return int(self.telemetry.rows * self.asked) if self.options.unit == "row" else 0
 
     @property
     def cautions(self) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from pipelines.metrics.file_options import FileOptions
 from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours
+from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +30,8 @@ WHO_DRAWS = (
 
 # Where, and by which way, and not what.
 _WHERE = {
-    "input", "output", "user_column", "delimiter", "header", "shuffler", "window", "series"
+    "input", "output", "user_column", "delimiter", "header", "encoding", "shuffler", "window",
+    "series", "large_delta",
 }  # fmt: skip
 
 
@@ -100,6 +101,7 @@ class ReleaseOptions(FileOptions):
         "batches of a million and more; in the local model 0)",
         None, group=PROMISE,
     )  # fmt: skip
+    large_delta: bool = large_delta()
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
 
@@ -107,6 +109,10 @@ class ReleaseOptions(FileOptions):
     def fused(self) -> bool:
         """Whether the job counts reports as they come."""
         return False
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | frozenset(() if self.large_delta else ("large_delta",))
 
     @property
     def unit(self) -> str:

@@ -85,8 +85,8 @@ class Randomised(Metric):
     @property
     def cautions(self) -> list[str]:
         release, report = self.guarantees
-        reports = self.min_reports if self.model == "shuffle" else self.rows_asked
-        return [*cautioned(release.delta, reports), *next_to_nothing(release, report)]
+        declared = self.options.min_reports
+        return [*cautioned(release.delta, declared), *next_to_nothing(release, report)]
 
     @property
     def expected_error(self) -> str:
@@ -199,7 +199,7 @@ class Randomised(Metric):
         return {
             **head(self.kind, self.promises, self.protected, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
-            **counted(*self.reported(estimate), tallies, exact),
+            **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": self.unusable(estimate),
             "poisoning": lies and lies.statement(),
             "asked": self.request,

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
 from pipelines.views.wording import RAW_ROWS, meaning
+from transforms.encoders.encoder import NULL_USER
+from transforms.encoders.part import ELSEWHERE
 from transforms.progress import ROWS
 
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
@@ -49,33 +51,44 @@ def head(
     }
 
 
-def counted(n: int, invalid: int, tallies: Mapping[str, int], unusable: bool) -> dict[str, Any]:
+def counted(
+    n: int, invalid: int, tallies: Mapping[str, int], unusable: bool, unit: str
+) -> dict[str, Any]:
     """What a statement counts: all of it is published as it is.
+
+    How many rows there are is public where a row is what is replaced: there are as many as before.
+    A user who is replaced may have more rows than before, so of users' rows nothing is counted but
+    those that a request leaves out for their values, and says so.
 
     Args:
         n: how many reports there are.
         invalid: how many messages no client could have sent.
         tallies: the rows read, and those that were left out, by reason.
         unusable: whether rows are left out for their values.
+        unit: what is replaced.
     """
+    hidden = () if unit == "row" else (NULL_USER, ELSEWHERE)
+    reasons = sorted(tallies.keys() - {ROWS, *hidden})
     return {
-        "published_exactly": published_exactly("of reports", unusable),
+        "published_exactly": published_exactly("of reports", unusable, unit),
         "n": n,
-        "rows_read": tallies.get(ROWS, 0),
-        "rejects": {name: amount for name, amount in sorted(tallies.items()) if name != ROWS},
+        **({"rows_read": tallies.get(ROWS, 0)} if unit == "row" else {}),
+        "rejects": {name: tallies[name] for name in reasons},
         "invalid_reports": invalid,
     }
 
 
-def published_exactly(reports: str, unusable: bool) -> str:
+def published_exactly(reports: str, unusable: bool, unit: str) -> str:
     """What no promise covers.
 
     Args:
         reports: of which kind they are counted.
         unusable: whether rows are left out for their values.
+        unit: what is replaced.
     """
-    rejects = "of rejects by reason" if unusable else "of rows without a user"
-    return f"the number {reports}, of rows read and {rejects}"
+    parts = [f"the number {reports}"]
+    parts += ["of rows read"] * (unit == "row") + ["of rejects by reason"] * unusable
+    return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
 
 
 def versions() -> dict[str, str]:

@@ -261,7 +261,7 @@ class ClientReports:
         for table in map(self._asked(), tables):
             counted[ROWS] += table.num_rows
             for batch in table.to_batches(max_chunksize=encoder.batch_size):
-                block, rejects, _ = encoded(encoder, batch, None, draws)
+                block, rejects = encoded(encoder, batch, None, draws)
                 counted += rejects
                 blocks.append(block)
         return blocks, counted

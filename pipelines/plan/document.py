@@ -31,7 +31,15 @@ from pipelines.plan.cron import require_schedule
 from pipelines.plan.parts import MetricRequest, Name, Part
 from pipelines.plan.served import Stream, TimeSpan
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import Count, Delta, Epsilon, Neighbours, Pairs, Texts
+from pipelines.requests import (
+    Count,
+    Delta,
+    Epsilon,
+    Neighbours,
+    Pairs,
+    Texts,
+    require_small_delta,
+)
 from pipelines.views.wording import upward
 from transforms.encoders.domain import integer_range
 
@@ -69,6 +77,7 @@ class Plan(Part):
             date or timestamp; strings are what nobody says of.
         delimiter: between the fields of CSV files.
         header: the columns of CSV files whose first line is a row already.
+        encoding: of CSV files and JSON lines; by default UTF-8.
         derive: name -> expression, of columns that every metric may ask for: see docs/files.md.
         applies: what must hold of a row, for every metric; `where` in the file.
         output: the folder of the releases, one folder in it for each metric; with {window}.
@@ -76,6 +85,7 @@ class Plan(Part):
         budget: of the whole collection; needed with a ledger.
         epsilon: of one window, all metrics together, in nats.
         delta: of one window; by default each metric's own.
+        large_delta: whether one above 0.01 is meant.
         model: of metrics that name none.
         min_reports: of metrics that name none.
         epsilon_local: of metrics that name none.
@@ -106,6 +116,7 @@ class Plan(Part):
     types: Pairs = ()
     delimiter: str | None = None
     header: tuple[str, ...] = ()
+    encoding: str | None = None
     derive: Pairs = ()
     applies: Texts = Field((), alias="where")
     output: str = Field(min_length=1)
@@ -113,6 +124,7 @@ class Plan(Part):
     budget: Budget | None = None
     epsilon: Epsilon
     delta: Delta | None = None
+    large_delta: bool = False
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: Count | None = None
     epsilon_local: Epsilon | None = None
@@ -143,6 +155,10 @@ class Plan(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Plan:
+        try:
+            require_small_delta(self.delta, self.large_delta)
+        except RequestError as error:
+            raise about(undashed(str(error)), "delta") from None
         require_consistent(self, WINDOW)
         if self.looks_back:
             require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
@@ -227,7 +243,7 @@ class Plan(Part):
         from pipelines.reading import reading_of
 
         with self.located():
-            return reading_of(self.types, self.delimiter, self.header)
+            return reading_of(self.types, self.delimiter, self.header, self.encoding)
 
     @property
     def view(self) -> View:
@@ -340,6 +356,7 @@ class Plan(Part):
             "types": self.types,
             "delimiter": self.delimiter,
             "header": self.header,
+            "encoding": self.encoding,
             "derive": _joined(self.derive, own["derive"]),
             "where": _joined(self.applies, own["where"]),
         }
@@ -391,6 +408,7 @@ class Plan(Part):
                 "user_column": self.user_column,
                 "epsilon": _grown(self.epsilon * share, scale),
                 "delta": None if self.delta is None or unused else self.delta * share,
+                "large_delta": self.large_delta,
             }
         )
         if kind.looks_back:

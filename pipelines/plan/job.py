@@ -22,7 +22,7 @@ from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.served import seconds_of
-from pipelines.terms import next_to_nothing
+from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import WITHHELD
 
@@ -122,6 +122,7 @@ class PlanJob:
         lines = [] if permanent is None else [permanent.words]
         lines += [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
         if len(self.metrics) > 1 or permanent is not None:
+            lines += cautioned(self.guarantees[0].delta, self.plan.min_reports)
             lines += next_to_nothing(*self.guarantees)
         return list(dict.fromkeys(lines))
 

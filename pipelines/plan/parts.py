@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from mechanisms.nearest import meant
 from pipelines.metrics import registry
 from pipelines.plan.consistency import about
+from pipelines.requests import Asked
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
     {
         "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",
-        "header", "day", "window", "series",
+        "header", "encoding", "day", "window", "series",
+        "large_delta",
     }
 )  # fmt: skip
 
@@ -35,13 +37,13 @@ def _list_kinds(schema: dict[str, Any]) -> None:
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
 
 
-class Part(BaseModel):
+class Part(Asked):
     """A part that says nothing that nobody knows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class MetricRequest(BaseModel):
+class MetricRequest(Asked):
     """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
 
     What the kind asks are the options of its command, with underscores: column, domain, bounds,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -17,12 +17,12 @@ from mechanisms.planner.target import Task
 from pipelines import answers
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
-from pipelines.requests import Whole
+from pipelines.requests import Asked, Whole
 from pipelines.terms import target_terms
 from pipelines.views.wording import one_line, upward
 
 
-class PlanRequest(BaseModel):
+class PlanRequest(Asked):
     """What a person asks any plan for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -26,7 +26,7 @@ from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.metric import Content, Reports
 from pipelines.running.kept import Kept, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
-from pipelines.terms import next_to_nothing
+from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import RAISING_NONE, among
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class Running(Counting):
 
     @property
     def cautions(self) -> list[str]:
-        return [*next_to_nothing(self.guarantees[0]), *self.dearer]
+        released = self.guarantees[0]
+        lines = cautioned(released.delta, self.options.expected)
+        return [*lines, *next_to_nothing(released), *self.dearer]
 
     @property
     def dearer(self) -> list[str]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel
-
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountingOptions, CountOptions, SumOptions
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.options import PROMISE, RESULT, flag, option
-from pipelines.requests import Count, Delta, Epsilon
+from pipelines.requests import Asked, Count, Delta, Epsilon, large_delta
 
 _HORIZON = "which windows there are"
 # What counters are told of their noise, and who draws it; here there is none.
@@ -20,7 +18,7 @@ _OF_DUMMIES = frozenset(
 )
 
 
-class Horizon(BaseModel):
+class Horizon(Asked):
     """How many windows are paid for together, and in how many of them a unit is."""
 
     if TYPE_CHECKING:
@@ -169,6 +167,7 @@ docs/running-totals.md says what it errs by, and how to keep the secret.
         group=PROMISE,
     )
     delta: Delta = option("the probability that epsilon may fail", DELTA, group=PROMISE, gt=0)
+    large_delta: bool = large_delta()
     rows_per_user: Count = _counted("rows_per_user")
     per_value: Count = _counted("per_value")
     secret: str | None = option(

@@ -20,6 +20,7 @@ from pipelines import answers
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import unreadable
 from pipelines.plan.job import output_of
+from pipelines.publishing import rows_are_public
 from pipelines.run import run_beam
 from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
 from pipelines.stream.intake import TakeIn
@@ -190,7 +191,8 @@ class Driver:
         reading = streamed.plan.reading
         step = TakeIn(streamed.metrics, files, streamed.columns, windows, once, folder, reading)
         rows = sum(landed.rows for landed in batch) * len(streamed.metrics)
-        counted = run_beam(step, self.for_beam, self.screen, rows)
+        public = all(rows_are_public(metric.options) for metric in streamed.metrics)
+        counted = run_beam(step, self.for_beam, self.screen, rows if public else None)
         if counted is None:
             raise FailedError("a stream on this machine needs a runner on this machine")
         sizes = {landed.path: landed.size for landed in batch}

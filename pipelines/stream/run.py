@@ -18,6 +18,7 @@ from pipelines import answers
 from pipelines.errors import DONE, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
+from pipelines.publishing import rows_are_public
 from pipelines.run import beam_options, run_beam
 from pipelines.stores import require_reachable
 from pipelines.stream.calendar import CalendarDriver
@@ -101,8 +102,10 @@ def run(
 
 
 def _say(counted: Mapping[str, int], plan: Streamed, screen: Screen) -> None:
-    if not any(metric.options.hides_presence for metric in plan.metrics):  # answers are kept
-        answers.tell(counters=counted)
+    # Answers and terminals are kept; `stream status` is for who operates the stream.
+    if not all(rows_are_public(metric.options) for metric in plan.metrics):
+        return
+    answers.tell(counters=counted)
     for name, amount in counted.items():
         screen.print(f"{amount:,} {name}", highlight=False, markup=False)
 

@@ -16,7 +16,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
-from pipelines.train.options import TrainOptions, rejects
+from pipelines.train.options import TrainOptions, counted_rows
 from pipelines.views.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
@@ -124,8 +124,7 @@ class CentralPlan(ABC):
     @property
     def exactly(self) -> str:
         """What is published as it is."""
-        used = f"the number of {self.options.unit}s used, of rows read"
-        return f"{used} and {rejects(self.options)}"
+        return ", ".join((f"the number of {self.options.unit}s used", *counted_rows(self.options)))
 
     @abstractmethod
     def training(self) -> dict[str, Any]:
@@ -151,14 +150,15 @@ class CentralPlan(ABC):
             f"changed by a factor of at most {factor(released.epsilon)}, but for outcomes of total "
             f"probability at most {delta:g}. (epsilon = {epsilon:g}, delta = {delta:g}; "
             f"{released.how}.)",
-            f"How many rows were read, and how many {self.options.unit}s {self._used}, is "
-            "published as it is: nothing is promised about these numbers.",
+            f"{self._exact}is published as it is: nothing is promised about that.",
         ]
 
     @property
-    def _used(self) -> str:
-        """What those did who are counted."""
-        return "took part" if self.options.hides else "could be used"
+    def _exact(self) -> str:
+        """What is counted; of users not how many rows they have."""
+        used = "took part" if self.options.hides else "could be used"
+        rows = "How many rows were read, and how" if self.options.unit == "row" else "How"
+        return f"{rows} many {self.options.unit}s {used}, "
 
     @property
     @abstractmethod
@@ -241,7 +241,7 @@ def require_room(options: TrainOptions, rows: int, objective: Objective) -> None
     size = 4 * objective.inputs * rows
     if not size <= LARGEST_ROWS:
         raise RequestError(
-            f"--method {options.method} holds all rows in one worker's memory, and {rows:,} rows "
-            f"of {objective.inputs:,} inputs take {size / 2**30:,.1f} GiB, which is more than "
-            f"{LARGEST_ROWS >> 30}; use --method local, or fewer rows"
+            f"--method {options.method} holds all rows in one worker's memory, and these, of "
+            f"{objective.inputs:,} inputs each, take more than {LARGEST_ROWS >> 30} GiB; use "
+            "--method local, or fewer rows"
         )

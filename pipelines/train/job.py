@@ -76,13 +76,9 @@ class TrainJob:
     @property
     def cautions(self) -> list[str]:
         """What is allowed and yet should be thought over, for the requester and the reader."""
-        if isinstance(self.plan, SumsPlan):  # how many rows there are is hidden
-            return [*next_to_nothing(*self.guarantees), *self.plan.cautions]
-        delta, rows = self.guarantees[0].delta, self.plan.least
-        if not self.options.shuffled:
-            rows = self.telemetry.rows
-        lines = [*cautioned(delta, rows), *next_to_nothing(*self.guarantees)]
-        return lines + self.plan.cautions
+        declared = self.options.min_reports or self.options.expected
+        lines = cautioned(self.guarantees[0].delta, declared)
+        return [*lines, *next_to_nothing(*self.guarantees), *self.plan.cautions]
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That too few took part; None if that is not why nothing was published.

@@ -19,7 +19,7 @@ from mechanisms.vector.base import VectorMean
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
-from pipelines.train.options import TrainOptions, another_row, one_row, rejects
+from pipelines.train.options import TrainOptions, another_row, counted_rows, one_row
 from pipelines.views.wording import counting_on, meaning, upward
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
@@ -168,10 +168,8 @@ class LocalPlan:
     @property
     def exactly(self) -> str:
         """What is published as it is."""
-        return (
-            "the number of reports, in all and of each point of the curve, of steps that were "
-            f"skipped, of rows read and {rejects(self.options)}"
-        )
+        numbers = "the number of reports, in all and of each point of the curve"
+        return ", ".join((numbers, "of steps that were skipped", *counted_rows(self.options)))
 
     @property
     def less_noise(self) -> str:

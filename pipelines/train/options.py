@@ -208,9 +208,11 @@ def another_row(options: TrainOptions) -> str:
     return "any other row that can be used" + ", or by one that cannot" * options.hides
 
 
-def rejects(options: TrainOptions) -> str:
-    """Of which rows it is counted, beside those that were used, how many there were."""
-    return "of rows without a user" if options.hides else "of rejects by reason"
+def counted_rows(options: TrainOptions) -> list[str]:
+    """Of which rows it is published how many there are, beside those that were used."""
+    return ["of rows read"] * (options.unit == "row") + ["of rejects by reason"] * (
+        not options.hides
+    )
 
 
 def require_sense(options: TrainOptions) -> None:

@@ -143,13 +143,7 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
 
 def _counted(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What was read, and what could not be used, where that is published."""
-    if "rows_read" not in statement:
-        return []
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
-    return [
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows that could not be used", rejects or "none"),
-    ]
+    return facts.rows(statement)
 
 
 def _written(value: Any) -> str:

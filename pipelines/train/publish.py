@@ -70,10 +70,11 @@ class ReadRows(beam.PTransform):
             hidden = encoder.columns if self.hides else frozenset[str]()
             encoder = Viewed(encoder, view, hidden, leaves_out=not self.hides)
         columns = encoder.columns | columns_of(None if users is None else users.column)
+        told = not job.options.hides_presence
         return (
             begin
             | "Read" >> self.telemetry.read(columns)
-            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng)
+            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng, told=told)
         )
 
 

@@ -132,7 +132,7 @@ def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dic
     if job.options.dummies is not None:
         estimated = {"n": trained.n, "n_standard_error": trained.n_error}
         return {**estimated, "unusable": {"treated": _ADDS_NOTHING}}
-    exact = counted(trained.n, trained.invalid, tallies, unusable=not job.options.hides)
+    exact = counted(trained.n, trained.invalid, tallies, not job.options.hides, job.options.unit)
     return {**exact, "unusable": {"treated": _HIDDEN if job.options.hides else _LEFT_OUT}}
 
 

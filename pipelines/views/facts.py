@@ -57,12 +57,15 @@ def _unusable(unusable: Mapping[str, Any]) -> str:
 
 
 def rows(statement: Mapping[str, Any]) -> list[Fact]:
-    """How many rows were read, and why some could not be used."""
-    rejects = ", ".join(f"{name}: {amount:,}" for name, amount in statement["rejects"].items())
-    return [
-        ("rows read", f"{statement['rows_read']:,}"),
-        ("rows left out", rejects or "none"),
-    ]
+    """How many rows were read, and why some could not be used, as far as that is published."""
+    rejects = statement.get("rejects", {})
+    left_out = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
+    found = []
+    if "rows_read" in statement:
+        found.append(("rows read", f"{statement['rows_read']:,}"))
+    if found or left_out:
+        found.append(("rows left out", left_out or "none"))
+    return found
 
 
 def made_with(statement: Mapping[str, Any]) -> Fact:

@@ -37,13 +37,18 @@ FUSED_HERE = (
 _PLAIN = 20.0  # above this epsilon a factor has too many digits to be read
 
 
-def large_delta(delta: float, reports: int) -> str:
-    """What a delta of 1/n or more still allows.
+def large_delta(delta: float, reports: int | None = None) -> str:
+    """What a large delta still allows.
 
     Args:
         delta: of the release.
-        reports: n, the least batch.
+        reports: n, as it was declared, if delta is 1/n or more; None if it is large anyway.
     """
+    if reports is None:
+        return (
+            f"delta {delta:g} is large: to publish each report as it is with that probability "
+            "would keep the same promise; 1e-6 or less is usual."
+        )
     return (
         f"delta is not small against 1/n: to publish about {delta * reports:,.0f} of "
         f"{reports:,} reports as they are, each with probability {delta:g}, would keep the same "

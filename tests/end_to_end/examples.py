@@ -75,9 +75,13 @@ class Case(NamedTuple):
 
     @property
     def rejects(self) -> Counter[str]:
-        """Reason -> rows that are left out."""
-        users = {"null user": canaries.NULL_USERS} if self.unit == "user" else {}
-        return Counter(users if self.hidden else self.example.unusable | users)
+        """Reason -> rows that are left out, as far as that is told: not how many have no user."""
+        return Counter({} if self.hidden else self.example.unusable)
+
+    @property
+    def rows_read(self) -> int | None:
+        """How many rows there are, where that is told: of users it is not."""
+        return canaries.ROWS if self.unit == "row" else None
 
     @property
     def hidden(self) -> bool:

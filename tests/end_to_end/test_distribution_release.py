@@ -247,7 +247,9 @@ def test_rows_and_rejects_are_counted(releases: dict[str, Shape]) -> None:
     told = releases["local"].statement
     assert told["n"] == told["rows_read"] == ROWS
     assert told["rejects"] == {}
-    assert releases["users"].statement["rejects"] == {"null user": UNKNOWN}
+    users = releases["users"].statement  # nobody is told how many rows they have
+    assert users["rejects"] == {}
+    assert "rows_read" not in users
     assert releases["users"].statement["n"] == ROWS - UNKNOWN
     assert "clipped" not in json.dumps({k: v for k, v in told.items() if k != "error"})
 
@@ -315,7 +317,10 @@ def test_one_user_with_many_rows_is_one_report(run, workspace: Path) -> None:
     table = pa.table({"x": np.arange(500.0), "user": ["CANARY-USER-00001"] * 500})
     log = canaries.write(workspace / "one", table)
     asked = {"column": "x", "bounds": "0,500", "model": "local", "user_column": "user"}
-    outcome = run(request(log, **asked))
+    refused = run(request(log, **asked))  # how many rows a user has chooses no bins
+    assert refused.code == 2
+    assert "--min-reports is missing" in refused.err
+    outcome = run(request(log, **asked, min_reports=1))
     assert outcome.code == 0
     told = json.loads((workspace / "out/statement.json").read_text())
     assert told["n"] == 1

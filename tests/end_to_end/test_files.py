@@ -317,6 +317,7 @@ def test_a_stream_lands_text_and_leaves_a_damaged_file_aside(workspace, run) -> 
         ({"derive": "CANARYless"}, "--derive: a name, = and what it is are needed"),
         ({"types": "value=text"}, "--types: value: a column may hold string, int"),
         ({"delimiter": "::"}, "--delimiter: one sign"),
+        ({"encoding": "klingon"}, "--encoding: there is no encoding 'klingon'; as in latin-1"),
         ({"where": "number > 0", "unusable": "fill=CANARY-DECLARED-0"}, "--where: a row of"),
     ],
 )  # fmt: skip
@@ -369,3 +370,48 @@ def test_timestamps_are_averaged_between_bounds_that_are_some(workspace, run, re
     said = np.datetime64(round(table["estimate"][0].as_py()), "s")
     assert statement["timestamps"][0]["estimate"] == f"{said}Z"
     assert "as timestamps" in outcome.out
+
+
+# ---- a log as a spreadsheet in Europe writes it
+
+
+def test_decimal_commas_days_and_latin_letters_are_read_by_what_a_plan_says(workspace, run) -> None:
+    lines = [f"{1 + i % 28}.11.2026;{i % 10},5;{1795161600000 + i};Müllheim" for i in range(400)]
+    lines += ["31.02.2026;x;99999999999999999999;Müllheim"]  # no day, no number, no moment
+    Path("log.csv").write_bytes("\r\n".join(["tag;s;ms;ort", *lines]).encode("cp1252"))
+    Path("plan.yaml").write_text(
+        """
+collection: buch
+version: 1
+input: log.csv
+encoding: cp1252
+delimiter: ";"
+types: {ms: int}
+output: out
+epsilon: 30
+model: local
+min_reports: 10
+derive:
+  number: number(s, decimal=",")
+  day: day(parse_time(tag, "%d.%m.%Y"))
+  at: day(epoch(ms, "ms"))
+metrics:
+  - {name: s, kind: mean, column: number, bounds: "0,10", mechanism: duchi}
+  - {name: day, kind: histogram, column: day, domain: day.txt, mechanism: grr}
+  - {name: at, kind: histogram, column: at, domain: at.txt, mechanism: grr}
+  - {name: ort, kind: histogram, column: ort, domain: ort.txt, mechanism: grr}
+"""
+    )
+    Path("day.txt").write_text("2026-11-01\n2026-11-28\n")
+    Path("at.txt").write_text("2026-11-20\n2026-11-21\n")
+    Path("ort.txt").write_text("Müllheim\nBasel\n")
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    mean = pq.read_table("out/s/mean.parquet").to_pylist()[0]
+    assert abs(mean["estimate"] - 5.0) < 7 * mean["standard_error"] + 0.01
+    share = {
+        name: pq.read_table(f"out/{name}/histogram.parquet").to_pylist()[0]
+        for name in ("day", "at", "ort")
+    }
+    for name, wanted in (("day", 15 / 401), ("at", 400 / 401), ("ort", 1.0)):
+        assert abs(share[name]["estimate"] - wanted) < 7 * share[name]["standard_error"] + 1e-3

@@ -107,7 +107,7 @@ def test_fuzz_rows_are_encoded_or_counted(batch: pa.RecordBatch) -> None:
         (ValueEncoder("value", domain), domain.size),
         (NumberEncoder("real", Bounds(-1.0, 1.0), mechanism), mechanism.inputs),
     ]:
-        block, rejects, _ = encoded(encoder, batch, UserDigest("user", 7), SecureRandom())
+        block, rejects = encoded(encoder, batch, UserDigest("user", 7), SecureRandom())
         assert (block.cells < most).all()
         assert block.cells.size == block.users.size
         assert block.size + rejects.total() == batch.num_rows

@@ -179,7 +179,8 @@ def test_it_keeps_the_contract(release: Strings, strings: str) -> None:
 def test_the_statement_counts_everything(releases) -> None:
     def counted(name: str) -> tuple[int, dict[str, int]]:
         statement = releases[name].statement
-        assert statement["rows_read"] == 2 * ROWS
+        told = 2 * ROWS if statement["asked"]["unit"] == "row" else None
+        assert statement.get("rows_read") == told
         assert statement["invalid_reports"] == 0
         return statement["n"], statement["rejects"]
 

@@ -31,7 +31,7 @@ def test_beams_options_after_ours(words: list[str], run, log, domain, workspace)
     assert not canaries.found(outcome.said, declared=False)
     statement = json.loads((workspace / "out" / "statement.json").read_text())
     assert statement["n"] == USERS
-    assert statement["rows_read"] == canaries.ROWS
+    assert "rows_read" not in statement
     assert pq.ParquetFile(workspace / "out" / "histogram.parquet").metadata.num_rows == 4
 
 

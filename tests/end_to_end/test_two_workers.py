@@ -33,5 +33,5 @@ def test_two_workers_count_what_one_would(case: Case, log: str, workspace: Path)
     assert not canaries.found(done.stdout + done.stderr, declared=False)
     statement = json.loads((workspace / "out" / "statement.json").read_text())
     assert statement["n"] == case.n
-    assert statement["rows_read"] == canaries.ROWS
+    assert statement.get("rows_read") == case.rows_read
     assert statement["rejects"] == case.rejects

@@ -75,15 +75,26 @@ def test_a_statement_begins_with_what_is_promised():
 
 
 def test_a_statement_counts_rows_apart_from_rejects():
-    found = counted(5, 1, {ROWS: 9, "null value": 3}, unusable=True)
+    found = counted(5, 1, {ROWS: 9, "null value": 3}, unusable=True, unit="row")
     assert (found["n"], found["rows_read"], found["invalid_reports"]) == (5, 9, 1)
     assert found["rejects"] == {"null value": 3}
     assert "rejects by reason" in found["published_exactly"]
-    hidden = counted(5, 0, {ROWS: 5}, unusable=False)
-    assert (
-        hidden["published_exactly"]
-        == "the number of reports, of rows read and of rows without a user"
-    )
+    hidden = counted(5, 0, {ROWS: 5}, unusable=False, unit="row")
+    assert hidden["published_exactly"] == "the number of reports and of rows read"
+
+
+def test_a_statement_counts_no_rows_of_users():
+    tallies = {ROWS: 9, "null user": 2, "asked for another metric": 1}
+    found = counted(5, 0, tallies, unusable=False, unit="user")
+    assert found == {
+        "published_exactly": "the number of reports", "n": 5, "rejects": {}, "invalid_reports": 0
+    }  # fmt: skip
+    asked = counted(5, 0, tallies | {"null value": 3}, unusable=True, unit="user per window")
+    assert asked["published_exactly"] == "the number of reports and of rejects by reason"
+    assert asked["rejects"] == {"null value": 3}
+
+
+def test_a_package_states_its_versions():
     assert {"hushbeam", "numpy", "python"} <= versions().keys()
 
 

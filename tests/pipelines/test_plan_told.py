@@ -84,6 +84,7 @@ def test_a_large_epsilon_is_said_to_promise_nothing(tmp_path: Path) -> None:
 def test_a_line_tells_what_a_release_stands_on() -> None:
     said = {"n": 176_456, "rows_read": 180_000, "rejects": {"null value": 3544}}
     assert counts(said, 3) == "176,456 reports of 180,000 rows in 3 files; 3,544 rows: null value"
+    assert counts({"n": 5, "rejects": {}}, 3) == "5 reports"
     assert counts({"n": 5, "rows_read": 0, "rejects": {}, "invalid_reports": 2}, 0) == (
         "5 reports; 2 impossible reports"
     )

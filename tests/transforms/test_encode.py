@@ -26,7 +26,7 @@ from transforms.encoders.domain import DeclaredValues
 from transforms.encoders.encoder import NULL_USER, NULL_VALUE, OUTSIDE_DOMAIN, encoded
 from transforms.encoders.numbers import NOT_A_NUMBER, NumberEncoder
 from transforms.encoders.prefixes import OUTSIDE_ALPHABET, PrefixEncoder
-from transforms.encoders.rows import SHORTENED, RowEncoder
+from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
 from transforms.progress import ROWS
@@ -127,11 +127,20 @@ def test_tables_without_usable_rows_yield_no_block(encoder):
         assert outputs == ([(ROWS, rows), (NULL_VALUE, rows)] if rows else [])
 
 
-def test_notes_are_counted_and_no_part_of_the_tallies():
+def test_what_is_done_to_single_rows_is_counted_nowhere():
     """How many rows were shortened tells of single ones where a radius is chosen to do so."""
     mechanism = privunit(2.0, dimension=2, radius=0.5, codebooks=64)
     encoder = RowEncoder(NUMBERS, mechanism.radius)
     table = pa.table({"x": [0.3, 0.6, -1.0, 0.0], "y": [0.1, 0.8, -1.0, 0.0]})
     outcome = run(lambda p: (p | source([table], pa.Table) | Encode(encoder)).tallies)
     assert dict(outcome.elements) == {ROWS: 4}
-    assert outcome.counters == {ROWS: 4, SHORTENED: 2}
+    assert outcome.counters == {ROWS: 4}
+
+
+def test_an_engine_shows_no_counts_of_users_rows():
+    """Engines show counters to whoever may see the job; the tallies stay within it."""
+    table = pa.table({"value": ["a", None, "bb"], "user": ["x", "x", None]})
+    told = Encode(ENCODERS[0], UserDigest("user", 1), told=False)
+    outcome = run(lambda p: (p | source([table], pa.Table) | told).tallies)
+    assert dict(outcome.elements) == {ROWS: 3, NULL_USER: 1, NULL_VALUE: 1}
+    assert outcome.counters == {}

@@ -28,13 +28,11 @@ class Rows:
     Attributes:
         kept: (n,) which rows are used, as far as is known.
         rejects: reason -> how many rows were rejected for it.
-        notes: what else happened -> to how many rows: for whoever runs the job, never published.
     """
 
     def __init__(self, size: int) -> None:
         self.kept = np.ones(size, np.bool_)
         self.rejects: Counter[str] = Counter()
-        self.notes: Counter[str] = Counter()
         self.settle()
 
     def settle(self) -> None:
@@ -126,12 +124,10 @@ class Encoded(NamedTuple):
     Attributes:
         block: its usable rows, of the encoder's kind.
         rejects: reason -> how many rows cannot be used; each has one reason, the first.
-        notes: what else happened -> to how many rows; never published.
     """
 
     block: Any
     rejects: Counter[str]
-    notes: Counter[str]
 
 
 def encoded(
@@ -154,4 +150,4 @@ def encoded(
     block = encoder.encode(batch, rows, rng)
     if digests is not None:
         block = block._replace(users=rows.of(digests))
-    return Encoded(block, rows.rejects, rows.notes)
+    return Encoded(block, rows.rejects)

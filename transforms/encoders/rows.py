@@ -27,7 +27,6 @@ from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
 from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
 
 WRONG_LENGTH = "list of another length"
-SHORTENED = "longer than the radius, shortened"
 
 _NUMBERS = 1 << 22  # of rows encoded at a time, where all are copied
 
@@ -92,7 +91,7 @@ class RowEncoder:
             scaled = attribute.bounds.scale(dense)
             numbers[:, start : start + attribute.width] = scaled
         categories = self._categories(batch, rows)
-        return RowBlock(self._within(rows.of(numbers), rows), rows.of(categories), None)
+        return RowBlock(self._within(rows.of(numbers)), rows.of(categories), None)
 
     def _categories(self, batch: pa.RecordBatch, rows: Rows) -> NDArray[np.int32]:
         """(n, c) the indices of each category, or below 0 in rejected rows."""
@@ -107,14 +106,12 @@ class RowEncoder:
             categories[:, index] = indices
         return categories
 
-    def _within(self, numbers: NDArray[np.float32], rows: Rows) -> NDArray[np.floating[Any]]:
+    def _within(self, numbers: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
         """Rows, the long ones shortened."""
         if self.radius is None:
             return numbers
         # Doubles from here on: rounded to floats, a row may be longer than the radius again.
         exact = numbers.astype(np.float64)
-        squares = np.einsum("ij,ij->i", exact, exact)
-        rows.notes[SHORTENED] += int(np.count_nonzero(squares > self.radius**2))
         return shortened(exact, self.radius)
 
 

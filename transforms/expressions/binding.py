@@ -6,10 +6,9 @@ import pyarrow as pa
 
 from mechanisms.nearest import meant
 from transforms.expressions.errors import ExpressionError
-from transforms.expressions.functions import FUNCTIONS, Given
+from transforms.expressions.functions import FUNCTIONS
 from transforms.expressions.tree import Call, Column, Expression, Literal
 from transforms.expressions.values import (
-    INTEGER,
     NUMBER,
     OTHER,
     TEXT,
@@ -17,9 +16,10 @@ from transforms.expressions.values import (
     Bound,
     column_values,
     kind_of,
+    whole_literal,
 )
 
-_LITERALS = {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT, type(None): OTHER}
+_LITERALS = {bool: TRUTH, float: NUMBER, str: TEXT, type(None): OTHER}
 
 
 def bind(tree: Expression, schema: pa.Schema) -> Bound:
@@ -29,6 +29,8 @@ def bind(tree: Expression, schema: pa.Schema) -> Bound:
         ExpressionError: a column is missing, a function is not known, or a type is wrong.
     """
     if isinstance(tree, Literal):
+        if type(tree.value) is int and (whole := whole_literal(tree.value)):
+            return whole
         kind = _LITERALS[type(tree.value)]
         scalar = pa.scalar(tree.value, kind)
         return Bound(kind, lambda _: scalar, tree.value)
@@ -39,7 +41,7 @@ def bind(tree: Expression, schema: pa.Schema) -> Bound:
         raise ExpressionError(
             _unknown(f"no function {tree.name!r}", tree.name, [*_named()]), tree.position
         )
-    return known.bind(Given(tree, [bind(argument, schema) for argument in tree.arguments]))
+    return known.bind(known.ordered(tree, [bind(argument, schema) for argument in tree.arguments]))
 
 
 def require_known(tree: Expression) -> None:

@@ -8,10 +8,11 @@
     sum        product (("+" | "-") product)*
     product    signed (("*" | "/") signed)*
     signed     "-" signed | atom
-    atom       number | text | "true" | "false" | "null" | column | name "(" [either, ...] ")"
-               | "(" either ")"
+    atom       number | text | "true" | "false" | "null" | column
+               | name "(" [either, ...] [name "=" either, ...] ")" | "(" either ")"
 
-A column whose name is no word, or a word of the language, stands in backquotes.
+No function takes a truth, so a name and one = within its brackets name an argument. A column whose
+name is no word, or a word of the language, stands in backquotes.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class _Parser:
         if word.kind == NAME and word.text not in _RESERVED:
             self._take()
             if self._is("("):
-                return Call(word.text, self._arguments(), word.position)
+                return self._call(word)
             return Column(word.text, word.position)
         if self._is("("):
             self._take()
@@ -171,6 +172,25 @@ class _Parser:
             self._expect(")")
             return tree
         self._refuse("a column, a value or a bracket was expected")
+
+    def _call(self, word: Word) -> Call:
+        """A function of what stands between brackets, the named ones last."""
+        self._expect("(")
+        found: list[Expression] = []
+        names: list[str] = []
+        while not self._is(")"):
+            if found:
+                self._expect(",")
+            if self._next.kind == NAME and self._words[self._place + 1].text == "=":
+                if self._next.text in names:
+                    self._refuse("an argument is named twice")
+                names.append(self._take().text)
+                self._take()
+            elif names:
+                self._refuse("what is named comes last")
+            found.append(self._either())
+        self._take()
+        return Call(word.text, tuple(found), word.position, tuple(names))
 
     def _arguments(self) -> tuple[Expression, ...]:
         """What stands between brackets."""
@@ -201,8 +221,8 @@ def _shallow(tree: Expression) -> Expression:
 def _number(word: Word) -> int | float:
     """A whole number stays one, if 64 bits hold it."""
     if word.text.isascii() and word.text.isdigit():
-        whole = int(word.text) if len(word.text) < 20 else 1 << 63
-        if not whole < 1 << 63:
+        whole = int(word.text) if len(word.text) <= 20 else 1 << 64
+        if not whole < 1 << 64:
             raise ExpressionError("a whole number is beyond 64 bits", word.position)
         return whole
     number = float(word.text)

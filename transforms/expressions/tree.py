@@ -24,11 +24,16 @@ class Literal:
 
 @dataclass(frozen=True)
 class Call:
-    """A function, or a sign, of other expressions."""
+    """A function, or a sign, of other expressions.
+
+    Attributes:
+        names: of the last arguments, where they are named.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
     position: int
+    names: tuple[str, ...] = ()
 
 
 Expression = Column | Literal | Call

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.encoders.columns import is_numeric
-from transforms.files.reading import TIME, parsed, tolerant
+from transforms.files.moments import TIME
+from transforms.files.reading import parsed
+from transforms.files.tolerance import tolerant
 
 INTEGER, NUMBER, TEXT, TRUTH, MOMENT = pa.int64(), pa.float64(), pa.string(), pa.bool_(), TIME
+# Whole numbers that 64 bits with a sign may not hold: of uint64, and what is computed of them.
+WIDE = pa.decimal128(37, 0)
+WHOLE = {INTEGER, WIDE}
 OTHER = pa.null()  # nothing that can be computed with
+UNSAID = pa.list_(pa.null())  # of an argument that may be left out, and is
 
 NAMES = {
-    INTEGER: "a whole number", NUMBER: "a number", TEXT: "a text", TRUTH: "a truth",
-    MOMENT: "a timestamp", OTHER: "neither text, nor number, truth or timestamp",
+    INTEGER: "a whole number", WIDE: "a whole number", NUMBER: "a number", TEXT: "a text",
+    TRUTH: "a truth", MOMENT: "a timestamp", OTHER: "neither text, nor number, truth or timestamp",
+    UNSAID: "nothing",
 }  # fmt: skip
 
 Values = Any
@@ -41,8 +49,10 @@ def kind_of(column: pa.DataType) -> pa.DataType:
     """What a column of one of Arrow's types is here."""
     if pa.types.is_dictionary(column):
         return kind_of(column.value_type)
-    if pa.types.is_integer(column) and not pa.types.is_uint64(column):
-        return INTEGER
+    if pa.types.is_integer(column):
+        return WIDE if pa.types.is_uint64(column) else INTEGER
+    if pa.types.is_decimal128(column) and column.scale == 0 and column.precision <= WIDE.precision:
+        return WIDE
     if is_numeric(column):
         return NUMBER
     for test, kind in (
@@ -70,8 +80,16 @@ def column_values(column: pa.Array) -> Values:
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s"))
     if kind == MOMENT and column.type.unit == "ns":
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+        column = _micros(column)
     return tolerant(lambda part: part.cast(kind), column, kind)
+
+
+def _micros(column: pa.Array) -> pa.Array:
+    """Nanoseconds as microseconds, rounded down; a cast would round those before 1970 up."""
+    whole = column.cast(pa.int64())
+    near = pc.divide(whole, 1000)
+    below = pc.greater(pc.multiply(near, 1000), whole).cast(pa.int64())
+    return pc.subtract(near, below).cast(pa.timestamp("us", column.type.tz))
 
 
 def as_number(bound: Bound) -> Callable[[pa.RecordBatch], Values]:
@@ -79,6 +97,46 @@ def as_number(bound: Bound) -> Callable[[pa.RecordBatch], Values]:
     if bound.kind == NUMBER:
         return bound.values
     return lambda batch: pc.cast(bound.values(batch), NUMBER, safe=False)
+
+
+def as_wide(bound: Bound) -> Callable[[pa.RecordBatch], Values]:
+    """The values of a whole number as decimals of 37 digits."""
+    if bound.kind == WIDE:
+        return bound.values
+    return lambda batch: pc.cast(bound.values(batch), WIDE)
+
+
+def narrowed(values: Values, kind: pa.DataType) -> Values:
+    """Decimals without a fraction as whole numbers of a kind; null where one is beyond it."""
+    most = (1 << 63) - 1 if kind == INTEGER else 10**WIDE.precision - 1
+    least = -most - (kind == INTEGER)
+    low, high = (pa.scalar(Decimal(end), WIDE).cast(values.type) for end in (least, most))
+    inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+    return pc.cast(pc.if_else(inside, values, pa.scalar(None, values.type)), kind)
+
+
+def whole_literal(written: Any) -> Bound | None:
+    """A number that is written out, if it is whole and of at most 37 digits, without rounding."""
+    if type(written) not in (int, float) or written != written // 1:
+        return None
+    number = int(written)
+    if abs(number) >= 10**WIDE.precision:
+        return None
+    kind = INTEGER if -(1 << 63) <= number < 1 << 63 else WIDE
+    scalar = pa.scalar(number if kind == INTEGER else Decimal(number), kind)
+    return Bound(kind, lambda _: scalar, number)
+
+
+def wide_array(numbers: Iterable[int]) -> pa.Array:
+    """(n,) whole numbers of at most 37 digits."""
+    return pa.array([Decimal(number) for number in numbers], WIDE)
+
+
+def of_all(step: Callable[[pa.Array], pa.Array], values: Values) -> Values:
+    """A step of arrays, also of what is one value for all rows."""
+    if isinstance(values, pa.Scalar):
+        return step(pa.array([values], values.type))[0]
+    return step(values)
 
 
 def as_moment(text: str) -> pa.Scalar | None:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from transforms.expressions.binding import bind, require_known
 from transforms.expressions.errors import ExpressionError
-from transforms.expressions.functions import said
 from transforms.expressions.parser import parse
+from transforms.expressions.registry import said
 from transforms.expressions.tree import Expression, columns
 from transforms.expressions.values import TRUTH, whole
-from transforms.files.reading import tolerant
+from transforms.files.tolerance import tolerant
 
 
 class ViewError(Exception):

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, cast
 import pyarrow as pa
 
 from transforms.files.format import Look, Opener
-from transforms.files.reading import TIME, Reading
+from transforms.files.moments import TIME
+from transforms.files.reading import Reading
 
 _ROWS = 1 << 16  # that become a table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
@@ -9,6 +10,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 import pyarrow as pa
 
 from transforms.files.reading import Reading
+from transforms.files.recoding import Recoded
 from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 Opener = Callable[[], AbstractContextManager[Any]]
@@ -65,18 +67,20 @@ class Mangled(Exception):
     """A file that is not of its format, in words of our own."""
 
 
-def opener(path: str, codec: str | None) -> Opener:
+def opener(path: str, codec: str | None, encoding: str = "") -> Opener:
     """What opens a file.
 
     Args:
         path: local, or on a file system that Beam knows.
         codec: Arrow's name of what unpacks it, or None.
+        encoding: of a text, which is read as UTF-8; empty if it is UTF-8 or no text.
     """
 
     @contextmanager
     def open_file() -> Iterator[BinaryIO]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
         with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
-            yield stream if codec is None else pa.input_stream(stream, compression=codec)
+            plain = stream if codec is None else pa.input_stream(stream, compression=codec)
+            yield io.BufferedReader(Recoded(plain, encoding)) if encoding else plain
 
     return open_file

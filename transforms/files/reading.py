@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# A time that says no zone is one in UTC, as everywhere here.
-TIME = pa.timestamp("us", "UTC")
+from transforms.files.moments import DAY, TIME, moments
+from transforms.files.tolerance import of_form, tolerant
 
 TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -27,15 +27,9 @@ TYPES: dict[str, pa.DataType] = {
 _INTEGER = r"^[+-]?[0-9]{1,19}$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _TRUTH = r"^(?i:true|false|0|1)$"
-_DAY = (
-    r"[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
-    r"|02-(0[1-9]|[12][0-9]))"
-)
-_CLOCK = r"[ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _FORMS = {
-    pa.int64(): _INTEGER, pa.float64(): _FLOAT, pa.bool_(): _TRUTH, pa.date32(): f"^{_DAY}$"
+    pa.int64(): _INTEGER, pa.float64(): _FLOAT, pa.bool_(): _TRUTH, pa.date32(): f"^{DAY}$"
 }  # fmt: skip
-_LOCAL, _ZONED = f"^{_DAY}({_CLOCK})?$", f"^{_DAY}{_CLOCK}(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$"
 
 
 @dataclass(frozen=True)
@@ -46,11 +40,13 @@ class Reading:
         types: (column, a name of `TYPES`) of those that hold no strings.
         delimiter: between the fields of a CSV file; empty for what its name says.
         header: the names of a CSV file's columns, where its first line is a row already.
+        encoding: of the text, as Python names it; empty for UTF-8.
     """
 
     types: tuple[tuple[str, str], ...] = ()
     delimiter: str = ""
     header: tuple[str, ...] = ()
+    encoding: str = ""
     _kinds: dict[str, pa.DataType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,24 +69,6 @@ class Reading:
 PLAIN = Reading()
 
 
-def tolerant(step: Callable[[pa.Array], pa.Array], column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A step over a column that is null where the step fails; Arrow would fail for all of it.
-
-    Args:
-        step: takes each value alone to one of `kind`.
-        column: n values.
-        kind: of what comes out.
-    """
-    try:
-        return step(column)
-    except pa.ArrowException:  # its text quotes the value
-        if len(column) <= 1:
-            return pa.nulls(len(column), kind)
-    middle = len(column) // 2
-    halves = (column.slice(0, middle), column.slice(middle))
-    return pa.concat_arrays([tolerant(step, half, kind) for half in halves])
-
-
 def parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts as values of a type; null where one is none, blanks around it aside.
 
@@ -105,20 +83,8 @@ def parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return texts
     trimmed = pc.utf8_trim_whitespace(texts)
     if pa.types.is_timestamp(kind):
-        return _times(trimmed, kind)
-    formed = _of_form(trimmed, _FORMS[kind])
+        return moments(trimmed)
+    formed = of_form(trimmed, _FORMS[kind])
     if pa.types.is_integer(kind):
         formed = pc.utf8_ltrim(formed, "+")  # the one sign that Arrow does not take
     return tolerant(lambda part: part.cast(kind), formed, kind)
-
-
-def _of_form(texts: pa.Array, form: str) -> pa.Array:
-    return pc.if_else(pc.match_substring_regex(texts, form), texts, None)
-
-
-def _times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Moments as they are written; of those that name no zone it is UTC."""
-    naive = pa.timestamp(kind.unit)
-    local, zoned = _of_form(texts, _LOCAL), _of_form(texts, _ZONED)
-    here = tolerant(lambda part: part.cast(naive), local, naive).cast(kind)
-    return pc.coalesce(tolerant(lambda part: part.cast(kind), zoned, kind), here)

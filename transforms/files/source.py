@@ -17,6 +17,7 @@ from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading, parsed
+from transforms.files.recoding import Unmarked
 from transforms.files.systems import is_beams
 
 PARQUET: Format = Parquet()
@@ -69,7 +70,7 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
     """
     chosen, parts = format_of(path), parts_of(path)
     with _told(path, chosen):
-        rows, schema = chosen.look(_opener(path, chosen), reading.without(parts))
+        rows, schema = chosen.look(_opener(path, chosen, reading), reading.without(parts))
     for column in parts:
         if column not in schema.names:
             schema = schema.append(pa.field(column, reading.kind(column)))
@@ -89,7 +90,7 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
     """
     chosen, parts = format_of(path), parts_of(path)
     with _told(path, chosen):
-        open_file, own = _opener(path, chosen), [*columns]
+        open_file, own = _opener(path, chosen, reading), [*columns]
         if parts.keys() & {*columns} or not own:
             names = chosen.look(open_file, reading.without(parts)).schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
@@ -123,8 +124,10 @@ def _bare(path: str) -> tuple[str, str | None]:
     return (path, None) if codec is None else (stem, codec)
 
 
-def _opener(path: str, chosen: Format) -> Opener:
-    return opener(path, _bare(path)[1] if chosen.text else None)
+def _opener(path: str, chosen: Format, reading: Reading) -> Opener:
+    if not chosen.text:
+        return opener(path, None)
+    return opener(path, _bare(path)[1], reading.encoding)
 
 
 @contextmanager
@@ -136,7 +139,7 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
         return
     except UnreadableError:
         raise
-    except Mangled as error:
+    except (Mangled, Unmarked) as error:
         why = str(error)
     except OSError as error:
         if is_beams(error):

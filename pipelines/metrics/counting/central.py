@@ -86,8 +86,9 @@ class CountedStrings(Counting):
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
         step = EncodeContributions(
-            self.viewed(), users, self._buckets, self.open_rng, keep, distinct=self._distinct
-        )
+            self.viewed(), users, self._buckets, self.open_rng, keep,
+            distinct=self._distinct, told=False,
+        )  # fmt: skip
         return tables | "Contributions" >> step
 
     @property

@@ -26,7 +26,7 @@ from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.schema import LABELS, read_own
 from pipelines.metrics.statement import head, versions
-from pipelines.terms import next_to_nothing
+from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
@@ -150,7 +150,10 @@ class Counting(Metric):
 
     @property
     def cautions(self) -> list[str]:
-        return [*next_to_nothing(self.guarantees[0]), *self._drowned]
+        released = self.guarantees[0]
+        declared = self.options.expected or getattr(self.options, "enrolled", None)
+        lines = cautioned(released.delta, declared)
+        return [*lines, *next_to_nothing(released), *self._drowned]
 
     @property
     @abstractmethod

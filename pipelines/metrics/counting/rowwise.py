@@ -52,7 +52,7 @@ class RowWise(Counting):
 
         users = named or fresh_digest(self.options.user_column)
         buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep)
+        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep, told=False)
         rows = tables | "Contributions" >> step
         report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
         return rows._replace(blocks=rows.blocks | "Report" >> report)

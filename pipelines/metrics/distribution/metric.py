@@ -29,7 +29,7 @@ from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
 from pipelines.numbers import open_numbers, read_bounds, read_fill
-from pipelines.terms import drowned, least_reports, require_proven, target_terms
+from pipelines.terms import drowned, least_batch, least_reports, require_proven, target_terms
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
 
@@ -212,5 +212,12 @@ def read_quantiles(text: str | None) -> tuple[float, ...]:
 
 
 def _expected_reports(options: DistributionOptions, rows: int) -> int:
-    """For how many reports bins are chosen: never for more than come, as far as is known."""
+    """For how many reports bins are chosen: never for more than come, as far as is known.
+
+    Raises:
+        RequestError: users are protected, whose rows are nobody's business, and nobody says how
+            many there are.
+    """
+    if options.min_reports is None and options.user_column is not None:
+        return least_batch(options, rows, "bins are chosen for that number")
     return options.min_reports or max(1, math.floor(0.9 * rows))

@@ -128,7 +128,7 @@ class HeavyHitters(Randomised):
     @property
     def cautions(self) -> list[str]:
         release, report = self.guarantees
-        lines = cautioned(release.delta, self.min_reports)
+        lines = cautioned(release.delta, self.options.min_reports)
         if self.plan.detection_limit == math.inf:
             lines.append(self.prospect)
         return lines + next_to_nothing(release, report)

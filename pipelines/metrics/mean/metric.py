@@ -343,7 +343,8 @@ class Mean(Randomised):
     def _published_exactly(self) -> str:
         """What the promises do not cover."""
         reports = "of reports of each group" if self.options.groups_public else "of reports"
-        return published_exactly(reports, self.options.unusable == "count" or bool(self.public))
+        exact = self.options.unusable == "count" or bool(self.public)
+        return published_exactly(reports, exact, self.options.unit)
 
     def bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
         """What numbers were clipped to, and how that was decided."""

@@ -18,8 +18,6 @@ from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.pictures import Chart, Scale
-from transforms.encoders.rows import SHORTENED
-from transforms.progress import live
 
 _ROWS = 500
 _SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
@@ -166,10 +164,6 @@ def show(screen: Console, folder: str, shares: bool, confidence: float) -> None:
     if shares:
         table = read_own(folder, FREQUENCIES)
         _show_shares(screen, table, confidence, f"{folder}/{FREQUENCIES}")
-    long = live().get(SHORTENED, 0)
-    if long:
-        words = f"{long:,} rows were longer than --radius and were shortened; nobody else is told"
-        screen.print(words, highlight=False)
 
 
 def _show_numbers(screen: Console, table: pa.Table, confidence: float) -> None:

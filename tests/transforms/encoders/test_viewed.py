@@ -37,7 +37,7 @@ DOMAIN = DeclaredValues(("DE", "FR"), other=False)
 def test_a_derived_column_is_encoded_like_one_of_the_file() -> None:
     encoder = Viewed(ValueEncoder("home", DOMAIN, 2), View.read(DERIVED, []))
     assert encoder.columns == {"country"}
-    block, rejects, _ = encoded(encoder, BATCH, None, SeededRandom(1))
+    block, rejects = encoded(encoder, BATCH, None, SeededRandom(1))
     assert (block.cells.tolist(), block.applies, dict(rejects)) == ([0, 1, 2, 0, 1], None, {})
 
 
@@ -46,7 +46,7 @@ def test_where_absence_is_hidden_a_row_that_fails_is_one_without_a_value() -> No
         inner = ValueEncoder(column, DeclaredValues(("DE", "FR", "de", "fr"), other=False), 4)
         encoder = Viewed(inner, View.read(DERIVED, LONG), inner.columns)
         assert encoder.columns == {"country", "seconds"}
-        block, rejects, _ = encoded(encoder, BATCH, UserDigest("user", 1), SeededRandom(1))
+        block, rejects = encoded(encoder, BATCH, UserDigest("user", 1), SeededRandom(1))
         assert block.size == 4  # all but the row of nobody
         assert block.cells.tolist()[0::3] == [4, 4]
         assert block.cells.tolist()[1] == 1
@@ -56,7 +56,7 @@ def test_where_absence_is_hidden_a_row_that_fails_is_one_without_a_value() -> No
 
 def test_where_absence_is_counted_it_is_left_out_and_counted() -> None:
     encoder = Viewed(ValueEncoder("home", DOMAIN), View.read(DERIVED, LONG), leaves_out=True)
-    block, rejects, _ = encoded(encoder, BATCH, None, SeededRandom(1))
+    block, rejects = encoded(encoder, BATCH, None, SeededRandom(1))
     assert block.cells.tolist() == [1, 1]
     assert dict(rejects) == {NOT_APPLICABLE: 2, "null value": 1}
 
@@ -91,7 +91,7 @@ def test_a_device_draws_its_row_among_those_that_pass() -> None:
 def test_of_counters_a_unit_without_a_row_that_passes_raises_nothing_and_reports(by_user) -> None:
     encoder = Viewed(GroupEncoder((("n", IntegerRange(0, 4)),)), View.read([], ["n > 1"]))
     batch = pa.record_batch({"n": [0, 1, 2, 3, 4, 4]})
-    block, rejects, _ = encoded(encoder, batch, None, SeededRandom(1))
+    block, rejects = encoded(encoder, batch, None, SeededRandom(1))
     assert not rejects
     most = 2 if by_user else 1
     reporting = Reporting(
