@@ -54,10 +54,10 @@ def least_noise(
     epsilon: float,
     delta: float,
     correlated: bool = False,
-    most_dummies: int = MOST_DUMMIES,
+    most_dummies: float = math.inf,
     beside: Sequence[Level] = (),
     share: float = SHARE,
-    most_masked: int = MOST_DUMMIES,
+    most_masked: float = MOST_DUMMIES,
     releases: int = 1,
 ) -> Dummies:
     """The dummies with the least variance of a weighted sum of one counter of each level.
@@ -268,7 +268,7 @@ class _Target:
         met = self._delta(scaled(low)) <= self.delta
         return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 
-    def correlated(self, most: int) -> _Family | None:
+    def correlated(self, most: float) -> _Family | None:
         """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it.
 
         Args:
