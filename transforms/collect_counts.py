@@ -12,6 +12,7 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Messages
+from transforms.numbers import amount, is_numbered
 
 _WAITING = 1 << 16  # messages are counted together, once there are so many or as many as counters
 
@@ -52,12 +53,19 @@ class Counting(NamedTuple):
         messages: as `Counted`.
         invalid: as `Counted`.
         waiting: of `messages` those that are not in `counts` yet.
+        numbers: the same of blocks that say how often each code came.
     """
 
     counts: Counts | None = None
     messages: int = 0
     invalid: int = 0
     waiting: tuple[Messages, ...] = ()
+    numbers: tuple[NDArray[np.void], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How much of it waits."""
+        return sum(block.size for block in (*self.waiting, *self.numbers))
 
 
 @typehints.with_input_types(np.ndarray)
@@ -83,16 +91,16 @@ class CountMessages(beam.CombineFn):
     def add_input(self, state: Counting, messages: Messages) -> Counting:
         # What no client can have sent is counted and left out: it may be an attack, and stops
         # nothing.
-        valid = self._mechanism.valid(messages)
-        came = int(np.count_nonzero(valid))
-        kept = messages if came == messages.size else messages[valid]
-        return self._settled(
-            state._replace(
-                messages=state.messages + came,
-                invalid=state.invalid + messages.size - came,
-                waiting=_joined(state.waiting, kept),
-            )
+        told = is_numbered(messages)
+        valid = self._mechanism.valid(messages["code"] if told else messages)
+        kept = messages if valid.all() else messages[valid]
+        came = amount(kept)
+        state = state._replace(
+            messages=state.messages + came, invalid=state.invalid + amount(messages) - came
         )
+        if told:
+            return self._settled(state._replace(numbers=_joined(state.numbers, kept)))
+        return self._settled(state._replace(waiting=_joined(state.waiting, kept)))
 
     def merge_accumulators(self, states: Iterable[Counting]) -> Counting:
         merged = Counting()
@@ -103,6 +111,7 @@ class CountMessages(beam.CombineFn):
                     merged.messages + state.messages,
                     merged.invalid + state.invalid,
                     reduce(_joined, state.waiting, merged.waiting),
+                    reduce(_joined, state.numbers, merged.numbers),
                 )
             )
         return merged
@@ -111,16 +120,18 @@ class CountMessages(beam.CombineFn):
         return self.counted(state)
 
     def counted(self, state: Counting) -> Counted:
-        """The counts, with no message left waiting."""
+        """The counts, with nothing left waiting."""
         waiting = np.concatenate([np.empty(0, np.uint64), *state.waiting])
         counts = self._mechanism.count(waiting)
+        for block in state.numbers:  # where a message is the counter that it raises
+            np.add.at(counts, block["code"].astype(np.int64), block["times"])
         if state.counts is not None:
             np.add(counts, state.counts, out=counts)
         return Counted(counts, state.messages, state.invalid)
 
     def _settled(self, state: Counting) -> Counting:
         """The same, its messages counted if they are many."""
-        if sum(block.size for block in state.waiting) < self._enough:
+        if state.rows < self._enough:
             return state
         return Counting(*self.counted(state))
 
@@ -132,7 +143,7 @@ def _sum(one: Counts | None, other: Counts | None) -> Counts | None:
     return one + other
 
 
-def _joined(waiting: tuple[Messages, ...], block: Messages) -> tuple[Messages, ...]:
+def _joined(waiting: tuple[NDArray[Any], ...], block: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """One more block, smaller ones put together: each is over twice the next, so they are few."""
     while waiting and waiting[-1].size <= 2 * block.size:
         block, waiting = np.concatenate([waiting[-1], block]), waiting[:-1]

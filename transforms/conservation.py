@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transforms.encoders.block import Rows
+from transforms.numbers import is_numbered
 from transforms.progress import ROWS
 
 BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
@@ -46,8 +47,10 @@ class Batches(NamedTuple):
         # that exists for them alone.
         return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
 
-    def sizes(self, messages: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def sizes(self, messages: NDArray[Any]) -> NDArray[np.int64]:
         """(number,) how many messages of a block a client could have sent."""
+        if is_numbered(messages):  # of counters, which are one batch
+            return np.array([messages["times"][messages["code"] < self.codes].sum()])
         possible = messages < self.codes
         if self.number == 1:
             return np.array([np.count_nonzero(possible)])

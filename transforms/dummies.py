@@ -17,6 +17,7 @@ from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.blocks import Generator, GroupOnce, repeated
 from transforms.conservation import ADDED, DRAWN
+from transforms.numbers import numbered
 from transforms.pieces import Piece
 
 _COUNTERS = 1 << 14  # of a range; of devices' dummies so many
@@ -36,7 +37,10 @@ class WithDummies(NamedTuple):
 
 @dataclass
 class AddDummies(beam.PTransform):
-    """Blocks of codes, nulls left out, in; `WithDummies`, the same and blocks of dummies, out.
+    """Blocks of codes, nulls left out, in; `WithDummies`, the same and dummies, as numbers, out.
+
+    The job that draws them counts them, too, so of each counter's dummies one number travels,
+    however many there are.
 
     Where nobody sees a report by itself, empty slots need not travel, nor dummies of them: what is
     seen without them follows from what is paid for.
@@ -55,37 +59,47 @@ class AddDummies(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> WithDummies:
-        draw = DrawDummies(self.counters, self.open_rng, nulls=False)
-        dummies, drawn = messages.pipeline | "Dummies" >> draw
+        drawn = messages.pipeline | "Drawn" >> _Drawn(self.counters, self.open_rng, nulls=False)
+        dummies = drawn | "Dummies" >> beam.FlatMap(numbers).with_output_types(np.ndarray)
+        flow = drawn | "Ranges drawn" >> beam.FlatMap(_drawn)
         before = messages | "Messages of units" >> beam.Map(_counted)
-        flow = (before, drawn) | "Due" >> beam.Flatten()
+        flow = (before, flow) | "Due" >> beam.Flatten()
         return WithDummies((messages, dummies) | "With dummies" >> beam.Flatten(), flow)
 
 
 @dataclass
 class DrawDummies(beam.PTransform):
-    """Nothing in; `WithDummies`, blocks of dummies alone, out.
+    """Nothing in; `WithDummies`, blocks of dummies alone, nulls among them, one by one, out.
 
     Attributes:
         counters, open_rng: as in `AddDummies`.
-        nulls: whether empty slots have dummies, too.
     """
 
     counters: NoisyCounters
     open_rng: Generator = field(default=SecureRandom)
-    nulls: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> WithDummies:
-        ranges = [*enumerate(ranges_of(self.counters))]
+        drawn = begin | "Drawn" >> _Drawn(self.counters, self.open_rng, nulls=True)
+        dummies = drawn | "Dummies" >> beam.FlatMap(spread).with_output_types(np.ndarray)
+        return WithDummies(dummies, drawn | "Ranges drawn" >> beam.FlatMap(_drawn))
+
+
+@dataclass
+class _Drawn(beam.PTransform):
+    """Nothing in; how many dummies each counter of a range has, out."""
+
+    counters: NoisyCounters
+    open_rng: Generator
+    nulls: bool
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         draw = DrawDummiesDoFn(self.counters, self.open_rng, self.nulls)
-        drawn = (
+        return (
             begin
-            | "Ranges of counters" >> beam.Create(ranges)
+            | "Ranges of counters" >> beam.Create([*enumerate(ranges_of(self.counters))])
             | "Draw dummies" >> beam.ParDo(draw)
             | "Once drawn" >> GroupOnce()
         )
-        dummies = drawn | "Dummies" >> beam.FlatMap(spread).with_output_types(np.ndarray)
-        return WithDummies(dummies, drawn | "Ranges drawn" >> beam.FlatMap(_drawn))
 
 
 def ranges_of(counters: NoisyCounters) -> list[Range]:
@@ -126,6 +140,11 @@ def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
     """(2, k) the codes of a range, and how many dummies each of them has."""
     [table] = drawn[1]
     return np.frombuffer(table, np.int64).reshape(2, -1)
+
+
+def numbers(drawn: tuple[int, Iterable[bytes]]) -> Iterator[NDArray[np.void]]:
+    """The dummies of a range, as one number for each code."""
+    yield numbered(*_read(drawn))
 
 
 def spread(drawn: tuple[int, Iterable[bytes]]) -> Iterator[Messages]:

@@ -36,10 +36,10 @@ def least_error(
     correlated: bool = False,
     beside: Sequence[Level] = (),
     share: float = SHARE,
-    most_masked: int = MOST_DUMMIES,
+    most_masked: float = MOST_DUMMIES,
     slotted: bool = False,
     releases: int = 1,
-    most_dummies: int = MOST_DUMMIES,
+    most_dummies: float = math.inf,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 

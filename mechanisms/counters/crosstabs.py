@@ -39,8 +39,6 @@ QUANTUM = 2.0**-20
 """Of a unit: what estimates are whole multiples of, so that sums of doubles are exact."""
 
 MOST_TABLES = 256
-MOST_DUMMIES = 1 << 26
-"""That one job counts as they come: the three tables of a million pairs take 40 million."""
 
 _ROUNDS = 2000
 _CLOSE = 1e-6  # relative, of the mean variance: when shares are good enough

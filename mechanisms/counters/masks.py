@@ -58,7 +58,7 @@ def coarsening(
     neighbours: Neighbours,
     epsilon: float,
     delta: float,
-    most: int = MOST_DUMMIES,
+    most: float = MOST_DUMMIES,
 ) -> float:
     """By about how much noise grows where digits that share one may take so many dummies.
 

@@ -88,10 +88,14 @@ class ShufflerNoise:
         # step are thresholds, and these compose. So raising two counters that share the shift shows
         # less, too: a test of one after the other gains no more than two steps of this one. But for
         # what rounding moved: a quarter of this distance for each law of the two counters.
-        distance = 8 * self.mu * 2.0**-64 if shift > 1 else 0.0
+        distance = self.rounded(shift)
         apart = np.zeros(shift)
         raised, free = np.append(apart, self.pmf), np.append(self.pmf, apart)
         return BinLaw(raised, free, relative=_UNIT, distance=distance)
+
+    def rounded(self, shift: int) -> float:
+        """How far the table is from a law of which more than a step shows no more; see `seen`."""
+        return 8 * self.mu * 2.0**-64 if shift > 1 else 0.0
 
     def nearly(self, shift: int = 1) -> BinLaw:
         """`seen` in doubles: for searches, which make many laws and keep one."""

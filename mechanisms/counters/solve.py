@@ -36,7 +36,9 @@ from mechanisms.privacy.tilted_sum import SpreadError
 _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
 _LEAST_LEFT = 0.3  # of epsilon, for the noise of a sum whose digits are masked
-_LEAST_SIGMA = 0.05
+_STEEPEST = 40.0  # of slopes: less is left of steeper noise than tables of 2^-64 can hold
+_LEAST_SIGMA = 0.112  # whose first step is as steep
+_STEPS = 12  # of growing size, from what meets a target in doubles to what does by its tables
 _SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
 _FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of several
 # Of slopes: what is lost in rounding up, next to nothing for one law and more where several are
@@ -54,10 +56,10 @@ def least_noise(
     epsilon: float,
     delta: float,
     correlated: bool = False,
-    most_dummies: int = MOST_DUMMIES,
+    most_dummies: float = math.inf,
     beside: Sequence[Level] = (),
     share: float = SHARE,
-    most_masked: int = MOST_DUMMIES,
+    most_masked: float = MOST_DUMMIES,
     releases: int = 1,
 ) -> Dummies:
     """The dummies with the least variance of a weighted sum of one counter of each level.
@@ -70,8 +72,8 @@ def least_noise(
         correlated: whether dummies of one level may depend on those of another; for digits.
         most_dummies: how many there may be on average, nulls left out.
         beside: levels that users raise besides and that are no part of that sum, say what was cut.
-        share: of epsilon and of delta, for the noise of `beside`; the sum's is solved so that both
-            together meet the target.
+        share: of epsilon and of delta, for the noise of `beside`, four or sixteen times as much if
+            that is too little; the sum's is solved so that both together meet the target.
         most_masked: how many dummies there may be where they are correlated.
         releases: of how many such releases about one user the price is to count; the target is
             that of one. The least error of one is often Laplace noise, and at the same price of
@@ -93,7 +95,7 @@ def least_noise(
     shape, more = Layout(tuple(levels)).levels, tuple(beside)
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), not {share}")
-    extra = _alone(more, neighbours, share * epsilon, share * delta) if more else None
+    extra, share = _alone(more, neighbours, epsilon, delta, share) if more else (None, share)
     paid = [] if extra is None else extra.charges(more, neighbours)
     target = _Target(shape, neighbours, epsilon, delta, tuple(paid), 1 - share if paid else 1.0)
     error = partial(target.error, releases=releases)
@@ -130,10 +132,19 @@ def least_noise(
 
 @lru_cache(maxsize=32)
 def _alone(
-    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float
-) -> Dummies:
-    """What stands beside a statistic, which is the same beside each that is compared."""
-    return least_noise(levels, neighbours, epsilon, delta)
+    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float, share: float
+) -> tuple[Dummies, float]:
+    """What stands beside a statistic, which is the same beside each that is compared; its share.
+
+    It takes a larger share where the one that is asked for is too little for any noise.
+    """
+    while True:
+        try:
+            return least_noise(levels, neighbours, share * epsilon, share * delta), share
+        except ValueError:
+            if not 4 * share < 0.5:
+                raise
+            share *= 4
 
 
 class _Family(NamedTuple):
@@ -268,7 +279,7 @@ class _Target:
         met = self._delta(scaled(low)) <= self.delta
         return self._searched(scaled, low, 8.0, 1.1 * self.left) if met else None
 
-    def correlated(self, most: int) -> _Family | None:
+    def correlated(self, most: float) -> _Family | None:
         """One Laplace noise in the sum of digits, and masks that leave most of epsilon to it.
 
         Args:
@@ -290,6 +301,11 @@ class _Target:
         if not thinned > MASKED / THINNEST:
             return None
         mask = Gaussian.ending(min(1.0, thinned) * usual.sigma, usual.ends)
+        # What tables round off of a sum's noise counts e^epsilon times: beyond 17 or so it is more
+        # than all of delta, however much noise there is.
+        fewest = Laplace.ending(self.epsilon / (times * span), end, span)
+        if not (1 + math.exp(self.epsilon)) * fewest.rounded(span) < HALF * self.delta:
+            return None
 
         def scaled(share: float) -> Dummies:
             slope = share * self.epsilon / (times * span)
@@ -304,9 +320,8 @@ class _Target:
         rows = list(zip(self.times, self.levels, strict=True))
         shape = [(level.weight**2 / t) ** (1 / 3) for t, level in rows]
         unit = total / sum(t * s for t, s in zip(self.times, shape, strict=True))
-        slopes, end = [unit * s for s in shape], ends / sum(self.times)
-        few = sum(self.times) <= _FEW and max(slopes) < 40  # steeper noise is nothing
-        if not (few and -math.log(end) / min(slopes) < LARGEST_MU - 2):
+        slopes, end = [min(unit * s, _STEEPEST) for s in shape], ends / sum(self.times)
+        if not (sum(self.times) <= _FEW and -math.log(end) / min(slopes) < LARGEST_MU - 2):
             return None
         return Independent(tuple(Laplace.ending(slope, end) for slope in slopes))
 
@@ -342,12 +357,16 @@ class _Target:
         found = private_end(nearly, self.delta, private, exposed, guess, _CLOSE)[0]
 
         def certified() -> Dummies | None:
-            scale = found
-            while True:
+            # What tables add to doubles is mostly nothing, and seldom more than a few steps; where
+            # it is, further steps that do not grow would take for ever to make up for it.
+            scale, step = found, _CLOSE
+            for _ in range(_STEPS):
                 made = scaled(scale)
                 if made is None or self._exact(made) <= self.delta:
                     return made
-                scale *= 1 + _CLOSE if private > exposed else 1 - _CLOSE
+                scale *= 1 + step if private > exposed else 1 / (1 + step)
+                step *= 2
+            return None
 
         likely = scaled(found)
         return None if likely is None else _Family(likely, certified)

@@ -199,6 +199,11 @@ class Metric(ABC):
         return []
 
     @property
+    def error_statement(self) -> dict[str, Any] | None:
+        """What its statement says of its error; None if that hangs on how many reports come."""
+        return None
+
+    @property
     @abstractmethod
     def expected_error(self) -> str:
         """How far off the least batch may be, in a few words."""

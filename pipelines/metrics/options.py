@@ -187,8 +187,9 @@ class ShuffledOptions(ReleaseOptions):
 
     shuffler: Literal["grouped", "fused"] = option(
         "shuffle model: how one job hides whose a report is. grouped: every message goes to a "
-        "random group, as between parties. fused: the job holds the log anyway, so it adds counts "
-        "up as reports come, and sends none; the release has the same law, at a lower price",
+        "random group, as between parties, or, of counters, to the group of its code. fused: the "
+        "job holds the log anyway, so it adds counts up as reports come, and sends none; the "
+        "release has the same law, at a lower price",
         "grouped", group=PROMISE, figure=False,
     )  # fmt: skip
 

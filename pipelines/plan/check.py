@@ -86,8 +86,7 @@ def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
 
 
 def _told(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
-    parted = _parted(job)
-    return described(parted or job, window, refused, parted is not None)
+    return described(job, window, refused, _parted(job))
 
 
 def _table(job: PlanJob) -> Table:

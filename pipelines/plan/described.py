@@ -14,20 +14,21 @@ from pipelines.plan.metrics import mark, public_seed
 
 
 def described(
-    job: PlanJob, window: str | None, refused: str | None, parted: bool
+    whole: PlanJob, window: str | None, refused: str | None, parted: PlanJob | None
 ) -> dict[str, Any]:
     """A plan with the mechanisms of its metrics.
 
     Args:
-        job: the plan, prepared without a look at any file; as the parties serve it, if they can.
+        whole: the plan, prepared without a look at any file, as one job serves it.
         window: that reports are to be of; None if nobody named one.
         refused: why a run would be refused, if it would.
-        parted: whether clients, a shuffler and a collector can serve it.
+        parted: the same as clients, a shuffler and a collector serve it; None if they cannot.
 
     Returns:
         What JSON can hold. Numbers of mechanisms are exact: integers as decimals, doubles as
         hexadecimals (`float.fromhex`). In them a public seed reads "of the window".
     """
+    job = parted or whole
     plan = job.plan
     released, local = job.guarantees
     named = None
@@ -49,14 +50,15 @@ def described(
         "design": job.design.hex(),
         "window": named,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "metrics": [_metric(job, place, parted) for place in range(len(job.metrics))],
+        "metrics": [_metric(whole, parted, place) for place in range(len(job.metrics))],
         "cautions": job.cautions,
         "refused": refused,
     }
 
 
-def _metric(job: PlanJob, place: int, parted: bool) -> dict[str, Any]:
+def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
+    job = parted or whole
     metric = job.metrics[place]
     released, local = metric.promises
     return {
@@ -69,13 +71,20 @@ def _metric(job: PlanJob, place: int, parted: bool) -> dict[str, Any]:
         "honest_share": metric.honest_share,
         "asked": metric.asked,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "expected": {
-            "error": metric.expected_error,
-            "bits": float(metric.bits),
-            "hiding": metric.hiding_cost,
-        },
+        "expected": _expected(whole.metrics[place]),
+        "expected_of_parties": None if parted is None else _expected(metric),
         **_of_clients(metric),
-        "client": _client(job, place) if parted else None,
+        "client": None if parted is None else _client(parted, place),
+    }
+
+
+def _expected(metric: Metric) -> dict[str, Any]:
+    """How exact it will be, as far as that does not hang on the data."""
+    return {
+        "error": metric.expected_error,
+        "statement": metric.error_statement,
+        "bits": float(metric.bits),
+        "hiding": metric.hiding_cost,
     }
 
 

@@ -11,7 +11,8 @@ from mechanisms.counters.choose import least_error
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from pipelines import answers
-from pipelines.metrics.counting.options import MOST_MASKED, TRUSTED
+from pipelines.metrics.counting.design import most_masked
+from pipelines.metrics.counting.options import TRUSTED
 from pipelines.options import option
 from pipelines.planner.question import SENT, Question, Several, empty
 from pipelines.requests import Whole
@@ -58,7 +59,7 @@ class CountsQuestion(Question):
             "drawers": ["shuffler"],
             "beside": sides,
             "correlated": b > 1,
-            "most_masked": MOST_MASKED,
+            "most_masked": most_masked(groups),
         }
         place = {"rows_per_user": k, "per_value": b}
         try:

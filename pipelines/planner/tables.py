@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 from rich.table import Table
 
 from mechanisms.counters.axes import flat
-from mechanisms.counters.crosstabs import MOST_DUMMIES, CrossTabs, pairs
+from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.details import Table as Columns
 from mechanisms.frequency.divided_tables import DividedTables
@@ -77,7 +77,7 @@ class TablesQuestion(Question):
         if self.reports is not None:
             raise RequestError("--reports means nothing beside --tables, but with --model local")
         target = self.neighbours, self.epsilon, self.delta
-        design = Counters.meeting(tabs.levels, *target, most_dummies=MOST_DUMMIES)
+        design = Counters.meeting(tabs.levels, *target)
         sent = f"{design.messages:g} messages, among {design.number:,} dummies"
         return _Planned(lambda t: tabs.variances(t, design.variances).mean(), self.terms, sent)
 

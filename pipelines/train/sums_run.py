@@ -21,14 +21,14 @@ from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
-from transforms.blocks import Generator, bucket_count
+from transforms.blocks import Generator
 from transforms.collect_counts import Counted, CountMessages
 from transforms.combine_all import CombineAll
 from transforms.conservation import PASSED, Batches, leaving
 from transforms.dummies import AddDummies
 from transforms.encoders.block import RowBlock, pieces
 from transforms.examples import Examples
-from transforms.shuffle import Shuffle
+from transforms.group_codes import GroupCodes
 
 _WORDS = 1 << 20  # of a block of messages
 
@@ -107,17 +107,17 @@ class _Round(beam.PTransform):
     def expand(self, blocks: beam.PCollection) -> _Sent:
         job = self.job
         design, sums = self.plan.designs[self.number], self.plan.rounds.sums[self.number]
-        codes, slots = design.layout.codes, design.layout.types.size
+        codes = design.layout.codes
         send = SendDoFn(job.examples, sums, job.open_rng)
-        buckets = bucket_count(job.telemetry.rows * slots)
-        shuffle = Shuffle(0, codes, buckets, job.open_rng, counted=True)
         sending = beam.ParDo(send, self.heard).with_output_types(np.ndarray)
         messages = blocks | "Messages" >> sending.with_outputs(
             SendDoFn.FLOW, SendDoFn.ROWS, main="messages"
         )
         sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)
         counted = (
-            sent | "Shuffle" >> shuffle | "Count" >> CombineAll(CountMessages(CountCodes(codes)))
+            sent
+            | "Shuffle" >> GroupCodes(codes)
+            | "Count" >> CombineAll(CountMessages(CountCodes(codes)))
         )
         flow = (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes)))
         rows = messages[SendDoFn.ROWS] | "Rows" >> beam.Map(_same).with_output_types(RowBlock)

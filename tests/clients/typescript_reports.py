@@ -86,7 +86,7 @@ def prepared(text: str) -> tuple[Split, dict[str, Any]]:
     """A plan in the folder, and what `check --json` tells clients of it."""
     Path("plan.yaml").write_text(text)
     parted = split(load("plan.yaml"), WINDOW)
-    told = CheckedPlan.model_validate(described(parted.job, WINDOW, None, True))
+    told = CheckedPlan.model_validate(described(parted.job, WINDOW, None, parted.job))
     return parted, told.model_dump(mode="json")
 
 

@@ -308,7 +308,7 @@ def plan_told(text: str) -> dict[str, Any]:
 
 
 def _told(job: Any) -> dict[str, Any]:
-    told = CheckedPlan.model_validate(described(job, WINDOW, None, True))
+    told = CheckedPlan.model_validate(described(job, WINDOW, None, job))
     return told.model_dump(mode="json")
 
 

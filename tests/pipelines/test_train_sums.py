@@ -268,7 +268,7 @@ def test_a_user_counts_once(run, log) -> None:
 
 @pytest.mark.parametrize(
     ("step", "method"),
-    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "spread")],
+    [(SendDoFn, "process"), (DrawDummiesDoFn, "process"), (dummies, "numbers")],
 )
 @pytest.mark.parametrize("words", [WORDS, pytest.param(CLASSES, marks=pytest.mark.verify)])
 def test_what_an_engine_loses_is_not_published(run, log, step, method, words) -> None:

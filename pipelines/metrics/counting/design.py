@@ -11,19 +11,24 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
-from mechanisms.counters.masks import coarsening
+from mechanisms.counters.masks import MOST_DUMMIES, coarsening
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.options import DELTA, MOST_MASKED, require_drawn
+from pipelines.metrics.counting.options import DELTA, require_drawn
 from pipelines.metrics.options import CLIENTS_SHARE, SeveralOptions
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
-# As `MOST_MASKED`: dummies that are sealed one by one take a thousand times as long as others.
-# Digits get noise of their own beyond so few, which is two or three times as large and a thousandth
-# of them.
+MOST_MASKED = 4_000_000
+"""Dummies of a figure whose digits share one noise, where one job draws and counts them: each
+counter's are one number, whatever it is. With more, a sum would err by 1 to 5 % less, and tables
+that are drawn from be longer."""
+
 MOST_SEALED = 1 << 18
+"""The same of all figures together, where dummies are sealed one by one, each of which takes a
+thousand times as long as to draw a number. Beyond so few, digits get noise of their own, which is
+two or three times as large and a thousandth of them."""
 
 
 def declared(
@@ -73,13 +78,21 @@ def designed(
         RequestError: the target is out of reach.
     """
     amounts = reporting.amounts
-    more |= {"correlated": correlated and amounts.most > 1, "most_masked": _most(sealed)}
+    more |= {
+        "correlated": correlated and amounts.most > 1,
+        "most_masked": most_masked(amounts.groups, sealed),
+    }
     return meeting(options, amounts.levels, reporting.sides, sealed, **more)
 
 
-def _most(sealed: bool) -> int:
-    """How many dummies may be spent on digits that share one noise."""
-    return MOST_SEALED if sealed else MOST_MASKED
+def most_masked(groups: int, sealed: bool = False) -> int:
+    """How many dummies may be spent on digits that share one noise.
+
+    Args:
+        groups: how many figures there are.
+        sealed: whether each dummy is sealed by itself.
+    """
+    return MOST_SEALED if sealed else MOST_MASKED * groups
 
 
 def rounded(
@@ -110,7 +123,7 @@ def rounded(
     def likely(units: int) -> float:
         amounts = reporting(units, True).amounts
         target = options.neighbours, options.epsilon, options.delta or DELTA
-        grown = coarsening(amounts.levels, *target, _most(sealed))
+        grown = coarsening(amounts.levels, *target, most_masked(amounts.groups, sealed))
         alone = 2 * (grown * amounts.most_groups * units / options.epsilon) ** 2
         return variance(units, amounts.variance(alone), amounts)
 
@@ -175,9 +188,11 @@ def meeting(
     if sealed and options.dummies == "devices":
         limits = {"most_messages": min(MOST_SLOTS, most), "slotted": True}
     devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
+    if sealed:  # one job draws a number for each counter, however large
+        limits["most_dummies"] = MOST_DUMMIES
     rest: Any = {"drawers": (options.dummies,), "beside": tuple(beside), **limits, **devices}
     try:
-        return _least_error(*target, **rest, **more)
+        return _least_error(*target, **(rest | more))
     except ValueError as error:
         known = "--enrolled, " * (options.dummies == "devices") + "--max-messages, " * named
         raise RequestError(f"{known}--epsilon, --delta: {error}") from None

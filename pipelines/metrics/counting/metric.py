@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from transforms.collect_counts import Counted
     from transforms.conservation import Shuffled
     from transforms.contributions import Contributions
-    from transforms.shuffle import Shuffle
 
 
 @dataclass(frozen=True)
@@ -287,16 +286,6 @@ class Counting(Metric):
     # The shuffler.
 
     @property
-    def shuffler(self) -> Shuffle | None:
-        from transforms.blocks import bucket_count
-        from transforms.shuffle import Shuffle
-
-        if self.options.fused:
-            return None
-        buckets = bucket_count(self.telemetry.rows * self.messages)
-        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
-
-    @property
     def shuffled_batches(self) -> Shuffled:
         from transforms.conservation import Batches, Shuffled
         from transforms.dummies import ranges_of
@@ -308,11 +297,14 @@ class Counting(Metric):
     def shuffled(self, reports: Reports) -> Reports:
         from transforms.conservation import leaving
         from transforms.dummies import AddDummies
+        from transforms.group_codes import GroupCodes
 
         dummies = AddDummies(self.design, self.open_rng)
         messages, drawn = reports.messages | "Dummies" >> dummies
         sent = leaving(messages, self.shuffled_batches.batches)
-        return self.mixed(reports._replace(messages=messages, flow=(*reports.flow, drawn, sent)))
+        if not self.options.fused:
+            messages = messages | "Shuffle" >> GroupCodes(self.mechanism.codes)
+        return reports._replace(messages=messages, flow=(*reports.flow, drawn, sent))
 
     # The collector.
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from transforms.collect_counts import Counted
     from transforms.conservation import Shuffled
+    from transforms.shuffle import Shuffle
 
 _Design = TypeVar("_Design", bound=SplitMix)
 
@@ -133,6 +134,16 @@ class Mixed(Counting):
         blocks, tallies, bounded = self.contributions(tables)
         numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
         return Reports(numbers, None, tallies, (entering(blocks), *bounded))
+
+    @property
+    def shuffler(self) -> Shuffle | None:
+        from transforms.blocks import bucket_count
+        from transforms.shuffle import Shuffle
+
+        if self.options.fused:
+            return None
+        buckets = bucket_count(self.telemetry.rows * self.messages)
+        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
 
     @property
     def shuffled_batches(self) -> Shuffled:

@@ -19,9 +19,6 @@ from pipelines.requests import Count, Delta
 DELTA = 1e-6
 """Where nobody names one: it cannot follow from how many take part, for that is hidden."""
 
-MOST_MASKED = 4_000_000
-"""What digits of a sum may take that share one noise: with more it would err by 1 to 5 % less."""
-
 TRUSTED = (
     "--dummies shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.crosstabs import MOST_DUMMIES, CrossTabs
+from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.randomness import SecureRandom
 from pipelines import inputs
 from pipelines.errors import RequestError
@@ -156,7 +156,7 @@ def _designed(
     """The counters of the tables.
 
     Raises:
-        RequestError: the target is out of reach, or takes more dummies than there may be.
+        RequestError: the target is out of reach, or takes more dummies than may be sealed.
     """
-    most = MOST_SEALED if sealed else MOST_DUMMIES
-    return meeting(options, reporting.levels, (), sealed, most_dummies=most)
+    most = {"most_dummies": MOST_SEALED} if sealed else {}
+    return meeting(options, reporting.levels, (), sealed, **most)

@@ -152,7 +152,7 @@ def test_every_target_is_met(epsilon: float, delta: float) -> None:
 
 def test_what_cannot_be_met_is_told() -> None:
     with pytest.raises(ValueError, match=r"need [\d,]+ dummies and may have 10,000,000"):
-        least_noise([Level(100, 1 << 20)], "replace", 0.1, DELTA)
+        least_noise([Level(100, 1 << 20)], "replace", 0.1, DELTA, most_dummies=10_000_000)
     with pytest.raises(ValueError, match="dummies a counter; let a user raise fewer"):
         least_noise([Level(1 << 20, 1 << 20)], "replace", 1e-4, 1e-12)
     with pytest.raises(ValueError, match="of which the first has weight 1"):
