@@ -196,6 +196,19 @@ def say_counts(job: Job, screen: console.Screen) -> None:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def say_cautions(cautions: Sequence[str], metric: str = "") -> None:
+    """Say what a release says of itself: people read it last, programs as `cautions`.
+
+    Args:
+        cautions: of its statement.
+        metric: of a plan, whose they are.
+    """
+    for text in cautions:
+        line = f"{metric}: {text}" if metric else text
+        answers.add("cautions", line)
+        warnings.warn(line, Caution, stacklevel=2)
+
+
 def counts(statement: Mapping[str, Any], files: int) -> str:
     """What a release stands on: numbers that its statement publishes exactly anyway.
 

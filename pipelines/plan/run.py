@@ -26,7 +26,7 @@ from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.target import Target
-from pipelines.publishing import carry_out, conclude, say_counts, say_where
+from pipelines.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.stores import require_reachable
 from pipelines.views.console import Screen
 from transforms.progress import REPORTS
@@ -258,6 +258,9 @@ def _published(
         return False
     show(job, screen)
     conclude(job, screen)
+    statement = json.loads(release.read(job.options.output, release.STATEMENT))
+    for name, cautions in statement.get("cautions", {}).items():
+        say_cautions(cautions, name)
     return True
 
 
@@ -285,13 +288,15 @@ def show(job: PlanJob, screen: Screen) -> None:
             screen.print(f"withheld: {why}", highlight=False)
 
 
-def missing_reports(metric: Metric, batch: Mapping[str, int]) -> str:
+def missing_reports(metric: Metric, batch: Mapping[str, Any]) -> str:
     """Why a metric of a release was withheld, and how many reports more there had to be.
 
     Args:
         metric: of the plan.
-        batch: how many "reports" it had, if anybody has counted them.
+        batch: how many "reports" it had, if anybody has counted them; or "why" it was.
     """
+    if "why" in batch:
+        return str(batch["why"])
     came = batch.get("reports", 0)
     why = undashed(metric.withheld({REPORTS: came, COUNTED_OUT: 1}) or "too few reports")
     missing = int(metric.min_reports) - came
