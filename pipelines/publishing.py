@@ -16,6 +16,7 @@ from pipelines.inputs import Telemetry, unreadable
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
+from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 
@@ -256,7 +257,7 @@ def _failed(job: Job, error: Exception) -> Exception | None:
         # Local files only: to read a log in a bucket once more could take hours.
         local = (file for file in telemetry.files if "://" not in file)
         damaged = next(
-            (file for file in local if unreadable(file, None, telemetry.reading)),
+            (shown(file) for file in local if unreadable(file, None, telemetry.reading)),
             "a file of the input",
         )
         why = why or "it is damaged inside"

@@ -15,7 +15,7 @@ from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Open
 from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
-from transforms.files.partitions import parts_of
+from transforms.files.partitions import parts_of, shown
 from transforms.files.reading import PLAIN, Reading, parsed
 from transforms.files.systems import is_beams
 
@@ -41,8 +41,8 @@ class UnreadableError(Exception):
 
     def __str__(self) -> str:
         if self.refused:
-            return f"cannot read {self.path}: {self.why}"
-        return f"{self.path} is not a readable {self.form} file ({self.why})"
+            return f"cannot read {shown(self.path)}: {self.why}"
+        return f"{shown(self.path)} is not a readable {self.form} file ({self.why})"
 
 
 def known(path: str) -> bool:
