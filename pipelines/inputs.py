@@ -304,12 +304,14 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
     for file in paths:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
-            raise RequestError(f"--input: rename {shown(file)}: Beam takes *, ?, [ and ] for a pattern")
+            raise RequestError(
+                f"--input: rename {shown(file)}: Beam takes *, ?, [ and ] for a pattern"
+            )
         codec = compression_of(file)
         if codec != UNCOMPRESSED and not packed(file):
             raise RequestError(
-                f"--input: {shown(file)}: Beam takes this name for a {codec} file's and would unpack it; "
-                "unpack it yourself, or give it a name that ends in .parquet"
+                f"--input: {shown(file)}: Beam takes this name for a {codec} file's and would "
+                "unpack it; unpack it yourself, or give it a name that ends in .parquet"
             )
     return paths
 

@@ -156,8 +156,8 @@ class Landing:
             wall, window = limit - self.streamed.ahead, self.streamed.windows.length
             warnings.warn(
                 f"new files are held ({len(new)}): their rows are up to "
-                f"{lead(held[path][1], wall, window)} ahead of this machine's clock ({shown(path)}); "
-                "they are taken in when it has come there",
+                f"{lead(held[path][1], wall, window)} ahead of this machine's clock "
+                f"({shown(path)}); they are taken in when it has come there",
                 Caution,
                 stacklevel=2,
             )
@@ -236,7 +236,8 @@ class Landing:
                 self.state.say(_KINDS, json.dumps(kinds))
         for name, kind in known.items():
             if kinds[name] != kind:
-                return f"{shown(path)}: column {name!r} holds {kinds[name]}, and {kind} in earlier files"
+                held = f"holds {kinds[name]}, and {kind} in earlier files"
+                return f"{shown(path)}: column {name!r} {held}"
         return None
 
     def _misfit(self, telemetry: Telemetry) -> str | None:

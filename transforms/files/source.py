@@ -130,3 +130,18 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
     except Exception:
         pass
     raise UnreadableError(path, chosen.name, why, refused)
+
+
+def beginning(path: str, size: int = 1 << 17) -> str:
+    """The first lines of a file of text, unpacked; the last of them may be cut off.
+
+    Args:
+        path: of the file.
+        size: bytes that are read.
+
+    Raises:
+        UnreadableError: as `look`.
+    """
+    chosen = format_of(path)
+    with _told(path, chosen), _opener(path, chosen)() as stream:
+        return bytes(stream.read(size)).decode("utf-8-sig", "replace")

@@ -25,11 +25,11 @@ from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.options import DELTA, require_counted
 from pipelines.metrics.counting.rowwise import RowWise
+from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE, Scale, bounds_statement
-from pipelines.metrics.unusable.share import Share
 from pipelines.row_attributes import read_attributes
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
 from transforms.encoders.reports import PRESENT, RowReporting

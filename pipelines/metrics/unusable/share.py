@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-
 # Above which share of units a reader is told, and above which nothing but the share is published;
 # and how sure the interval of either is. An empty log has a share, too: by the share itself one run
 # in seven would be withheld that had nothing to publish and nothing wrong.
