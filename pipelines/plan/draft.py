@@ -13,15 +13,12 @@ import yaml
 from pipelines import answers
 from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.plan.findings import Finding, findings
-from pipelines.plan.sample import Sample, guess, sampled, texts_of, within
+from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
 from transforms.encoders.columns import is_moment, is_numeric
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest
 from transforms.files.reading import TYPES
 
-_USER = re.compile(
-    r"(user|member|customer|client|device|visitor|account|person)s?(_?id)?|uid", re.I
-)
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _LONGEST = 64  # of a plan's names
 _MOST = 8  # metrics of strings; a plan divides its epsilon among all that it has
@@ -129,7 +126,7 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
 
 def _is_user(name: str, sample: Sample) -> bool:
     """Whether a column seems to tell users apart."""
-    return bool(_USER.fullmatch(name)) and UserDigest.accepts(sample.rows.schema.field(name).type)
+    return bool(USER.fullmatch(name)) and UserDigest.accepts(sample.rows.schema.field(name).type)
 
 
 def _types(sample: Sample, columns: dict[str, str], user: str | None) -> dict[str, str]:

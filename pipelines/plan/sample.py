@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +22,9 @@ from transforms.encoders.columns import decoded
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed
 from transforms.files.source import UnreadableError, beginning, format_of, known, tables
+
+USER = re.compile(r"(user|member|customer|client|device|visitor|account|person)s?(_?id)?|uid", re.I)
+"""What columns are called that tell users apart."""
 
 ROWS = 1 << 16  # of a file that are looked at
 _FILES = 16  # that are looked at
@@ -35,15 +40,20 @@ class Sample:
 
     Attributes:
         telemetry: its files.
-        rows: the first of some of its files, every column as it is read there.
+        parts: (file, the first rows of it) of some of them; text as it is written there.
         delimiter: between the fields of CSV, where it is another than the name of the file says.
         unnamed: whether the first line of CSV seems to be a row, and no header.
     """
 
     telemetry: Telemetry
-    rows: pa.Table
+    parts: tuple[tuple[str, pa.Table], ...]
     delimiter: str = ""
     unnamed: bool = False
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """The rows of all parts."""
+        return _together([table for _, table in self.parts])
 
     @property
     def text(self) -> bool:
@@ -84,16 +94,14 @@ def sampled(patterns: Sequence[str], reading: Reading = PLAIN) -> Sample:
         RequestError: there is none, or it cannot be read.
     """
     found = tuple(one for pattern in patterns for one in within(pattern))
-    telemetry = open_telemetry(found, empty=True, reading=reading)
-    if not telemetry.files:
-        raise RequestError(f"--input: no file matches {', '.join(patterns)}")
+    telemetry = open_telemetry(found, reading=reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
             delimiter = _delimiter(first)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
-            telemetry = open_telemetry(found, empty=True, reading=reading)
+            telemetry = open_telemetry(found, reading=reading)
         names = telemetry.schemas[0].names
         once = [name for name in names if names.count(name) == 1]
         if not once:
@@ -102,13 +110,19 @@ def sampled(patterns: Sequence[str], reading: Reading = PLAIN) -> Sample:
                 f"--input: {shown(first)} has no column that can be asked for; "
                 f"{what or 'give each column a name of its own'}"
             )
-        rows = pa.concat_tables(_first(telemetry, once), promote_options="permissive")
+        parts = tuple(_first(telemetry, once))
     except UnreadableError as error:
         raise RequestError(f"--input: {error}") from None
+    sample = Sample(telemetry, parts, delimiter)
+    unnamed = format_of(first).name == "CSV" and not reading.header and _is_row(sample.rows, names)
+    return replace(sample, unnamed=unnamed)
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:  # its text may quote what is in a file
         raise RequestError("--input: files disagree about the types of columns") from None
-    unnamed = format_of(first).name == "CSV" and not reading.header and _is_row(rows, names)
-    return Sample(telemetry, rows, delimiter, unnamed)
 
 
 def within(pattern: str) -> list[str]:
@@ -143,14 +157,14 @@ def _ending(file: str) -> str:
     return last if known(f"x{last}") else os.path.splitext(stem)[1] + last
 
 
-def _first(telemetry: Telemetry, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _first(telemetry: Telemetry, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     """The first rows of some of the files, evenly taken."""
-    step = max(1, len(telemetry.files) // _FILES)
+    step, plain = max(1, len(telemetry.files) // _FILES), replace(telemetry.reading, types=())
     for file, schema in [*zip(telemetry.files, telemetry.schemas, strict=True)][::step]:
         there = [name for name in columns if schema.get_field_index(name) >= 0]
         left = ROWS
-        for table in tables(file, there, telemetry.reading) if there else ():
-            yield table.slice(0, left)
+        for table in tables(file, there, plain) if there else ():
+            yield file, table.slice(0, left)
             left -= min(left, table.num_rows)
             if not left:
                 break

@@ -310,7 +310,7 @@ def test_a_stream_lands_text_and_leaves_a_damaged_file_aside(workspace, run) -> 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"where": "valu == 'x'"}, "--where: there is no one column 'valu', at position 1; it has: value, "),
+        ({"where": "valu == 'x'"}, "where: there is no one column 'valu', at position 1; it has: "),
         ({"where": "number"}, "--where: yes or no is needed: column 'number' holds a whole number"),
         ({"where": "value == 'CANARY-Q"}, "--where: a quote is opened and not closed, at"),
         ({"derive": "value=lower(value)"}, "--derive: value: the file has a column of that name"),
