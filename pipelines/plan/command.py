@@ -160,8 +160,9 @@ def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     if arguments.schema:
         return print_schema()
+    seen = None
     if arguments.look:
         from pipelines.plan.look import look_too
 
-        look_too(arguments.plan, arguments.window)
-    return validate(arguments.plan, arguments.window, arguments.clients)
+        seen = look_too(arguments.plan, arguments.window)
+    return validate(arguments.plan, arguments.window, arguments.clients, seen)

@@ -74,23 +74,32 @@ def look(words: Sequence[str], window: str | None = None) -> int:
         log.append(last)
     elif not log:
         log = [path.replace(WINDOW, window_of(plan, window)) for path in plan.input]
-    report = Look.of(log, plan, window)
-    answers.tell(look=report.told)
-    screen = Screen()
-    for line in (FIRST, *report.lines(), LAST):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    answers.tell(look=_shown(Look.of(log, plan, window)))
     return DONE
 
 
-def look_too(path: str, window: str | None) -> None:
+def _shown(report: Look) -> dict[str, Any]:
+    """Show it to people; the same for programs."""
+    screen, told = Screen(), report.told
+    for line in (FIRST, *_lines(told), LAST):
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    return told
+
+
+def look_too(path: str, window: str | None) -> dict[str, Any]:
     """The same of a plan's own input, once it is what a run would take.
+
+    Returns:
+        What was seen, for programs.
 
     Raises:
         RequestError: the plan, or what a run would refuse of its input.
     """
     plan = load(path)
-    open_job(plan, window_of(plan, window))
-    look([path], window)
+    window = window_of(plan, window)
+    open_job(plan, window)
+    inputs = [pattern.replace(WINDOW, window) for pattern in plan.input]
+    return _shown(Look.of(inputs, plan, window))
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,7 @@ class Look:
         return {
             "for": FIRST,
             "files": len(sample.telemetry.files),
+            "named_after": self._named(),
             "rows": sample.telemetry.rows,
             "sample": sample.rows.num_rows,
             "columns": [self._column(name) for name in sample.columns],
@@ -131,26 +141,6 @@ class Look:
             "findings": [*self._findings()],
             "beware": LAST,
         }
-
-    def lines(self) -> Iterator[str]:
-        """The same for people."""
-        told = self.told
-        files, rows = told["files"], told["rows"]
-        yield (
-            f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{self._named()}; "
-            f"looked at: {told['sample']:,}"
-        )
-        for column in told["columns"]:
-            yield f"{spelt(column['name'])}: {_said(column)}"
-        if told["users"]:
-            yield _of_users(told["users"])
-        for metric in told["metrics"]:
-            shares = [f"{what}: {percent(x)}" for what, x in metric["shares"].items()]
-            yield f"metric {metric['name']}: {'; '.join(shares) or 'any row will do'}"
-        for finding in told["findings"]:
-            yield f"-> {finding}"
-        if not told["findings"]:
-            yield "-> nothing that stands out"
 
     # Columns.
 
@@ -386,6 +376,26 @@ class _Asked:
             )
         elif share < _HALF:
             yield f"{percent(share)} of {spelt(column)} are among the declared values"
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    """What was seen, for people."""
+    files, rows = told["files"], told["rows"]
+    yield (
+        f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{told['named_after']}; "
+        f"looked at: {told['sample']:,}"
+    )
+    for column in told["columns"]:
+        yield f"{spelt(column['name'])}: {_said(column)}"
+    if told["users"]:
+        yield _of_users(told["users"])
+    for metric in told["metrics"]:
+        shares = [f"{what}: {percent(x)}" for what, x in metric["shares"].items()]
+        yield f"metric {metric['name']}: {'; '.join(shares) or 'any row will do'}"
+    for finding in told["findings"]:
+        yield f"-> {finding}"
+    if not told["findings"]:
+        yield "-> nothing that stands out"
 
 
 def _types_hint(values: pa.Array, column: str) -> str:
