@@ -261,7 +261,19 @@ def _published(
     statement = json.loads(release.read(job.options.output, release.STATEMENT))
     for name, cautions in statement.get("cautions", {}).items():
         say_cautions(cautions, name)
+    for name, why in unusable(statement).items():
+        warnings.warn(f"{name}: withheld: {why}", Caution, stacklevel=1)
     return True
+
+
+def unusable(statement: Mapping[str, Any]) -> dict[str, str]:
+    """The metrics of a release of which the share of unusable values alone is published, and why.
+
+    Args:
+        statement: of the release.
+    """
+    missing = statement.get("missing", {})
+    return {name: said["why"] for name, said in missing.items() if "unusable" in said}
 
 
 def runs_here(for_beam: PipelineOptions) -> bool:
