@@ -50,6 +50,9 @@ _OTHERS = {
         "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
     ),
     "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
+    "look": _Command(
+        _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
+    ),
     "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
     "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
     "stream": _Command(

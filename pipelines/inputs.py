@@ -23,6 +23,8 @@ from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, int
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
 from transforms.files.format import Look
+from transforms.files.names import listed
+from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
@@ -97,11 +99,18 @@ class Telemetry:
         if not view:
             return self
         seen: dict[pa.Schema, pa.Schema] = {}
-        for schema in dict.fromkeys(self.schemas):
+        for file, schema in zip(self.files, self.schemas, strict=True):
+            if schema in seen:
+                continue
             try:
                 seen[schema] = view.schema(schema)
             except ViewError as error:
-                raise wrong(error) from None
+                refused = wrong(error)
+                if error.unknown is None:
+                    raise refused from None
+                near = meant(error.unknown, {name for name, _ in view.derived} - {error.name})
+                there = near or f"; {listed(file, schema, self.reading, error.unknown)}"
+                raise RequestError(f"{refused}{there}") from None
         return replace(self, schemas=tuple(seen[schema] for schema in self.schemas))
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
@@ -115,16 +124,15 @@ class Telemetry:
         kinds = []
         for file, schema in zip(self.files, self.schemas, strict=True):
             if schema.get_field_index(column) < 0:  # none, or more than one
-                known = ", ".join(schema.names)
                 raise RequestError(
-                    f"{flag}: {file} has no one column {column!r}; it has: {known}"
-                    f"{meant(column, {*schema.names} - {column})}"
+                    f"{flag}: {shown(file)} has no one column {column!r}; "
+                    f"{listed(file, schema, self.reading, column)}"
                 )
             kinds.append(schema.field(column).type)
             if kinds[-1] != kinds[0]:
                 raise RequestError(
-                    f"{flag}: column {column!r} is {kinds[0]} in {self.files[0]} but {kinds[-1]} "
-                    f"in {file}; write the files with one schema"
+                    f"{flag}: column {column!r} is {kinds[0]} in {shown(self.files[0])} but "
+                    f"{kinds[-1]} in {shown(file)}; write the files with one schema"
                 )
         return kinds[0]
 
@@ -299,12 +307,14 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
     for file in paths:
         if set(file) & set("*?[]"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
-            raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
+            raise RequestError(
+                f"--input: rename {shown(file)}: Beam takes *, ?, [ and ] for a pattern"
+            )
         codec = compression_of(file)
         if codec != UNCOMPRESSED and not packed(file):
             raise RequestError(
-                f"--input: {file}: Beam takes this name for a {codec} file's and would unpack it; "
-                "unpack it yourself, or give it a name that ends in .parquet"
+                f"--input: {shown(file)}: Beam takes this name for a {codec} file's and would "
+                "unpack it; unpack it yourself, or give it a name that ends in .parquet"
             )
     return paths
 

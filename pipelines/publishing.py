@@ -16,6 +16,7 @@ from pipelines.inputs import Telemetry, unreadable
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.views.wording import one_line
+from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
 from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 
@@ -201,6 +202,19 @@ def say_counts(job: Job, screen: console.Screen) -> None:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def say_cautions(cautions: Sequence[str], metric: str = "") -> None:
+    """Say what a release says of itself: people read it last, programs as `cautions`.
+
+    Args:
+        cautions: of its statement.
+        metric: of a plan, whose they are.
+    """
+    for text in cautions:
+        line = f"{metric}: {text}" if metric else text
+        answers.add("cautions", line)
+        warnings.warn(line, Caution, stacklevel=2)
+
+
 def counts(statement: Mapping[str, Any], files: int) -> str:
     """What a release stands on: numbers that its statement publishes exactly anyway.
 
@@ -249,7 +263,7 @@ def _failed(job: Job, error: Exception) -> Exception | None:
         # Local files only: to read a log in a bucket once more could take hours.
         local = (file for file in telemetry.files if "://" not in file)
         damaged = next(
-            (file for file in local if unreadable(file, None, telemetry.reading)),
+            (shown(file) for file in local if unreadable(file, None, telemetry.reading)),
             "a file of the input",
         )
         why = why or "it is damaged inside"

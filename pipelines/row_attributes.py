@@ -13,6 +13,7 @@ from pipelines.errors import RequestError
 from pipelines.numbers import read_bounds
 from transforms.encoders.attributes import Attribute, Category, Number, NumberList, width
 from transforms.encoders.bounds import Bounds
+from transforms.files.names import listed
 
 _GLOB = set("*?[")
 
@@ -96,7 +97,8 @@ def _matching(name: str, telemetry: inputs.Telemetry) -> list[str]:
         return [name]  # if it is no column, the question for its type will say so
     columns = [column for column in known if fnmatchcase(column, name)]
     if not columns:
-        raise RequestError(f"--number: no column matches {name!r}; there are: {', '.join(known)}")
+        there = listed(telemetry.files[0], telemetry.schemas[0], telemetry.reading, name)
+        raise RequestError(f"--number: no column matches {name!r}; {there}")
     return columns
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines import answers
+import json
+
+from pipelines import answers, release
 from pipelines.engine import prepared
-from pipelines.errors import DONE
+from pipelines.errors import DONE, WithheldError
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
@@ -12,7 +14,7 @@ from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
 from pipelines.paying import Payment, Price, paid
 from pipelines.plan.profiles import profile_of
-from pipelines.publishing import carry_out, conclude, say_where
+from pipelines.publishing import carry_out, conclude, say_cautions, say_where
 from pipelines.views.console import Screen
 
 
@@ -44,19 +46,46 @@ def publish_one(
     with paid(payment, lambda: _price(name, metric)) as right:
         if right.published:
             say_where(right.output, screen)
+            _require_figures(right.output)
             return DONE
         from pipelines.metrics.release import Release
 
-        release = Release(metric, right.stamp, right.ledger)
-        published = carry_out(metric, release, for_beam(), screen)
+        whole = Release(metric, right.stamp, right.ledger)
+        published = carry_out(metric, whole, for_beam(), screen)
         right.conclude(published)
     if published:
-        metric.show(screen)
-        conclude(metric, screen)
-        for line in said([metric]):
-            answers.add("instead", line)
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        _say(metric, screen)
     return DONE
+
+
+def _say(metric: Metric, screen: Screen) -> None:
+    """What was published, and of what in it a reader must beware.
+
+    Raises:
+        WithheldError: it is the share of values that cannot be used, and nothing else.
+    """
+    folder = metric.options.output
+    statement = json.loads(release.read(folder, release.STATEMENT))
+    if "withheld" not in statement:
+        metric.show(screen)
+    conclude(metric, screen)
+    _require_figures(folder)
+    for line in said([metric]):
+        answers.add("instead", line)
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    say_cautions(statement.get("cautions", ()))
+
+
+def _require_figures(folder: str) -> None:
+    """Refuse to end as if all were well where nothing but a share is published.
+
+    Raises:
+        WithheldError: with the reason; what was paid is paid.
+    """
+    if release.holds_release(folder):  # else an operator has moved it
+        why = json.loads(release.read(folder, release.STATEMENT)).get("withheld")
+        if why is not None:
+            raise WithheldError(why)
 
 
 def _price(name: str, metric: Metric) -> Price:

@@ -15,7 +15,8 @@ def committed(entry: Entry) -> dict[str, Any]:
     """What becomes of an entry whose release stands: it counts, for what was published.
 
     A metric that was withheld has no price: its window is never made again, so it never will be
-    published. Where the collector has kept its reports, it was paid for.
+    published. Where the collector has kept its reports, it was paid for, and so it was where its
+    share of values that cannot be used is published, for that is a figure like others.
     """
     try:
         statement = _statement(entry)
@@ -25,6 +26,7 @@ def committed(entry: Entry) -> dict[str, Any]:
     missing = statement.get("missing", {})
     free = {
         name for name in statement.get("withheld", ()) if name in missing
+        and "unusable" not in missing[name]
         and not (entry.irrevocable and missing[name]["reports"])
     }  # fmt: skip
     # A user answers one of a+b+c: it was paid for if any of them was published.

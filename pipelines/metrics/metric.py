@@ -27,6 +27,8 @@ from pipelines.metrics.content import Reports as Reports
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
+from pipelines.metrics.unusable.share import Share
+from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
 from pipelines.views.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
@@ -440,6 +442,33 @@ class Metric(ABC):
         """How many messages were counted, impossible ones among them; None if that says nothing."""
         return None
 
+    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
+        """The share of the units without a value that can be used, where one is published.
+
+        Args:
+            estimate: of the collector: it knows noisy numbers alone.
+            confidence: with which all intervals hold together.
+
+        Returns:
+            Part of the metric -> the noisy share; the part is "" where it has one. None of a kind
+            that publishes no such share, as counts do not.
+        """
+        return {}
+
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        """What to say of them where a noisy number of them is published, and no share.
+
+        Args:
+            estimate: of the collector.
+            confidence: of what may be held against a declared number, and of what may not.
+        """
+        return []
+
+    @property
+    def narrows(self) -> bool:
+        """Whether that share is of units for which `where` does not hold, too."""
+        return False
+
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
         return view.page(self.options.brief, tables, statement)
@@ -453,6 +482,10 @@ class Metric(ABC):
             return None
         statement = {**self.statement(estimate, tallies), "figures": self.figures}
         statement["labels"] = self.labelled
+        found = verdict(self, estimate)
+        if found.withheld is not None:
+            return share_alone(self, statement, found)
+        statement = cautioned(statement, found)
         files = {name: parquet(table) for name, table in tables.items()}
         page = self.page(tables, statement)
         return Content(files | {PAGE: page}, statement, tuple(self.shared_words))

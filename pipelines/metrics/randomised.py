@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.statement import counted, head, versions
+from pipelines.metrics.unusable.share import Share
 from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
 from transforms.encoders.users import UserDigest, fresh_digest
@@ -245,6 +247,19 @@ class Randomised(Metric):
     def unusable_share(self, estimate: Any) -> dict[str, Any]:
         """The share of units whose value cannot be used: share, standard_error, lower, upper."""
         return {}
+
+    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
+        said = self.unusable_share(estimate) if self.options.hides else {}
+        if "share" not in said:
+            return {}
+        # Of two figures that are published: whoever has the statement can do the sum again.
+        middle = said.get("unbiased", said["share"])
+        reach = normal_quantile(confidence) * said["standard_error"]
+        return {"": Share.of(middle, middle - reach, middle + reach)}
+
+    @property
+    def narrows(self) -> bool:
+        return bool(self.options.view.where)
 
     def reported(self, estimate: Any) -> tuple[int, int]:
         """How many users reported, and how many messages no client could have sent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
@@ -27,13 +28,19 @@ _ASK = "where each user's own client draws the noise: `hushbeam check --clients`
 _AGREED = ": clients, shuffler and collector must agree on it"
 
 
-def check(path: str, window: str | None = None, clients: bool = False) -> int:
+def check(
+    path: str,
+    window: str | None = None,
+    clients: bool = False,
+    look: Mapping[str, Any] | None = None,
+) -> int:
     """Show what a plan promises, costs and can know.
 
     Args:
         path: of the plan.
         window: whose fingerprint a program needs, if it does.
         clients: whether to show as well what users' own clients run; programs are told in any case.
+        look: what was seen of the plan's input, for programs.
 
     Returns:
         The exit code; 1 where a run would be refused for its price.
@@ -45,7 +52,8 @@ def check(path: str, window: str | None = None, clients: bool = False) -> int:
     plan, screen = job.plan, Screen()
     refused, about_windows = _about_windows(job)
     if answers.wanted():  # a device's, that has to run the very mechanisms
-        answers.give(_told(job, window, refused))
+        seen = {} if look is None else {"look": look}
+        answers.give(_told(job, window, refused) | seen)
         return WITHHELD if refused else DONE
     agreed, about_clients = _about_clients(job, clients)
     for text in (

@@ -38,13 +38,41 @@ bounds, is left for them to say.
 """
 
 
+_LOOK = """\
+Show the owner of a log what is in it, from a sample, before anything is published: columns, which
+share of each parses, matches the plan's domain and lies in its bounds; users, and rows a user; what
+is likely wrong, and the line of the plan to add. It is exact, and so for the owner's eyes alone: no
+release, statement, ledger or exit code depends on it. It says shares and kinds, and no cell of the
+log. Exit codes: 0 whatever it finds; 2 where it cannot read.
+"""
+
+_MORE_LOOK = """\
+examples:
+  hushbeam look trips.csv
+  hushbeam look 'logs/2026-11-*.parquet' trips.yaml
+  hushbeam look trips.yaml --window 2026-11-20
+"""
+
+
 def add_to(commands: Any) -> None:
     """Add the commands and their options."""
+    looker = commands.add_parser("look", description=_LOOK, epilog=_MORE_LOOK)
+    looker.add_argument(
+        "log", nargs="+", metavar="LOG",
+        help="files, globs or folders, and perhaps a plan (.yaml) after them; a plan alone looks "
+        "at its own input",
+    )  # fmt: skip
+    looker.add_argument(
+        "--window", metavar="NAME", help="that stands for {window} in the plan, as in 2026-11-20"
+    )
+    looker.set_defaults(command=look)
     drafter = commands.add_parser(
         "init",
         description=_INIT,
     )
-    drafter.add_argument("log", nargs="+", metavar="LOG", help="files or globs, local or gs://")
+    drafter.add_argument(
+        "log", nargs="+", metavar="LOG", help="files, globs or folders, local or gs://"
+    )
     drafter.add_argument(
         "--output", metavar="PLAN", help="a new file (default: the standard output)"
     )
@@ -83,7 +111,22 @@ def add_to(commands: Any) -> None:
         help="also what is other where each user's own client draws the noise: their design, which "
         "clients, shuffler and collector must agree on; takes as long again",
     )  # fmt: skip
+    checker.add_argument(
+        "--look",
+        action="store_true",
+        help="also what `hushbeam look` says of the plan's own input, for the log's owner alone; "
+        "and refuse, as a run would, files that do not fit the plan",
+    )
     checker.set_defaults(command=check)
+
+
+def look(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Show the owner of a log what is in it."""
+    from pipelines.plan.look import look as show
+    from pipelines.requests import no_more
+
+    no_more(rest)
+    return show(arguments.log, arguments.window)
 
 
 def init(arguments: argparse.Namespace, rest: list[str]) -> int:
@@ -117,4 +160,9 @@ def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     if arguments.schema:
         return print_schema()
-    return validate(arguments.plan, arguments.window, arguments.clients)
+    seen = None
+    if arguments.look:
+        from pipelines.plan.look import look_too
+
+        seen = look_too(arguments.plan, arguments.window)
+    return validate(arguments.plan, arguments.window, arguments.clients, seen)

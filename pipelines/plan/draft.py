@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import yaml
 
 from pipelines import answers
-from pipelines.errors import DONE, RequestError, reason
-from pipelines.inputs import Telemetry, open_telemetry
+from pipelines.errors import DONE, Caution, RequestError, reason
+from pipelines.plan.findings import Finding, findings
+from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
 from transforms.encoders.columns import is_moment, is_numeric
-from transforms.files.reading import TYPES, Reading, parsed
-from transforms.files.source import UnreadableError, format_of, tables
+from transforms.encoders.prefixes import accepts
+from transforms.encoders.users import UserDigest
+from transforms.files.reading import TYPES
 
-_SURE = 0.9  # of the texts that a type is guessed from
-_GUESSED = ("int", "float", "bool", "date", "timestamp")
-_USER = re.compile(
-    r"(user|member|customer|client|device|visitor|account|person)s?(_?id)?|uid", re.I
-)
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
+_LONGEST = 64  # of a plan's names
+_MOST = 8  # metrics of strings; a plan divides its epsilon among all that it has
+_MANY = 0.5  # of a column's values that are written in a way of their own
+_LONG = 2000  # signs of a column's name that an expression holds
 
 
 def init(log: Sequence[str], output: str | None) -> int:
     """Write a draft for people to finish.
 
     Args:
-        log: files or globs.
+        log: files, globs or folders.
         output: a new file, or None for the standard output.
 
     Raises:
         RequestError: the log cannot be read, or the file is there already.
     """
-    text = draft(tuple(log))
+    sample = sampled(log)
+    text = _text(log, sample)
+    for finding in _found(sample):
+        warnings.warn(str(finding), Caution, stacklevel=1)
     if output is None:
         answers.tell(plan=text)
         print(text, end="")
@@ -53,96 +57,154 @@ def init(log: Sequence[str], output: str | None) -> int:
 
 def draft(log: tuple[str, ...]) -> str:
     """A plan in YAML: names and types of columns are in it, and nothing else of the log."""
-    telemetry = open_telemetry(log)
-    types = guessed(telemetry)
-    seen = open_telemetry(log, reading=Reading(tuple(types.items()))) if types else telemetry
-    return "\n".join(_lines(log, types, seen)) + "\n"
+    return _text(log, sampled(log))
 
 
-def guessed(telemetry: Telemetry) -> dict[str, str]:
-    """What columns of text seem to hold, by the first rows of the first file.
-
-    Raises:
-        RequestError: the file cannot be read.
-    """
-    file, schema = telemetry.files[0], telemetry.schemas[0]
-    said = [] if not format_of(file).text else [*dict.fromkeys(schema.names)]
-    try:
-        first = next(tables(file, said), None) if said else None
-    except UnreadableError as error:
-        raise RequestError(f"--input: {error}") from None
-    if first is None:
-        return {}
-    kinds = {column: _kind(first.column(column)) for column in said}
-    return {column: kind for column, kind in kinds.items() if kind is not None}
+def _text(log: Sequence[str], sample: Sample) -> str:
+    return "\n".join(_lines(log, sample)) + "\n"
 
 
-def _kind(column: pa.ChunkedArray) -> str | None:
-    """The first type that most texts of a column are of; None for texts."""
-    texts = pc.drop_null(column.combine_chunks().cast(pa.string())).slice(0, 1 << 14)
-    for name in _GUESSED:
-        if len(texts) and len(pc.drop_null(parsed(texts, TYPES[name]))) >= _SURE * len(texts):
-            return name
-    return None
+def _found(sample: Sample) -> list[Finding]:
+    """What is to be said of columns, before anything is asked of them."""
+    names = sample.named
+    return [one for name in names for one in findings(sample.rows.column(name), names[name])]
 
 
-def _lines(log: Sequence[str], types: dict[str, str], telemetry: Telemetry) -> Iterator[str]:
-    names = [*dict.fromkeys(telemetry.schemas[0].names)]
-    kinds = {name: telemetry.column_type(name, "--input") for name in names}
-    user = next((name for name in names if _USER.fullmatch(name)), None)
-    moments = [name for name, kind in kinds.items() if is_moment(kind)]
+def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
+    columns, found = sample.named, _found(sample)
+    user = next((name for name in columns if _is_user(name, sample)), None)
+    types = _types(sample, columns, user)
+    kinds = {
+        said: TYPES[types[said]] if said in types else sample.rows.schema.field(name).type
+        for name, said in columns.items()
+    }
     yield "# A draft by `hushbeam init`: read each line, finish what is marked, `hushbeam check`."
-    yield f"collection: {_name(os.path.basename(log[0]).split('.')[0])}"
+    for finding in found:
+        yield f"# TO DECIDE: {finding}"
+    names, file = _Names(), os.path.basename(log[0].rstrip("/"))
+    yield f"collection: {quoted(_Names().new(file.split('.')[0], 'log'))}"
     yield "version: 1"
-    inputs = [path if "://" in path else os.path.abspath(path) for path in log]
-    yield f"input: {json.dumps(inputs)}"
+    inputs = [one if "://" in one else os.path.abspath(one) for path in log for one in within(path)]
+    yield f"input: [{', '.join(map(quoted, inputs))}]"
     yield "output: release"
+    if sample.delimiter:
+        yield f"delimiter: {quoted('tab' if sample.delimiter == chr(9) else sample.delimiter)}"
+    if sample.unnamed:
+        yield "# TO DECIDE: the first line seems to be a row already; if so, name its columns here"
+        yield f"header: [{', '.join(map(quoted, sample.header))}]"
     if types:
-        said = ", ".join(f"{json.dumps(name)}: {kind}" for name, kind in types.items())
+        said = ", ".join(f"{quoted(name)}: {kind}" for name, kind in types.items())
         yield f"types: {{{said}}}  # guessed from the first rows; all other columns are strings"
     if user is None:
         yield "unit: row  # TO DECIDE: where a person may have several rows, user and user_column"
     else:
         yield "unit: user"
-        yield f"user_column: {json.dumps(user)}"
-    yield "epsilon: 1.0  # TO DECIDE: what one release may reveal of a " + (
-        "user" if user else "row"
-    )
+        yield f"user_column: {quoted(columns[user])}"
+    unit = "user" if user else "row"
+    yield f"epsilon: 1.0  # TO DECIDE: what one release may reveal of a {unit}"
     yield "min_reports: 1000  # TO DECIDE: the fewest reports that a figure may stand on"
-    if moments:
+    hours = _hours([said for said, kind in kinds.items() if is_moment(kind)], [*kinds])
+    if hours:
         yield "derive:"
-        yield from (
-            f"  {_hour(m)}: {json.dumps(_hour_of(m))}  # TO DECIDE: the zone" for m in moments
-        )
+        for moment, hour in hours.items():
+            expression = quoted(f"hour(`{moment}`, 'UTC')")
+            yield f"  {quoted(hour)}: {expression}  # TO DECIDE: the zone"
     yield "metrics:"
-    for name in (name for name in names if name != user):
-        yield from _metric(name, kinds[name])
+    yield f"  - {{name: {quoted(names.new(f'{unit}s', 'all'))}, kind: count}}"
+    strings = 0
+    for name, said in columns.items():
+        if name == user:
+            continue
+        read = next((one for one in found if one.column == said and one.share > _MANY), None)
+        kind, own = kinds[said], names.new(said, "column")
+        strings += accepts(kind) and not is_numeric(kind)
+        if read is not None:
+            yield f"  # TO FINISH: {quoted(read.derived)} in the place of {quoted(said)}, see above"
+            continue
+        yield from _metric(said, own, kind, hours.get(said), strings > _MOST)
 
 
-def _hour(column: str) -> str:
-    return f"hour_of_{re.sub(r'[^A-Za-z0-9_]+', '_', column)}"
+def _is_user(name: str, sample: Sample) -> bool:
+    """Whether a column seems to tell users apart."""
+    return bool(USER.fullmatch(name)) and UserDigest.accepts(sample.rows.schema.field(name).type)
 
 
-def _hour_of(column: str) -> str:
-    return f"hour({column if column.isidentifier() else f'`{column}`'}, 'UTC')"
+def _types(sample: Sample, columns: dict[str, str], user: str | None) -> dict[str, str]:
+    """What columns of text seem to hold; users' ids stay as they are written."""
+    if not sample.text:
+        return {}
+    found: dict[str, str] = {}
+    for name, said in columns.items():
+        texts = texts_of(sample.rows.column(name))
+        # Of a name with an equals sign, or blanks around it, a plan can say no type.
+        if texts is None or name == user or "=" in said or said != said.strip():
+            continue
+        kind = guess(texts)
+        if kind is not None:
+            found[said] = kind
+    return found
 
 
-def _metric(column: str, kind: pa.DataType) -> Iterator[str]:
+def _hours(moments: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """Column -> a name for the hour in it, of those that an expression can name."""
+    named: dict[str, str] = {}
+    for moment in moments:
+        if "`" in moment or len(moment) > _LONG or not moment.strip():
+            continue
+        base = f"hour_of_{re.sub(r'[^A-Za-z0-9_]+', '_', moment)}"[:_LONGEST]
+        count, name = 1, base
+        while name in {*taken, *named.values()}:
+            count += 1
+            name = f"{base}_{count}"
+        named[moment] = name
+    return named
+
+
+def _metric(
+    column: str, name: str, kind: pa.DataType, hour: str | None, enough: bool
+) -> Iterator[str]:
     """What can be asked of a column; what only people can say of it is left to them."""
-    quoted, name = json.dumps(column), _name(column)
+    asked, own = quoted(column), quoted(name)
     if is_moment(kind):
-        yield f"  - {{name: {name}, kind: histogram, column: {_hour(column)}, domain: 0..23}}"
+        if hour is not None:
+            yield f"  - {{name: {own}, kind: histogram, column: {quoted(hour)}, domain: 0..23}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
-        yield f'  # - {{name: {name}, kind: mean, column: {quoted}, bounds: "LEAST,MOST"}}'
+        yield f'  # - {{name: {own}, kind: mean, column: {asked}, bounds: "LEAST,MOST"}}'
     elif pa.types.is_boolean(kind):
         yield "  # TO FINISH: a file with the lines true and false"
-        yield f"  # - {{name: {name}, kind: histogram, column: {quoted}, domain: truths.txt}}"
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        yield "  # If its values are known beforehand, a histogram with a domain tells more"
-        yield f"  - {{name: {name}, kind: heavy-hitters, column: {quoted}, max_length: 16}}"
+        yield f"  # - {{name: {own}, kind: histogram, column: {asked}, domain: truths.txt}}"
+    elif accepts(kind):
+        line = f"- {{name: {own}, kind: heavy-hitters, column: {asked}, max_length: 16}}"
+        if enough:
+            yield "  # TO DECIDE: each further metric takes its share of epsilon"
+            yield f"  # {line}"
+        else:
+            yield "  # If its values are known beforehand, a histogram with a domain tells more"
+            yield f"  {line}"
 
 
-def _name(text: str) -> str:
-    """A name as plans have them."""
-    return _NO_NAME.sub("-", text.lower()).strip("-_")[:64] or "log"
+def quoted(text: str) -> str:
+    """A text as every reader of YAML has it: `no`, 1 and null are texts, too.
+
+    >>> quoted("no"), quoted('a "b"')
+    ('"no"', '"a \\\\"b\\\\""')
+    """
+    return yaml.dump(text, default_style='"', allow_unicode=True, width=float("inf")).rstrip("\n")
+
+
+class _Names:
+    """Names as plans have them, none of them twice."""
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = {*taken}
+
+    def new(self, text: str, instead: str) -> str:
+        """A name like a text, or like another where nothing of that is left."""
+        base = _NO_NAME.sub("-", text.lower()).strip("-_")[:_LONGEST] or instead
+        count, name = 1, base
+        while name in self._taken:
+            count += 1
+            name = f"{base[: _LONGEST - 6]}-{count}"
+        self._taken.add(name)
+        return name

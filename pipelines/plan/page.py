@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ def page(
     metrics: Mapping[str, Any],
     statement: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
+    shares: Collection[str] = (),
 ) -> bytes:
     """The first page of a release.
 
@@ -29,6 +30,7 @@ def page(
         metrics: the statements of those that were published, by name.
         statement: of the whole release.
         tables: the first table of each, with the columns that all kinds share.
+        shares: names of those of which nothing but the share of unusable values is published.
     """
     plan = statement["plan"]
     return pages.page(
@@ -38,7 +40,9 @@ def page(
         window=html.escape(plan["window"]),
         fingerprint=plan["fingerprint"],
         created=statement["created"],
-        rows="".join(_row(name, metrics.get(name), tables.get(name)) for name in names),
+        rows="".join(
+            _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
+        ),
         pictures="".join(
             _picture(name, tables[name])
             for name in names
@@ -48,11 +52,14 @@ def page(
     )
 
 
-def _row(name: str, said: Mapping[str, Any] | None, table: pa.Table | None) -> str:
+def _row(
+    name: str, said: Mapping[str, Any] | None, table: pa.Table | None, unusable: bool = False
+) -> str:
     """One metric, with a link to its page if it has one."""
     shown = html.escape(name)
     if said is None:
-        return f'<tr><th>{shown}</th><td colspan="5">withheld: too few reports</td></tr>\n'
+        why = "nearly no value can be used" if unusable else "too few reports"
+        return f'<tr><th>{shown}</th><td colspan="5">withheld: {why}</td></tr>\n'
     promised = said["guarantees"]["release"]
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'

@@ -169,7 +169,10 @@ def gathered(
     files: dict[str, bytes] = {}
     place = _place(statement)
     statements: dict[str, dict[str, Any]] = {}
-    published = [name for name in names if name in contents and contents[name].files]
+    drawn = [name for name in names if name in contents and contents[name].files]
+    # Of these the share of values that cannot be used is published, in the statement, and no more.
+    alone = [name for name in drawn if "withheld" in contents[name].statement]
+    published = [name for name in drawn if name not in alone]
     for name in published:
         statements[name] = {**contents[name].statement, **place, "metric": name}
         own = joinable(contents[name].files, statements[name])
@@ -177,16 +180,27 @@ def gathered(
         files |= {f"{name}/{file}": data for file, data in own.items()}
         files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
     diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
-    words = [f"{name}: {text}" for name, texts in diagnostics.items() for text in texts]
-    words += shared({name: contents[name].shared for name in published})
-    statement = {**statement, **_of_all(statements), "in_words": [*words, *statement["in_words"]]}
+    cautions = {name: part["cautions"] for name, part in statements.items() if "cautions" in part}
+    said = [contents[name].statement for name in alone]
+    shares = {
+        name: {"why": one["withheld"], "unusable": one["unusable"]}
+        for name, one in zip(alone, said, strict=True)
+    }
+    first = [diagnostics, cautions, {name: [share["why"]] for name, share in shares.items()}]
+    words = [f"{name}: {text}" for of in first for name, texts in of.items() for text in texts]
+    words += shared({name: contents[name].shared for name in drawn})
+    all_ = statements | dict(zip(alone, said, strict=True))
+    statement = {**statement, **_of_all(all_), "in_words": [*words, *statement["in_words"]]}
     tables = {name: _first(files, name, statements[name]) for name in published}
-    files[PAGE] = page(names, statements, statement, {k: t for k, t in tables.items() if t})
+    shown = {name: table for name, table in tables.items() if table}
+    files[PAGE] = page(names, statements, statement, shown, [*shares])
     withheld = [name for name in names if name not in published]
+    missing = {name: contents[name].statement for name in withheld if name in contents} | shares
     return files, {
         **statement,
         "metrics": published,
         "withheld": withheld,
-        "missing": {name: contents[name].statement for name in withheld if name in contents},
+        "missing": missing,
         "doubts": diagnostics,
+        **({"cautions": cautions} if cautions else {}),
     }

@@ -26,7 +26,7 @@ from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.target import Target
-from pipelines.publishing import carry_out, conclude, say_counts, say_where
+from pipelines.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.stores import require_reachable
 from pipelines.views.console import Screen
 from transforms.progress import REPORTS
@@ -258,7 +258,22 @@ def _published(
         return False
     show(job, screen)
     conclude(job, screen)
+    statement = json.loads(release.read(job.options.output, release.STATEMENT))
+    for name, cautions in statement.get("cautions", {}).items():
+        say_cautions(cautions, name)
+    for name, why in unusable(statement).items():
+        warnings.warn(f"{name}: withheld: {why}", Caution, stacklevel=1)
     return True
+
+
+def unusable(statement: Mapping[str, Any]) -> dict[str, str]:
+    """The metrics of a release of which the share of unusable values alone is published, and why.
+
+    Args:
+        statement: of the release.
+    """
+    missing = statement.get("missing", {})
+    return {name: said["why"] for name, said in missing.items() if "unusable" in said}
 
 
 def runs_here(for_beam: PipelineOptions) -> bool:
@@ -285,13 +300,15 @@ def show(job: PlanJob, screen: Screen) -> None:
             screen.print(f"withheld: {why}", highlight=False)
 
 
-def missing_reports(metric: Metric, batch: Mapping[str, int]) -> str:
+def missing_reports(metric: Metric, batch: Mapping[str, Any]) -> str:
     """Why a metric of a release was withheld, and how many reports more there had to be.
 
     Args:
         metric: of the plan.
-        batch: how many "reports" it had, if anybody has counted them.
+        batch: how many "reports" it had, if anybody has counted them; or "why" it was.
     """
+    if "why" in batch:
+        return str(batch["why"])
     came = batch.get("reports", 0)
     why = undashed(metric.withheld({REPORTS: came, COUNTED_OUT: 1}) or "too few reports")
     missing = int(metric.min_reports) - came

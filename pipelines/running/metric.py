@@ -201,6 +201,9 @@ class Running(Counting):
 
     # What is published.
 
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        return []  # what stands beside the total was counted exactly, and nobody is told of it
+
     @property
     def figures(self) -> dict[str, str]:
         ((file, figure),) = super().figures.items()

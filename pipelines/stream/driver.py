@@ -7,6 +7,7 @@ it pass), so the stream keeps its own: time has come as far as the files that la
 from __future__ import annotations
 
 import contextlib
+import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,12 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
-from pipelines import answers
+from pipelines import answers, release
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import unreadable
 from pipelines.plan.job import output_of
 from pipelines.publishing import rows_are_public
+from pipelines.plan.run import unusable
 from pipelines.run import run_beam
 from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
 from pipelines.stream.intake import TakeIn
@@ -51,6 +53,7 @@ class Driver:
         clock: tells the time in microseconds.
         files: that one batch has at most.
         ticks: measures how much of it passes; None where no more is known than the clock says.
+        withheld: whether of a metric of some window the share of unusable values alone is out.
     """
 
     streamed: Streamed
@@ -60,6 +63,7 @@ class Driver:
     clock: Callable[[], int] = now
     files: int = 1 << 9
     ticks: Callable[[], tuple[str, int]] | None = None
+    withheld: bool = False
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -258,8 +262,8 @@ class Driver:
         """Publish a window, unless that was done before; False if there is not enough for it."""
         try:
             with self._once_each():
-                release = partial(ReleaseWindow, backlog=backlog)
-                if not publish(self.streamed, start, first, release, self.for_beam):
+                made = partial(ReleaseWindow, backlog=backlog)
+                if not publish(self.streamed, start, first, made, self.for_beam):
                     return False
         except (RequestError, WithheldError, FailedError) as error:
             self.state.explain(start, str(error))
@@ -271,6 +275,10 @@ class Driver:
         return True
 
     def _tell(self, start: int, what: str, **facts: Any) -> None:
+        folder = facts.get("release")
+        if folder is not None and release.holds_release(folder):
+            said = json.loads(release.read(folder, release.STATEMENT))
+            self.withheld = self.withheld or bool(unusable(said))
         name = self.streamed.windows.name(start)
         answers.add("windows", {"window": name, "what": what, **facts})
         line = f"window {name}: {what}"

@@ -21,6 +21,7 @@ from pipelines.stream.clocks import Span, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
 from transforms.encoders.columns import kind_of
+from transforms.files.partitions import shown
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.windows import accepts, time_in, times
 
@@ -155,8 +156,8 @@ class Landing:
             wall, window = limit - self.streamed.ahead, self.streamed.windows.length
             warnings.warn(
                 f"new files are held ({len(new)}): their rows are up to "
-                f"{lead(held[path][1], wall, window)} ahead of this machine's clock ({path}); "
-                "they are taken in when it has come there",
+                f"{lead(held[path][1], wall, window)} ahead of this machine's clock "
+                f"({shown(path)}); they are taken in when it has come there",
                 Caution,
                 stacklevel=2,
             )
@@ -177,7 +178,7 @@ class Landing:
         if error.refused:  # an outage may last for longer than any number of looks
             self.state.note_file(path, size, tries if before == size else 0, UNREACHED)
             if state != UNREACHED:
-                line = f"cannot be read now, and is looked at again: {path}: {error.why}"
+                line = f"cannot be read now, and is looked at again: {shown(path)}: {error.why}"
                 warnings.warn(line, Caution, stacklevel=2)
             return
         # A file that grows is being written, and is given its time again.
@@ -186,7 +187,7 @@ class Landing:
         self.state.note_file(path, size, tries, "given up" if gone else "waiting")
         if gone:
             self.state.count({UNREADABLE: 1})
-            warnings.warn(f"given up after {tries} looks: {path}", Caution, stacklevel=2)
+            warnings.warn(f"given up after {tries} looks: {shown(path)}", Caution, stacklevel=2)
 
     def _listed(self) -> list[FileMetadata]:
         try:
@@ -203,9 +204,9 @@ class Landing:
         codec = CompressionTypes.detect_compression_type(path)
         unpacked = codec == CompressionTypes.UNCOMPRESSED or packed(path)
         if not unpacked or set(path) & set("*?[]"):
-            return f"{path}: Beam takes this name for a pattern or a packed file; rename it"
+            return f"{shown(path)}: Beam takes this name for a pattern or a packed file; rename it"
         if self.streamed.stream.time is None and time_in(path) is None:
-            return f"{path}: no date in its name, as in 2026-11-20 or 2026-11-20T1305"
+            return f"{shown(path)}: no date in its name, as in 2026-11-20 or 2026-11-20T1305"
         kinds = tuple(
             str(schema.field(name).type) if schema.get_field_index(name) >= 0 else ""
             for name in self.streamed.columns
@@ -221,7 +222,7 @@ class Landing:
         if why is None:
             return self._unlike(path, schema)
         line = why.replace(first, path)
-        return line if path in line else f"{path}: {line}"
+        return line if shown(path) in line else f"{shown(path)}: {line}"
 
     def _unlike(self, path: str, schema: pa.Schema) -> str | None:
         """That a column holds something else than in the files before; the first settles it.
@@ -235,7 +236,8 @@ class Landing:
                 self.state.say(_KINDS, json.dumps(kinds))
         for name, kind in known.items():
             if kinds[name] != kind:
-                return f"{path}: column {name!r} holds {kinds[name]}, and {kind} in earlier files"
+                held = f"holds {kinds[name]}, and {kind} in earlier files"
+                return f"{shown(path)}: column {name!r} {held}"
         return None
 
     def _misfit(self, telemetry: Telemetry) -> str | None:

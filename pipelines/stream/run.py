@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines import answers
-from pipelines.errors import DONE, Caution, RequestError
+from pipelines.errors import DONE, WITHHELD, Caution, RequestError
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.publishing import rows_are_public
@@ -98,7 +98,7 @@ def run(
                 driver.require_all_taken_in()
     finally:
         state.close()
-    return DONE
+    return WITHHELD if driver.withheld else DONE
 
 
 def _say(counted: Mapping[str, int], plan: Streamed, screen: Screen) -> None:

@@ -20,6 +20,7 @@ from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, require_stream
 from pipelines.views.console import Screen
+from transforms.files.partitions import shown
 from transforms.windows import SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -120,11 +121,11 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
             f"taken in when it has come to {file['until']}"
         )
     for path, tries in facts["waiting"].items():
-        yield f"waiting {path}: cannot be read ({tries} of {TRIES} looks)"
+        yield f"waiting {shown(path)}: cannot be read ({tries} of {TRIES} looks)"
     for path in facts["out_of_reach"]:
-        yield f"waiting {path}: the system refuses to read it; it is looked at again"
+        yield f"waiting {shown(path)}: the system refuses to read it; it is looked at again"
     for path in facts["given_up"]:
-        yield f"given up {path}"
+        yield f"given up {shown(path)}"
     for name, amount in facts["counted"].items():
         yield f"{amount:,} {name}"
 

@@ -24,9 +24,10 @@ def test_types_of_text_are_guessed_and_written_down(workspace: Path) -> None:
     plan = load("plan.yaml")
     assert plan.types == ("seconds=float", "started=timestamp", "ok=bool")
     assert (plan.collection, plan.unit, plan.user_column) == ("my-log", "user", "user_id")
-    assert plan.derive == ("hour_of_started=hour(started, 'UTC')",)
+    assert plan.derive == ("hour_of_started=hour(`started`, 'UTC')",)
     assert [(m.name, m.kind) for m in plan.metrics] == [
-        ("home-city", "heavy-hitters"), ("started", "histogram"), ("n-a", "heavy-hitters"),
+        ("users", "count"), ("home-city", "heavy-hitters"), ("started", "histogram"),
+        ("n-a", "heavy-hitters"),
     ]  # fmt: skip
     for marked in ('kind: mean, column: "seconds", bounds: "LEAST,MOST"', "truths.txt"):
         assert marked in text

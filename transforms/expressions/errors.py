@@ -8,8 +8,9 @@ class ExpressionError(Exception):
 
     Attributes:
         position: of the sign in the expression, from 1 on.
+        unknown: the column that there is none of, if that is wrong.
     """
 
-    def __init__(self, why: str, position: int) -> None:
+    def __init__(self, why: str, position: int, unknown: str | None = None) -> None:
         super().__init__(f"{why}, at position {position}")
-        self.position = position
+        self.position, self.unknown = position, unknown

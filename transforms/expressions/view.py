@@ -24,11 +24,12 @@ class ViewError(Exception):
     Attributes:
         option: "derive" or "where".
         name: of the derived column, or empty.
+        unknown: the column that there is none of, if that is wrong.
     """
 
     def __init__(self, option: str, name: str, why: ExpressionError) -> None:
         super().__init__(f"{name}: {why}" if name else str(why))
-        self.option, self.name = option, name
+        self.option, self.name, self.unknown = option, name, why.unknown
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Open
 from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
-from transforms.files.partitions import parts_of
+from transforms.files.partitions import parts_of, shown
 from transforms.files.reading import PLAIN, Reading, parsed
 from transforms.files.recoding import Unmarked
 from transforms.files.systems import is_beams
@@ -43,8 +43,8 @@ class UnreadableError(Exception):
 
     def __str__(self) -> str:
         if self.refused:
-            return f"cannot read {self.path}: {self.why}"
-        return f"{self.path} is not a readable {self.form} file ({self.why})"
+            return f"cannot read {shown(self.path)}: {self.why}"
+        return f"{shown(self.path)} is not a readable {self.form} file ({self.why})"
 
 
 def known(path: str) -> bool:
@@ -149,3 +149,18 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
     except Exception:
         pass
     raise UnreadableError(path, chosen.name, why, refused)
+
+
+def beginning(path: str, size: int = 1 << 17) -> str:
+    """The first lines of a file of text, unpacked; the last of them may be cut off.
+
+    Args:
+        path: of the file.
+        size: bytes that are read.
+
+    Raises:
+        UnreadableError: as `look`.
+    """
+    chosen = format_of(path)
+    with _told(path, chosen), _opener(path, chosen)() as stream:
+        return bytes(stream.read(size)).decode("utf-8-sig", "replace")

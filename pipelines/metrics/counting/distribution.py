@@ -29,9 +29,10 @@ from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.schema import read_own
+from pipelines.metrics.unusable.share import Share
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.encoders.bins import BinEncoder
-from transforms.encoders.reports import PathReporting
+from transforms.encoders.reports import UNUSABLE, PathReporting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -121,6 +122,21 @@ class CountedDistribution(Counting):
         if self.by_devices:
             return float(sum(self.design.lifts[: len(self.reporting.tree.levels)]))
         return float(len(self.reporting.tree.levels)) if self.collects else 1.0
+
+    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
+        half, variances = (1 + confidence) / 2, self.design.variances[:-1]
+        none = self.beside(UNUSABLE, estimate, half)
+        if none is None:
+            return {}
+        tree = self.reporting.tree
+        leaves = tree.estimate(self.design.centred(estimate.counts)[:-1], variances)
+        every = math.sqrt(tree.variance(np.ones(tree.cells), variances))
+        # As far as the heaviest of the noises that all bins add up from.
+        far = every * max(
+            result.Errors.of_level(self.design, place, 1).far(half)
+            for place in range(len(tree.levels))
+        )
+        return {"": Share.of_counts(none, (float(leaves.sum()), far))}
 
     @property
     def figures(self) -> dict[str, str]:

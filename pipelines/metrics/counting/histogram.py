@@ -30,6 +30,7 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
 from pipelines.metrics.histogram.view import chart, largest
 from pipelines.metrics.schema import read_own
+from pipelines.metrics.unusable.share import Share
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, Reporting
@@ -184,6 +185,14 @@ class CountedHistogram(Counting):
 
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a share is no total")
+
+    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
+        centred, half = self.design.centred(estimate.counts), (1 + confidence) / 2
+        none, far = float(centred[0][-1]), self.errors().half(half)
+        also = self._others.half(half)
+        if self.several:
+            return {"": Share.of_counts((none, far), (float(centred[1][0]) - none, also + far))}
+        return {"": Share.of_counts((none, far), (float(centred[0][:-1].sum()), also))}
 
     @property
     def figures(self) -> dict[str, str]:

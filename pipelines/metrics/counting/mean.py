@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +22,7 @@ from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.unusable.share import Share
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
@@ -175,6 +177,16 @@ class CountedMean(Counting):
         amounts = cast(Ends, self.reporting.amounts)
         counts = self.design.centred(estimate.counts)[: len(amounts.levels)]
         return amounts.estimate(counts) / amounts.most, amounts.number(counts) / amounts.most
+
+    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
+        """Of all that were counted, with a number and without: a user may be among both."""
+        half = (1 + confidence) / 2
+        none = self.beside(UNUSABLE, estimate, half)
+        if none is None:
+            return {}
+        people, amounts = self.found(estimate)[1], self.reporting.amounts
+        far = result.Errors.of(self.design, 2 * people.size, unit=1 / amounts.most).half(half)
+        return {"": Share.of_counts(none, (float(people.sum()), far))}
 
     @property
     def figures(self) -> dict[str, str]:

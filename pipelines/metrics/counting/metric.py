@@ -464,6 +464,20 @@ class Counting(Metric):
             for name, count in zip(self.reporting.beside, counts, strict=True)
         }
 
+    def beside(self, name: str, estimate: Counted, confidence: float) -> result.Noisy | None:
+        """How many units lost something, and how far off that may be; None if nobody counts it.
+
+        Args:
+            name: of what stands beside the statistic.
+            estimate: of the collector.
+            confidence: of what is said.
+        """
+        if name not in self.reporting.beside:
+            return None
+        count = self.design.centred(estimate.counts)[-1][self.reporting.beside.index(name)]
+        place = len(self.reporting.levels) - 1
+        return float(count), result.Errors.of_level(self.design, place, 1).half(confidence)
+
     @property
     def request(self) -> dict[str, Any]:
         words = super().request

@@ -20,6 +20,9 @@ COLUMNS = (
     "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
 )  # fmt: skip
 
+Noisy = tuple[float, float]
+"""A count, and how far off it may be."""
+
 BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",

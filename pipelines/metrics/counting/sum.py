@@ -19,6 +19,7 @@ from pipelines.metrics.counting.design import declared, rounded
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
+from pipelines.metrics.unusable.share import MANY
 from pipelines.numbers import open_numbers, read_bounds
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
@@ -156,6 +157,23 @@ class SumMetric(Counting):
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         unit = self.clip.sign * self.clip.bound / self.clip.units
         return np.asarray(unit * self.reporting.amounts.estimate(counts))
+
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        many, some = (self.beside(UNUSABLE, estimate, sure) for sure in confidence)
+        if many is None or some is None:
+            return []
+        expected = self.options.expected or getattr(self.options, "enrolled", None)
+        # Without a number that was declared nobody knows of how many they are.
+        count, far = some if expected is None else many
+        if not count - far > MANY * (expected or 0):
+            return []
+        known = (
+            f"of {expected:,} that were declared" if expected else "of how many is not published"
+        )
+        return [
+            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
+            f"be used, which adds nothing to the sum; {known}"
+        ]
 
     @property
     def error_statement(self) -> dict[str, Any]:

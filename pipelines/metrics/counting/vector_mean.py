@@ -25,6 +25,7 @@ from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.options import DELTA, require_counted
 from pipelines.metrics.counting.rowwise import RowWise
+from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
@@ -154,6 +155,23 @@ class CountedRows(RowWise):
 
     def _found(self, estimate: Counted) -> RowSums:
         return self.rows.sums(self.design.centred(estimate.counts)[:-1])
+
+    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
+        found, noise = self._found(estimate), self.rows.noise(self.design.variances)
+        names = [label for number in numeric(self.attributes) for label in number.labels()]
+        parts = [(count, noise.sum) for count in found.counts.tolist()]
+        for category, values in zip(categorical(self.attributes), found.values, strict=True):
+            names.append(category.column)
+            parts.append((found.rows - float(values[-1]), math.hypot(noise.rows, noise.value)))
+        # All hold together, and so do the two counts behind each.
+        half = 1 - (1 - confidence) / len(parts) / 2
+        far = max(self.errors().far(half), normal_quantile(half))
+        return {
+            name: Share.of_counts(
+                (found.rows - count, far * (noise.rows + error)), (count, far * error)
+            )
+            for name, (count, error) in zip(names, parts, strict=True)
+        }
 
     @property
     def figures(self) -> dict[str, str]:

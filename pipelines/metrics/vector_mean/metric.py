@@ -28,6 +28,7 @@ from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.metric import FRESH, Coins, Content, Reports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
@@ -245,6 +246,11 @@ class AverageRow(Randomised):
 
     def unusable_share(self, estimate: result.Estimated) -> dict[str, Any]:
         return result.unusable_shares(self.attributes, estimate)
+
+    def unusable_parts(self, estimate: result.Estimated, confidence: float) -> Mapping[str, Share]:
+        if not self.options.hides:
+            return {}
+        return result.unusable_parts(self.attributes, estimate, confidence)
 
     @property
     def neighbours(self) -> str:

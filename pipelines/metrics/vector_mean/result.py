@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.postprocess.shrinkage import Shrunk, to_mean, to_prior
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.limits import RowEstimate, estimate_row
 from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.unusable.share import Share
 from pipelines.views.wording import upward
 from transforms.encoders.attributes import Attribute, categorical, numeric
 
@@ -217,6 +220,33 @@ def unusable_shares(attributes: Sequence[Attribute], estimate: Estimated) -> dic
             },
         }
     return described
+
+
+def unusable_parts(
+    attributes: Sequence[Attribute], estimate: Estimated, confidence: float
+) -> dict[str, Share]:
+    """Coordinate or category -> the share of users without it, of those that somebody reported.
+
+    Args:
+        attributes: of a row.
+        estimate: of a batch.
+        confidence: with which all intervals hold together.
+    """
+    labels = [label for number in numeric(attributes) for label in number.labels()]
+    rest = categorical(attributes)
+    each = 1 - (1 - confidence) / (len(labels) + len(rest))
+    parts: dict[str, Share] = {}
+    if estimate.row.quotients is not None:
+        shares = estimate.row.quotients.unusable(each)
+        ends = zip(
+            *(x.tolist() for x in (shares.unbiased, shares.lower, shares.upper)), strict=True
+        )
+        parts |= {name: Share.of(*end) for name, end in zip(labels, ends, strict=True)}
+    reach = normal_quantile(each)
+    for category, found in zip(rest, estimate.shares, strict=True):
+        middle, far = float(found.unbiased[-1]), reach * float(found.standard_error[-1])
+        parts[category.column] = Share.of(middle, middle - far, middle + far)
+    return {name: share for name, share in parts.items() if math.isfinite(share.lower)}
 
 
 def _nullable(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, pa.Array]:

@@ -1,0 +1,1 @@
+"""What a release says, and withholds, where nearly nothing of a column can be used."""

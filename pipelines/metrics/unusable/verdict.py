@@ -1,0 +1,137 @@
+"""What a release says of itself where many values cannot be used, by the noisy share alone.
+
+How many values of a log cannot be used is as private as they are: one row more or less shows in an
+exact count, and in any decision by it. The share that a release publishes anyway is noisy, and what
+is decided by it is post-processing: nobody learns more from the decision than from the share.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.metrics.content import Content
+from pipelines.metrics.statement import parquet
+from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
+from pipelines.views import facts, pages
+
+if TYPE_CHECKING:
+    from pipelines.metrics.metric import Metric
+
+TABLE = "unusable.parquet"
+
+_SHOWN = 3  # parts that a caution names
+
+# Of a statement: what is no figure of the metric's own.
+_KEPT = (
+    "statement_version", "release", "release_id", "created", "in_words", "guarantees", "neighbours",
+    "published_exactly", "n", "rows_read", "rejects", "invalid_reports", "devices", "asked",
+    "mechanism", "versions",
+)  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """What is said of a release for its share of values that cannot be used.
+
+    Attributes:
+        cautions: in words.
+        withheld: why nothing but the share is published; None if all of it is.
+        parts: what the share is of -> the share, where nothing else is published.
+    """
+
+    cautions: tuple[str, ...] = ()
+    withheld: str | None = None
+    parts: Mapping[str, Share] = {}
+
+
+def verdict(metric: Metric, estimate: Any) -> Verdict:
+    """Whether a reader is to be told of it; by the published share, and by nothing exact.
+
+    Args:
+        metric: that was estimated.
+        estimate: of the collector.
+    """
+    # All intervals of a metric hold together.
+    sure = metric.unusable_parts(estimate, WITHHELD)
+    if not sure:
+        return Verdict(tuple(metric.unusable_cautions(estimate, (CAUTIONED, WITHHELD))))
+    if min(part.lower for part in sure.values()) > ALL:
+        least = min(sure.values())
+        said = (
+            f"at least {100 * ALL:g} % of the {metric.unit}s have no value that can be used: the "
+            f"noisy share is {least}, with {100 * WITHHELD:g} % confidence"
+        )
+        if metric.narrows:
+            # Whoever asks of a few, and says so, gets what was asked for.
+            return Verdict((f"{said}, rows for which `where` does not hold among them; {_LOOK}",))
+        why = (
+            f"{said}, so that share alone is published. It was drawn with noise, so it is paid "
+            f"for like all figures; {_LOOK}. If so many have none in truth, say so: "
+            "`where: COLUMN is not null`"
+        )
+        return Verdict((), why, sure)
+    if metric.narrows:
+        return Verdict()
+    many = {
+        name: part
+        for name, part in metric.unusable_parts(estimate, CAUTIONED).items()
+        if part.lower > MANY
+    }
+    if not many:
+        return Verdict()
+    named = [f"{name or 'a noisy share'} {part}" for name, part in many.items()]
+    more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
+    return Verdict(
+        (
+            f"many of the {metric.unit}s have no value that can be used: "
+            f"{', '.join(named[:_SHOWN])}{more}, with {100 * CAUTIONED:g} % confidence; {_LOOK}",
+        )
+    )
+
+
+_LOOK = "`hushbeam look LOG PLAN` shows the log's owner what its columns hold"
+
+
+def cautioned(content: dict[str, Any], found: Verdict) -> dict[str, Any]:
+    """A statement that begins with its cautions, if there are any."""
+    if not found.cautions:
+        return content
+    words = [*found.cautions, *content["in_words"]]
+    return content | {"in_words": words, "cautions": [*found.cautions]}
+
+
+def share_alone(
+    metric: Metric, statement: Mapping[str, Any], found: Verdict, confidence: float = WITHHELD
+) -> Content:
+    """What is published of a metric of which nearly nothing can be used.
+
+    Args:
+        metric: of which.
+        statement: of the whole release.
+        found: with the reason.
+        confidence: of the shares' intervals.
+    """
+    names, shares = [*found.parts], [*found.parts.values()]
+    rows = {name: [getattr(share, name) for share in shares] for name in Share._fields}
+    table = pa.table({"value": pa.array([name or None for name in names], pa.string()), **rows})
+    parts = {name: share._asdict() for name, share in found.parts.items()}
+    told = {"treated": statement.get("unusable", {}).get("treated", "counted apart")}
+    kept = {key: statement[key] for key in _KEPT if key in statement} | {
+        "in_words": [str(found.withheld), *statement["in_words"]],
+        "unusable": told | (parts[""] if [*parts] == [""] else {"parts": parts}),
+        "confidence": confidence,
+        "withheld": found.withheld,
+        "figures": {TABLE: "share"},
+    }
+    page = pages.page(
+        "pipelines.metrics.unusable",
+        kind=html.escape(metric.kind),
+        why=html.escape(f"{found.withheld}."),
+        created=statement["created"],
+        shares=facts.table((name or "share", str(share)) for name, share in found.parts.items()),
+        promises=facts.promises(kept),
+    )
+    return Content({TABLE: parquet(table), "report.html": page}, kept, tuple(metric.shared_words))

@@ -1,0 +1,168 @@
+"""What is said, and withheld, for values that cannot be used follows the noisy share, and no count.
+
+Frequencies are held to the exact law of the noise within 6.5 standard deviations and a count: a
+false alarm in 1e-9 of runs of all of these tests together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.integer_noise import IntegerNoise
+from pipelines.metrics import registry
+from pipelines.metrics.unusable.share import ALL, MANY, Share
+from pipelines.metrics.unusable.verdict import Verdict, verdict
+from pipelines.requests import request
+from tests.golden.fixed_randomness import fixed_randomness
+from transforms.collect_counts import Counted
+
+RUNS = 600
+FAR = 6.5
+
+
+class Fixed:
+    """A metric of which a share is known as far as it says."""
+
+    unit, narrows = "row", False
+
+    def __init__(self, sure: Mapping[str, Share], usual: Mapping[str, Share]) -> None:
+        self._parts = {0.999: sure, 0.95: usual}
+
+    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
+        return self._parts[confidence]
+
+    def unusable_cautions(self, estimate: Any, confidence: Any) -> list[str]:
+        return []
+
+
+def said(sure: float, usual: float, narrows: bool = False) -> Verdict:
+    """The verdict where the lower ends are so."""
+    metric: Any = Fixed({"": Share(1.0, sure, 1.0)}, {"": Share(1.0, usual, 1.0)})
+    metric.narrows = narrows
+    return verdict(metric, None)
+
+
+def test_the_thresholds_are_those_that_are_documented() -> None:
+    assert (MANY, ALL) == (0.05, 0.95)
+    above, below = np.nextafter(0.95, 1), 0.95
+    assert said(above, above).withheld is not None
+    assert said(below, above).withheld is None
+    assert said(below, above).cautions
+    assert not said(0.0, 0.05).cautions
+    assert said(0.0, np.nextafter(0.05, 1)).cautions
+
+
+def test_who_asks_of_a_few_is_cautioned_and_gets_it() -> None:
+    assert said(0.96, 0.96, narrows=True).withheld is None
+    assert said(0.96, 0.96, narrows=True).cautions
+    assert not said(0.5, 0.6, narrows=True).cautions
+
+
+def test_a_row_of_which_one_part_can_be_used_is_published() -> None:
+    none, some = Share(1.0, 0.99, 1.0), Share(0.5, 0.4, 0.6)
+    metric: Any = Fixed({"a": none, "b": some}, {"a": none, "b": some})
+    found = verdict(metric, None)
+    assert found.withheld is None
+    assert "a 100 %" in found.cautions[0]
+
+
+def _law_of_mean(metric: Any, n: int, unusable: int) -> float:
+    """The probability that `n` rows, of which some cannot be used, are withheld: by both laws."""
+    side = metric.design.level_law(len(metric.reporting.levels) - 1)
+    most = metric.reporting.amounts.most
+    people = metric.design.error_law(2)
+    none = np.arange(side.first, side.first + len(side.pmf))
+    some = np.arange(people.first, people.first + len(people.pmf)) / most
+    half = (1 + 0.999) / 2
+
+    def far(law: IntegerNoise) -> float:
+        return math.ceil(law.isf((1 - half) / 2))
+
+    u = unusable + none - far(side)
+    v = n - unusable + some + far(people) / most
+    low = np.maximum(u, 0)[:, None]
+    high = np.maximum(v, 0)[None]
+    with np.errstate(invalid="ignore"):
+        share = np.where(low + high > 0, low / (low + high), 0.0)
+    return float(side.pmf @ (share > ALL) @ people.pmf)
+
+
+@pytest.fixture
+def mean(workspace: Path) -> Any:
+    pq.write_table(pa.table({"x": [1.0]}), "log.parquet")
+    kind = registry.options("mean")
+    asked = {
+        "input": ["log.parquet"], "column": "x", "bounds": "0,1", "epsilon": 2.0, "output": "out",
+        "dummies": "shuffler", "expected": 4000,
+    }  # fmt: skip
+    options = request(kind, asked)
+    return registry.find_for(options).resolve(options)
+
+
+def _raised(metric: Any, n: int, unusable: int) -> np.ndarray:
+    """(codes,) what rows raise of which some have the number 1 and the others none."""
+    numbers, codes = np.where(np.arange(n) < unusable, np.nan, 1.0), metric.design.codes
+    words = metric.reporting.words(None, np.zeros(n, np.int64), numbers, n, SeededRandom(1))
+    return sum((np.bincount(w.ravel(), minlength=codes) for w in words), np.zeros(codes, np.int64))
+
+
+@pytest.mark.parametrize("unusable", [0, 1900, 1960, 1990, 2000])
+def test_how_often_a_mean_is_withheld_is_the_noises_law(mean: Any, unusable: int) -> None:
+    n, rng = 2000, SeededRandom(7)
+    raised = _raised(mean, n, unusable)
+    expected = _law_of_mean(mean, n, unusable)
+    batches = (Counted(mean.design.simulate(raised, rng), 0, 0) for _ in range(RUNS))
+    found = sum(verdict(mean, batch).withheld is not None for batch in batches)
+    spread = FAR * math.sqrt(RUNS * expected * (1 - expected)) + 1
+    assert abs(found - RUNS * expected) <= spread
+    # One row more or less changes how likely it is by what epsilon and delta allow, as all figures.
+    near = _law_of_mean(mean, n, max(unusable - 1, 0))
+    assert expected <= math.exp(mean.guarantees[0].epsilon) * near + 1e-6
+
+
+def test_an_empty_log_and_one_that_is_just_usable_are_published(mean: Any) -> None:
+    assert _law_of_mean(mean, 0, 0) <= 1e-3
+    assert _law_of_mean(mean, 2000, 1900) <= 1e-3
+    assert _law_of_mean(mean, 20_000, 20_000) > 1 - 1e-6
+
+
+ONE = {
+    "mean": ["--bounds", "0,9", "--min-reports", "500"],
+    "distribution": ["--bounds", "0,9", "--dummies", "shuffler", "--expected", "3000"],
+    "histogram": ["--domain", "domain.txt", "--min-reports", "500"],
+}
+
+
+@pytest.mark.parametrize("kind", [*ONE])
+@pytest.mark.parametrize("some", [0, 1, 1500])
+def test_one_row_more_changes_no_exit_code_message_or_file(
+    workspace: Path, run, kind: str, some: int
+) -> None:
+    """Under the same noise, of neighbours: what nobody could use, and what somebody could."""
+    Path("domain.txt").write_text("1\n2\n")
+    ended = []
+    for usable in (some, some + 1):
+        cells = ["1"] * usable + ["1,5"] * (3000 - usable)
+        Path("log.csv").write_text("x\n" + "".join(f'"{cell}"\n' for cell in cells))
+        types = [] if kind == "histogram" else ["--types", "x=float"]
+        words = [kind, "--input", "log.csv", "--column", "x", *types, *ONE[kind]]
+        with fixed_randomness():
+            outcome = run([*words, "--epsilon", "4", "--output", f"out{usable}"])
+        files = sorted(path.name for path in Path(f"out{usable}").iterdir())
+        statement = json.loads(Path(f"out{usable}/statement.json").read_text())
+        err = re.sub(r"[0-9.]+", "#", outcome.err)
+        ended.append((outcome.code, err, files, "withheld" in statement, [*statement]))
+    assert ended[0] == ended[1]
+    assert ended[0][0] == (1 if some < 100 else 0)
+    assert ("unusable.parquet" in ended[0][2]) == (some < 100)
