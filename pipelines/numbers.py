@@ -7,6 +7,8 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
+import pyarrow as pa
+
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
@@ -14,6 +16,7 @@ from transforms.encoders.bounds import Bounds
 from transforms.encoders.columns import is_moment, is_numeric
 
 _WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
+_WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
@@ -98,6 +101,19 @@ def read_fill(options: MetricOptions) -> float | None:
             "that cannot be used"
         )
     return number
+
+
+def are_whole(telemetry: inputs.Telemetry, column: str, bounds: Bounds) -> bool:
+    """Whether all numbers of a column are whole once clipped, as far as its type says so.
+
+    Args:
+        telemetry: the files; who sees none knows of no type.
+        column: of them.
+        bounds: what numbers are clipped to.
+    """
+    kind = telemetry.column_type(column, "--column")
+    whole = all(end.is_integer() and abs(end) <= _WHOLE for end in bounds)
+    return pa.types.is_integer(kind) and whole
 
 
 def open_numbers(
