@@ -18,6 +18,7 @@ from transforms.files.moments import moments
 from transforms.windows import SECOND
 
 _WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
+_WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
@@ -104,6 +105,19 @@ def read_fill(options: MetricOptions) -> float | None:
             "that cannot be used"
         )
     return number
+
+
+def are_whole(telemetry: inputs.Telemetry, column: str, bounds: Bounds) -> bool:
+    """Whether all numbers of a column are whole once clipped, as far as its type says so.
+
+    Args:
+        telemetry: the files; who sees none knows of no type.
+        column: of them.
+        bounds: what numbers are clipped to.
+    """
+    kind = telemetry.column_type(column, "--column")
+    whole = all(end.is_integer() and abs(end) <= _WHOLE for end in bounds)
+    return pa.types.is_integer(kind) and whole
 
 
 def open_numbers(

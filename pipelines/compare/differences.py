@@ -206,7 +206,8 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
     that an interval leaves out: the difference reaches up to, and not to, as many of its errors.
     Nor is it ever less than that of normal noise: an interval that was cut off where figures end
     says too little. Where releases say the law of their noise, the law of a difference is had from
-    both, and nothing is estimated.
+    both: what is detectable is exact, and so are intervals of figures of two releases. Of one
+    release two figures may have been picked by a look at all, so half-lengths add up there.
 
     Args:
         earlier: the first.
@@ -217,7 +218,7 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
             have to be of intervals that miss half as often.
     """
     if earlier.law is not None and later.law is not None:
-        return _exactly(earlier, later, miss)
+        return _exactly(earlier, later, miss, independent)
     least = normal_quantile(1 - (miss if independent else miss / 2))
     one, other = earlier.error, later.error
     grain = float(earlier.whole and later.whole)
@@ -236,14 +237,12 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
     return Change(difference, error, half, half + smooth)
 
 
-def _exactly(earlier: Side, later: Side, miss: float) -> Change:
-    """The differences of figures with noise of known laws, each of its own."""
+def _exactly(earlier: Side, later: Side, miss: float, releases: bool) -> Change:
+    """The differences of figures with noise of known laws, each of its own; as `change`."""
     one, other = ((int(law.first), law.pmf) for law in (earlier.law, later.law) if law is not None)
     law = weighted_sum([(*one, -1), (*other, 1)])
     difference, error = later.centre - earlier.centre, np.hypot(earlier.error, later.error)
-    half = law.isf(miss / 2)
+    # A value that is missing on one side is missing from the difference.
+    half = 0 * difference + law.isf(miss / 2) if releases else earlier.half + later.half
     # The least whole number that reaches beyond the interval with nine of ten noises.
-    found = half + 1 + law.ppf(_FOUND)
-    known = np.isfinite(difference)
-    halves, sizes = (np.where(known, size, np.nan) for size in (half, found))
-    return Change(difference, error, halves, sizes)
+    return Change(difference, error, half, half + 1 + law.ppf(_FOUND))

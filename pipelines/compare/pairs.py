@@ -219,9 +219,8 @@ def _two(one: Published, file: str, table: pa.Table, column: str, names: Sequenc
         for name, place in zip(names, rows, strict=True)
     )
     labels: list[Label] = [(None, x) if shared == "value" else (x, None) for x in common]
-    # Shares of one batch share noise, and a table does not say so; a law is of noise of its own.
-    own = first.law is not None
-    return Pair(_name(one), one.statement["release"], one.figures[file], labels, first, second, own)
+    # Counters are independent, shares of one batch are not, and a table does not say which it has.
+    return Pair(_name(one), one.statement["release"], one.figures[file], labels, first, second)
 
 
 def _places(table: pa.Table) -> dict[Label, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.metrics.distribution.metric import DistributionOfNumbers, read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.distribution.result import covers, scaled
+from pipelines.metrics.distribution.result import covers, quantile_table, scaled
 from pipelines.metrics.distribution.view import number, probability
+from pipelines.numbers import are_whole
 from tests.fakes import canaries
 from transforms.encoders.bounds import Bounds
 
@@ -116,3 +118,28 @@ def test_what_is_covered_depends_on_the_unit() -> None:
 def test_numbers_are_told_shortly() -> None:
     assert (number(1234567.0), number(0.1 + 0.2)) == ("1.23457e+06", "0.3")
     assert [probability(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]
+
+
+def test_quantiles_of_whole_numbers_are_whole() -> None:
+    """Within their limits, which lose no whole number; the estimate is the nearest one."""
+    scale = np.array([[0.27, 0.14, 0.49], [-1.0, -1.0, -0.97], [0.55, 0.52, 0.58]])
+    summary: Any = SimpleNamespace(quantiles=scale)
+    table = quantile_table([0.1, 0.5, 0.9], summary, Bounds(-10.0, 10.0), whole=True)
+    assert {table[name].type for name in ("estimate", "lower", "upper")} == {pa.int64()}
+    rows = [(row["estimate"], row["lower"], row["upper"]) for row in table.to_pylist()]
+    # Between 5.2 and 5.8 there is no whole number: the nearest one is said.
+    assert rows == [(3, 2, 4), (-10, -10, -10), (6, 6, 6)]
+    parts = quantile_table([0.1, 0.5, 0.9], summary, Bounds(-10.0, 10.0))
+    assert parts["estimate"].to_pylist() == pytest.approx([2.7, -10, 5.5])
+
+
+@pytest.mark.parametrize(
+    ("column", "bounds", "whole"),
+    [("x", "0,1", False), ("user", "0,9", True), ("user", "0,9.5", False)],
+)
+def test_numbers_are_whole_where_their_type_and_their_bounds_are(
+    log: str, column: str, bounds: str, whole: bool
+) -> None:
+    asked = options(log, bounds=bounds).model_copy(update={"column": column})
+    job = DistributionOfNumbers.resolve(asked)
+    assert are_whole(job.telemetry, column, job.bounds) is whole

@@ -30,7 +30,7 @@ from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.unusable.share import Share
-from pipelines.numbers import open_numbers, read_bounds
+from pipelines.numbers import are_whole, open_numbers, read_bounds
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.reports import UNUSABLE, PathReporting
 
@@ -44,7 +44,6 @@ Ends = tuple[Floats, Floats]
 
 _OTHERS = frozenset({"mechanism", "smooth", "rows_per_user"})
 _BINS = 1024
-_WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 # (children of a node, growth of a level's weight from one level to the next one down)
 _SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
 
@@ -145,10 +144,7 @@ class CountedDistribution(Counting):
     @property
     def whole_numbers(self) -> bool:
         """Whether all numbers are whole, as far as the files' columns say so."""
-        kind = self.telemetry.column_type(self.options.column, "--column")
-        return pa.types.is_integer(kind) and all(
-            end.is_integer() and abs(end) <= _WHOLE for end in self.bins.bounds
-        )
+        return are_whole(self.telemetry, self.options.column, self.bins.bounds)
 
     def _edges(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """(rows + 1,) each: where the table's rows begin and end, and how many bins lie below."""

@@ -28,7 +28,7 @@ from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
-from pipelines.numbers import open_numbers, read_bounds, read_fill
+from pipelines.numbers import are_whole, open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_batch, least_reports, require_proven, target_terms
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
@@ -151,7 +151,10 @@ class DistributionOfNumbers(Randomised):
         return {
             result.TABLE: result.distribution_table(estimate.known, self.bounds),
             result.QUANTILES: result.quantile_table(
-                self.probabilities, estimate.known, self.bounds
+                self.probabilities,
+                estimate.known,
+                self.bounds,
+                are_whole(self.telemetry, self.options.column, self.bounds),
             ),
         }
 

@@ -66,12 +66,24 @@ def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
     return pa.table({"low": edges[:-1], "high": edges[1:]} | columns)
 
 
-def quantile_table(probabilities: Sequence[float], summary: Summary, bounds: Bounds) -> pa.Table:
-    """The published quantiles: p, estimate, lower, upper."""
-    estimate, lower, upper = (scaled(column, bounds) for column in summary.quantiles.T)
-    return pa.table(
-        {"p": list(probabilities), "estimate": estimate, "lower": lower, "upper": upper}
-    )
+def quantile_table(
+    probabilities: Sequence[float], summary: Summary, bounds: Bounds, whole: bool = False
+) -> pa.Table:
+    """The published quantiles: p, estimate, lower, upper; of whole numbers they are whole.
+
+    A whole number that lies between two limits lies between the whole numbers within them.
+    """
+    columns = [scaled(column, bounds) for column in summary.quantiles.T]
+    if whole:
+        estimate, lower, upper = columns
+        middle = np.clip(np.rint(estimate), *bounds)
+        columns = [
+            middle, np.minimum(np.ceil(lower), middle), np.maximum(np.floor(upper), middle),
+        ]  # fmt: skip
+    kind = pa.int64() if whole else pa.float64()
+    numbers = (pa.array(column).cast(kind) for column in columns)
+    named = dict(zip(("estimate", "lower", "upper"), numbers, strict=True))
+    return pa.table({"p": list(probabilities), **named})
 
 
 def scaled(values: Floats, bounds: Bounds) -> Floats:

@@ -202,3 +202,18 @@ def test_a_known_law_detects_less_than_what_intervals_allow() -> None:
         for each in (Side.of(known, reach, 200, own) for own in (None, law))
     ]
     assert stated == [pytest.approx(15.4, abs=0.05), 13]
+
+
+def test_figures_of_one_release_keep_the_intervals_of_all_that_could_be_picked() -> None:
+    """Whoever looks at 200 counts picks the two with the kindest noise: half-lengths add up."""
+    law = published_law(14, (1.0, 0.0))
+    alone, together = (np.full(200, law.isf(MISS / many / 2)) for many in (1, 200))
+    known = {"centre": np.zeros(200), "standard_error": np.full(200, law.var() ** 0.5)}
+    each = Side.of(known, Reach(alone, together, MISS, 200), 2, law)
+    made = change(each, each, MISS, independent=False)
+    rng = np.random.default_rng(11)
+    values, runs = rng.choice(np.arange(-14, 15), (2000, 200), p=law.pmf / law.pmf.sum()), 2000
+    missed = int((np.ptp(values, axis=1) > made.half[0]).sum())
+    assert missed <= stats.binom.isf(1e-9, runs, MISS)
+    assert int((np.ptp(values, axis=1) > 8).sum()) > runs / 2  # an interval for two of its own
+    assert made.detectable[0] < made.half[0] + 4
