@@ -219,10 +219,30 @@ def held(locks: Mapping[str, int], what: str) -> Iterator[None]:
             for path, mode in locks.items():
                 for changed in make_folders(os.path.dirname(path), mode)[1:]:
                     flush(changed)
-                fcntl.flock(stack.enter_context(open(path, "a")), fcntl.LOCK_EX)
+                _lock(path, stack)
             yield
     except OSError as error:
         raise RequestError(f"{what}: {reason(error)}") from None
+
+
+def _lock(path: str, stack: contextlib.ExitStack) -> None:
+    """Lock a file, and remove it at the end: nobody has to know what it was for."""
+    ours = False
+    while not ours:
+        with contextlib.ExitStack() as own:
+            file = own.enter_context(open(path, "a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Who had it before has removed it, and others may hold a new one of that name.
+            with contextlib.suppress(FileNotFoundError):
+                ours = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+            if ours:
+                own.callback(_remove, path)
+                stack.push(own.pop_all())
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def read(place: Place) -> Kept | None:
