@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -358,3 +358,7 @@ class DeviceCounters:
     def lifts(self) -> list[int]:
         """How far a device's messages ever move a counter of each level, its own included."""
         return [1 + share.lift for share in self.shares]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Of few devices the tables of what they cost are long, and workers draw without them.
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -26,7 +26,7 @@ from mechanisms.counters.dummies import (
 )
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
-from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise
+from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise, nearly
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss_sums import CELLS, COARSE
@@ -96,8 +96,8 @@ def least_noise(
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), not {share}")
     extra, share = _alone(more, neighbours, epsilon, delta, share) if more else (None, share)
-    paid = [] if extra is None else extra.charges(more, neighbours)
-    target = _Target(shape, neighbours, epsilon, delta, tuple(paid), 1 - share if paid else 1.0)
+    left = 1.0 if extra is None else 1 - share
+    target = _Target(shape, neighbours, epsilon, delta, extra, more, left)
     error = partial(target.error, releases=releases)
     besides = 0 if extra is None else extra.number(more)
     found = [target.gaussian(), target.laplace()]
@@ -182,8 +182,17 @@ class _Target:
     neighbours: Neighbours
     epsilon: float
     delta: float
-    beside: tuple[Charge, ...] = ()  # what is paid for besides
+    extra: Dummies | None = None  # what is paid for besides
+    more: tuple[Level, ...] = ()  # of which levels
     left: float = 1.0  # about what share of epsilon and delta that leaves
+
+    @cached_property
+    def beside(self) -> list[Charge]:
+        """What is paid for besides, nearly: tables are long where there is little to pay with."""
+        return self._besides(nearly)
+
+    def _besides(self, seen: Seen) -> list[Charge]:
+        return [] if self.extra is None else self.extra.charges(self.more, self.neighbours, seen)
 
     @cached_property
     def times(self) -> list[int]:
@@ -195,7 +204,7 @@ class _Target:
         variance = dummies.variance([level.weight for level in self.levels], rough=True)
         if releases == 1:
             return variance
-        charges = dummies.charges(self.levels, self.neighbours, ShufflerNoise.nearly)
+        charges = dummies.charges(self.levels, self.neighbours, nearly)
         several = [one.repeated(releases) for one in (*charges, *self.beside)]
         price = Price(several, self.neighbours, COARSE)
         # The standard deviation goes with one over epsilon, or nearly so.
@@ -328,15 +337,16 @@ class _Target:
     def _delta(
         self,
         dummies: Dummies | None,
-        seen: Seen = ShufflerNoise.nearly,
+        seen: Seen = nearly,
         cells: int = COARSE,
     ) -> float:
         """An upper end of what is paid for; of the laws in doubles, nearly."""
         if dummies is None:
             return 1.0
         charges = dummies.charges(self.levels, self.neighbours, seen)
+        beside = self.beside if seen is nearly else self._besides(seen)
         try:
-            return Price([*charges, *self.beside], self.neighbours, cells).upper(self.epsilon)
+            return Price([*charges, *beside], self.neighbours, cells).upper(self.epsilon)
         except SpreadError:  # of one family's noise: another's may be had
             return 1.0
 
@@ -353,8 +363,8 @@ class _Target:
         delta_at: Callable[[float], float] | None = None,
     ) -> _Family | None:
         """The least noise of a family: searched for in doubles, met by its tables."""
-        nearly = delta_at or (lambda scale: self._delta(scaled(scale)))
-        found = private_end(nearly, self.delta, private, exposed, guess, _CLOSE)[0]
+        reached = delta_at or (lambda scale: self._delta(scaled(scale)))
+        found = private_end(reached, self.delta, private, exposed, guess, _CLOSE)[0]
 
         def certified() -> Dummies | None:
             # What tables add to doubles is mostly nothing, and seldom more than a few steps; where

@@ -8,7 +8,7 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
-from pipelines.metrics.vector_mean.result import estimated, shrunk
+from pipelines.metrics.vector_mean.result import Estimated, error_statement, estimated, shrunk
 from transforms.collect_counts import Counted
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24
@@ -59,3 +59,20 @@ def test_the_noise_that_is_taken_off_is_the_noise_there_is(build):
         assert (row.standard_error**2 > 1.2 * row.judged.mean()).mean() > 0.5
     # A sum of 2,400 squares is known to 3 %, with heavier tails than normal ones to less.
     assert judged / seen == pytest.approx(1, abs=0.25)
+
+
+@pytest.mark.parametrize("shrink", ["zero", "grand-mean", "prior"])
+def test_coordinates_of_which_too_few_tell_do_not_end_a_release(shrink):
+    """One that nobody reported, and one whose error nobody knows: the others are shrunk."""
+    mechanism, rng = multi_optimal(8.0, 4), SeededRandom(1)
+    row = decoded(mechanism, rows_of(mechanism, np.zeros((400, 4)), rng))
+    judged, unbiased = row.judged.copy(), row.unbiased.copy()
+    judged[1], (judged[2], unbiased[2]) = np.inf, (np.inf, np.nan)
+    prior = np.zeros(4) if shrink == "prior" else None
+    lacking = row._replace(judged=judged, unbiased=unbiased)
+    moved = shrunk(lacking, shrink, prior).estimate
+    assert np.isnan(moved).tolist() == [False, True, True, False]
+    told = error_statement(Estimated(lacking, None, [], 0), "row", None, shrink)
+    assert told["too_few"]["coordinates"] == 2
+    assert 0 < told["root_mean_square_of_standard_errors"] < np.inf
+    assert shrunk(lacking._replace(judged=np.full(4, np.inf)), shrink, prior) is None

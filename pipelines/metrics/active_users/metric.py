@@ -176,8 +176,8 @@ class ActiveUsers(Counting):
                     told = {"estimate": found.ratio, "standard_error": found.error}
                     unknown = np.isnan(found.ratio)
                     row |= {name: pa.array(each, mask=unknown) for name, each in told.items()}
-                row[f"lower{suffix}"] = np.clip(found.lower, 0, 1)
-                row[f"upper{suffix}"] = np.clip(found.upper, 0, 1)
+                ends = result.held(found.lower, found.upper, found.ratio, 0, 1)
+                row[f"lower{suffix}"], row[f"upper{suffix}"] = ends
             rows.append(pa.table(row))
         return pa.concat_tables(rows) if rows else None
 

@@ -118,6 +118,25 @@ def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoi
     return IntegerNoise(columns * one.first, law.pmf)
 
 
+def held(
+    low: Any, high: Any, estimates: Any, least: float, most: float | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Intervals cut to what can be, as far as their own estimates lie in it.
+
+    Estimates stay unbiased, so some lie beyond what can be: there an interval goes on to them.
+
+    Args:
+        low, high: (k,) ends.
+        estimates: (k,) of each interval; of one that is NaN, its ends are cut.
+        least, most: no true figure is beyond them, as far as is known.
+
+    >>> [ends.tolist() for ends in held([-9, -5, 2], [-3, 1, 8], np.array([-6, -2, 5]), least=0)]
+    [[-6, -2, 2], [0, 1, 8]]
+    """
+    below, above = np.clip(low, least, most), np.clip(high, least, most)
+    return np.fmin(below, estimates), np.fmax(above, estimates)
+
+
 def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:
     """The columns of a table beside its labels.
 
@@ -133,9 +152,9 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
         half = np.asarray(errors.half(confidence, comparisons)).astype(totals.dtype)
         low, high = totals - half, totals + half
         if errors.least is not None:
-            low = np.maximum(low, errors.least)
             # One that lies below all that can be reaches a standard error inwards.
             inwards = math.ceil(error) if totals.dtype.kind == "i" else error
             high = np.maximum(high, errors.least + inwards)
+            low, high = held(low, high, totals, errors.least)
         found[f"lower{suffix}"], found[f"upper{suffix}"] = low, high
     return found

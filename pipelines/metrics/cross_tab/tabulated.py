@@ -120,9 +120,9 @@ class Tabulated(Metric):
         columns: dict[str, Any] = {"estimate": figures, "standard_error": error}
         for suffix, reach in zip(("", "_simultaneous"), reaches, strict=True):
             half = reach * error + step
-            columns[f"lower{suffix}"] = np.maximum(figures - half, 0.0)
             # One that lies below all that can be reaches a standard error inwards.
-            columns[f"upper{suffix}"] = np.maximum(figures + half, error)
+            ends = result.held(figures - half, np.maximum(figures + half, error), figures, 0)
+            columns[f"lower{suffix}"], columns[f"upper{suffix}"] = ends
         columns["fitted"] = np.concatenate([array.ravel() for array in fitted.values()])
         labels = [self._labels(table) for table in unbiased]
         head, tail = (

@@ -269,14 +269,15 @@ def estimated(
 
 
 def shrunk(row: RowEstimate, towards: str, prior: NDArray[np.float64] | None) -> Shrunk | None:
-    """The unbiased estimate, moved as was asked for; what nobody reported stays unknown.
+    """The unbiased estimate, moved as was asked for; of what too few reported there is none.
 
     Args:
         row: the estimate.
         towards: what `--shrink` says.
         prior: (dimension,) on the scale of [-1, 1]; the middle of the bounds where it is None.
     """
-    known = np.isfinite(row.unbiased)
+    # Of one whom nobody else is beside, nobody knows by how much it errs.
+    known = np.isfinite(row.unbiased) & np.isfinite(row.judged)
     # Not the squares of the standard errors, which are those of the worst case where reports are
     # few: whoever takes off more noise than there is errs by more than the unbiased estimate.
     unbiased, variance = row.unbiased[known], row.judged[known]
@@ -346,6 +347,12 @@ def error_statement(
         "root_mean_square_of_standard_errors": _root_mean_square(estimate.row.standard_error),
         "scale": "standard errors are given here on the scale on which bounds are -1 and 1",
     }
+    if few := int(np.count_nonzero(~np.isfinite(estimate.row.judged))):
+        described["too_few"] = {
+            "coordinates": few,
+            "means": "So few reported them that nobody knows how far off they are: what is unknown "
+            "is null, and no shrunk row has them.",
+        }
     if estimate.shares:
         described["covers"] += _SAMPLE
     if radius is not None:
@@ -365,5 +372,5 @@ def error_statement(
 
 
 def _root_mean_square(values: NDArray[np.float64]) -> float | None:
-    root = float(np.sqrt(np.mean(values**2)))
-    return root if root < np.inf else None
+    known = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(known**2))) if known.size else None
