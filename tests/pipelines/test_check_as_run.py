@@ -1,4 +1,4 @@
-"""`check` refuses what `run` refuses for the plan's sake or its files' columns, and nothing else."""
+"""`check` refuses what `run` refuses for the plan or its files' columns, and nothing else."""
 
 from __future__ import annotations
 

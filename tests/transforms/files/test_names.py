@@ -46,7 +46,7 @@ def test_declared_names_are_said_if_they_look_like_such(workspace: Path) -> None
 @pytest.mark.parametrize(
     "more",
     [
-        ["--column", "sx"], ["--column", "CANARZ"], ["--column", "x", "--derive", "x=CANARZ+1"],
+        ["--column", "sx"], ["--column", "CANARZ"], ["--column", "z", "--derive", "z=CANARZ+1"],
         ["--column", "x", "--where", "CANARZ > 1"],
     ],
 )  # fmt: skip
@@ -66,7 +66,7 @@ def test_values_of_folders_are_said_if_they_are_times(workspace: Path, run) -> N
     assert shown("day=2026-11-20/hour=7/a.csv") == "day=2026-11-20/hour=7/a.csv"
     Path("user=CANARY").mkdir()
     Path("user=CANARY/a.parquet").write_text("no such file")
-    words = ["count", "--input", "user=*/*.parquet", "--epsilon", "1", "--output", "o"]
+    words = ["count", "--input", "./user=*/*.parquet", "--epsilon", "1", "--output", "o"]
     outcome = run(words)
     assert outcome.code == 2
     assert "user=*/a.parquet is not a readable Parquet file" in outcome.err
