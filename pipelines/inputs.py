@@ -26,7 +26,7 @@ from transforms.files.format import Look
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
-from transforms.files.source import UnreadableError, format_of, look, packed, tables
+from transforms.files.source import UnreadableError, format_of, head, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Telemetry:
         reading: of text.
         missing: of several days that were looked for, those without a file of some pattern.
         each: how many rows each file holds.
+        heads: (file, its columns) where nobody reads the files, and their columns are known.
     """
 
     files: tuple[str, ...]
@@ -57,6 +58,17 @@ class Telemetry:
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
     each: tuple[int, ...] = ()
+    heads: tuple[tuple[str, pa.Schema], ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
+        """(file, its columns) of each whose columns are known."""
+        return (*zip(self.files, self.schemas, strict=True), *self.heads)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether nobody knows what columns there are."""
+        return not (self.files or self.heads)
 
     @property
     def unread(self) -> bool:
@@ -65,7 +77,7 @@ class Telemetry:
 
     def hint(self, column: str) -> str:
         """What to do where a column of text should hold something else; nothing of other files."""
-        texts = all(format_of(file).text for file in self.files)
+        texts = all(format_of(file).text for file, _ in self.columns)
         return f"; of a file of text say what it holds: --types {column}=float" if texts else ""
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
@@ -99,7 +111,7 @@ class Telemetry:
         if not view:
             return self
         seen: dict[pa.Schema, pa.Schema] = {}
-        for file, schema in zip(self.files, self.schemas, strict=True):
+        for file, schema in self.columns:
             if schema in seen:
                 continue
             try:
@@ -111,7 +123,9 @@ class Telemetry:
                 near = meant(error.unknown, {name for name, _ in view.derived} - {error.name})
                 there = near or f"; {listed(file, schema, self.reading, error.unknown)}"
                 raise RequestError(f"{refused}{there}") from None
-        return replace(self, schemas=tuple(seen[schema] for schema in self.schemas))
+        schemas = tuple(seen[schema] for schema in self.schemas)
+        heads = tuple((file, seen[schema]) for file, schema in self.heads)
+        return replace(self, schemas=schemas, heads=heads)
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
         """The type of a column that every file must have, alike; null if nobody has looked.
@@ -119,10 +133,10 @@ class Telemetry:
         Raises:
             RequestError: a file lacks it or has two of that name, or two files disagree.
         """
-        if self.unread:
+        if self.unseen:
             return pa.null()
-        kinds = []
-        for file, schema in zip(self.files, self.schemas, strict=True):
+        kinds, first = [], self.columns[0][0]
+        for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
                 raise RequestError(
                     f"{flag}: {shown(file)} has no one column {column!r}; "
@@ -131,13 +145,37 @@ class Telemetry:
             kinds.append(schema.field(column).type)
             if kinds[-1] != kinds[0]:
                 raise RequestError(
-                    f"{flag}: column {column!r} is {kinds[0]} in {shown(self.files[0])} but "
+                    f"{flag}: column {column!r} is {kinds[0]} in {shown(first)} but "
                     f"{kinds[-1]} in {shown(file)}; write the files with one schema"
                 )
         return kinds[0]
 
 
 UNREAD = Telemetry((), 0, ())
+
+
+def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+    """Files of which the columns alone are looked at, as far as they are here and say them.
+
+    Args:
+        patterns: files or globs; of those in a bucket nobody is asked.
+        reading: of text.
+
+    Raises:
+        RequestError: a file is not of the format of its name.
+    """
+    try:
+        files = [file for one in patterns if "://" not in one for file in _match(one)]
+    except NoFilesError:
+        return UNREAD
+    heads = []
+    for file in files:
+        try:
+            schema = head(file, reading)
+        except UnreadableError as error:
+            raise RequestError(f"--input: {error}") from None
+        heads += [] if schema is None else [(file, schema)]
+    return replace(UNREAD, reading=reading, heads=tuple(heads))
 
 
 class Request(Protocol):
@@ -440,5 +478,5 @@ def domain_lines(path: str) -> tuple[str, ...]:
 def check_user_column(telemetry: Telemetry, column: str) -> None:
     """Refuse a user column that cannot tell users apart."""
     kind = telemetry.column_type(column, "--user-column")
-    if not (telemetry.unread or UserDigest.accepts(kind)):
+    if not (telemetry.unseen or UserDigest.accepts(kind)):
         raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")

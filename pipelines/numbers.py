@@ -139,7 +139,7 @@ def open_numbers(
     """
     telemetry = given.open(options, empty)
     kind = telemetry.column_type(options.column, "--column")
-    if telemetry.unread:
+    if telemetry.unseen:
         return telemetry
     asked = moments and of_moments(options.bounds)
     if moments and is_moment(kind) and not asked:

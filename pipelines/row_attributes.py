@@ -76,7 +76,7 @@ def _numbers(text: str, telemetry: inputs.Telemetry) -> Iterator[Number]:
     for column in _matching(name, telemetry):
         attribute = Number(column, bounds)
         kind = telemetry.column_type(column, "--number")
-        if not (telemetry.unread or attribute.accepts(kind)):
+        if not (telemetry.unseen or attribute.accepts(kind)):
             raise RequestError(
                 f"--number: {column!r} holds {kind}; numbers are needed (integers, floats or "
                 "decimals)" + ("" if column == name else f"; {name!r} matches it")
@@ -86,18 +86,18 @@ def _numbers(text: str, telemetry: inputs.Telemetry) -> Iterator[Number]:
 
 def _matching(name: str, telemetry: inputs.Telemetry) -> list[str]:
     """The columns that a name or a glob means."""
-    if telemetry.unread:
+    if telemetry.unseen:
         if _GLOB & set(name):
             raise RequestError(
                 f"--number: {name!r} means columns that nobody has looked up here; name each column"
             )
         return [name]
-    known = telemetry.schemas[0].names
+    known = telemetry.columns[0][1].names
     if name in known or not _GLOB & set(name):
         return [name]  # if it is no column, the question for its type will say so
     columns = [column for column in known if fnmatchcase(column, name)]
     if not columns:
-        there = listed(telemetry.files[0], telemetry.schemas[0], telemetry.reading, name)
+        there = listed(*telemetry.columns[0], telemetry.reading, name)
         raise RequestError(f"--number: no column matches {name!r}; {there}")
     return columns
 
@@ -117,7 +117,7 @@ def _vector(text: str, telemetry: inputs.Telemetry) -> NumberList:
         )
     attribute = NumberList(column, int(length), _bounds("--vector", text, limits))
     kind = telemetry.column_type(column, "--vector")
-    if not (telemetry.unread or attribute.accepts(kind)):
+    if not (telemetry.unseen or attribute.accepts(kind)):
         raise RequestError(
             f"--vector: {column!r} holds {_named(kind)}; lists of {attribute.length:,} numbers are "
             "needed, or as many bytes"

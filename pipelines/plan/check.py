@@ -15,7 +15,7 @@ from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
 from pipelines.plan.document import Plan
-from pipelines.plan.job import PlanJob, has_clients, unread_job, window_of
+from pipelines.plan.job import PlanJob, has_clients, headed, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
@@ -85,12 +85,14 @@ def told(path: str, window: str | None = None) -> dict[str, Any]:
 
 
 def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
-    """A plan, prepared without a look at any file, and its window, if there is one to name."""
+    """A plan, prepared without a look at any row, and its window, if there is one to name."""
     plan = load(path)
     if window is not None or not plan.windowed:
         window = window_of(plan, window)
+    named = window or _PLACEHOLDER
     # Permanent noise is no job's to draw.
-    return unread_job(plan, window or _PLACEHOLDER, clients=plan.permanent is not None), window
+    clients = plan.permanent is not None
+    return unread_job(plan, named, clients, headed(plan, named)), window
 
 
 def _told(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:

@@ -265,15 +265,38 @@ def _opened(plan: Plan, window: str, days: Sequence[str]) -> inputs.Telemetry:
     return inputs.open_telemetry(patterns, hidden, plan.reading)
 
 
-def unread_job(plan: Plan, window: str, clients: bool = False) -> PlanJob:
-    """The same without a look at any file: for checks, shufflers and collectors.
+def unread_job(
+    plan: Plan, window: str, clients: bool = False, seen: inputs.Telemetry = inputs.UNREAD
+) -> PlanJob:
+    """The same without a look at any row: for checks, shufflers and collectors.
 
     Args:
         plan: what is collected.
         window: the part of the time.
         clients: whether each user's own client draws the noise, and not one job for all.
+        seen: what is known of the files.
     """
-    return PlanJob(plan, window, inputs.UNREAD, resolve(plan, window, inputs.UNREAD, clients))
+    return PlanJob(plan, window, seen, resolve(plan, window, seen, clients))
+
+
+def headed(plan: Plan, window: str) -> inputs.Telemetry:
+    """What the files of a window say of their columns, where they are here already.
+
+    Of a stream's and of clients' files nothing is asked: others read them.
+
+    Raises:
+        RequestError: one is not of its format, or a run would refuse the plan for its columns.
+    """
+    if plan.stream is not None or plan.permanent is not None or plan.looks_back:
+        return inputs.UNREAD
+    patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
+    try:
+        telemetry = inputs.headed(patterns, plan.reading)
+    except RequestError as error:
+        raise RequestError(plan.where("input") + undashed(str(error))) from None
+    with plan.located():
+        telemetry.seen(plan.view)
+    return telemetry
 
 
 def has_clients(job: PlanJob) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,13 @@ class Csv:
         names = self._names(open_file, reading)
         tables = self.tables(open_file, names[:1], reading)
         return Look(sum(table.num_rows for table in tables), reading.schema(names))
+
+    def first_line(self, text: str, reading: Reading) -> list[str]:
+        """The fields of the first line of a text that has one."""
+        delimiter = reading.delimiter or self._delimiter
+        return next(
+            filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)), []
+        )
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading

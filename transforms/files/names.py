@@ -14,7 +14,6 @@ such as user=alice/ hold values. So:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -77,6 +77,27 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
     return Look(rows, schema)
 
 
+def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
+    """The columns of a file without a look at its rows; None of JSON, whose rows alone say them.
+
+    Args:
+        path: of the file.
+        reading: of text.
+
+    Raises:
+        UnreadableError: as `look`.
+    """
+    chosen, parts = format_of(path), parts_of(path)
+    if not chosen.text:
+        return look(path, reading).schema
+    if not isinstance(chosen, Csv):
+        return None
+    names = [*reading.header] or chosen.first_line(beginning(path), reading)
+    if not names or any("\N{REPLACEMENT CHARACTER}" in name for name in names):
+        return None  # a run will tell
+    return reading.schema([*names, *(name for name in parts if name not in names)])
+
+
 def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Iterator[pa.Table]:
     """The rows of a file, some at a time.
 

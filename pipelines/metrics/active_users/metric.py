@@ -69,7 +69,7 @@ class ActiveUsers(Counting):
         alone = source.telemetry is None
         telemetry = source.open(options, empty=True, days=options.days if alone else ())
         kind = telemetry.column_type(options.time, "--time")
-        if not (telemetry.unread or is_moment(kind)):
+        if not (telemetry.unseen or is_moment(kind)):
             raise RequestError(
                 f"--time: {options.time!r} holds {kind}; moments or dates are needed (of a file of "
                 f"text: --types {options.time}=timestamp, or date)"

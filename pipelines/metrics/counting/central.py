@@ -147,6 +147,6 @@ def require_text(telemetry: inputs.Telemetry, column: str) -> pa.DataType:
         RequestError: neither text nor integers.
     """
     kind = telemetry.column_type(column, "--column")
-    if not (telemetry.unread or pa.types.is_null(kind) or accepts(kind)):
+    if not (telemetry.unseen or pa.types.is_null(kind) or accepts(kind)):
         raise RequestError(f"--column: {column!r} holds {kind}; text is needed, or integers")
     return kind

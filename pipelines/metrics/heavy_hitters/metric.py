@@ -81,7 +81,7 @@ class HeavyHitters(Randomised):
         require_randomised(options)
         telemetry = source.open(options)
         kind = telemetry.column_type(options.column, "--column")
-        if not (telemetry.unread or accepts(kind)):
+        if not (telemetry.unseen or accepts(kind)):
             raise RequestError(
                 f"--column: {options.column!r} holds {kind}; text is needed, or integers"
             )
