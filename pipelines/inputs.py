@@ -23,6 +23,7 @@ from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, int
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
 from transforms.files.format import Look
+from transforms.files.kinds import AS_WRITTEN, Agreed, kind_of, of_log
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
@@ -46,6 +47,7 @@ class Telemetry:
             asks for are checked in all.
         reading: of text.
         missing: of several days that were looked for, those without a file of some pattern.
+        agreed: as what columns are read that are laid out differently.
     """
 
     files: tuple[str, ...]
@@ -53,6 +55,7 @@ class Telemetry:
     schemas: tuple[pa.Schema, ...]
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
+    agreed: Agreed = AS_WRITTEN
 
     @property
     def unread(self) -> bool:
@@ -68,7 +71,7 @@ class Telemetry:
         """From nothing to tables of the columns that are asked for."""
         from transforms.telemetry import ReadTelemetry
 
-        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading)
+        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading, self.agreed)
 
     def changed(self, hidden: bool = False) -> str | None:
         """What is no more as it was when they were looked at; None if nothing can be told.
@@ -103,10 +106,11 @@ class Telemetry:
         return replace(self, schemas=tuple(seen[schema] for schema in self.schemas))
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
-        """The type of a column that every file must have, alike; null if nobody has looked.
+        """The type of a column that every file must have; null if nobody has looked.
 
         Raises:
-            RequestError: a file lacks it or has two of that name, or two files disagree.
+            RequestError: a file lacks it or has two of that name, or two files hold other things
+                in it, as text in one and numbers in the other.
         """
         if self.unread:
             return pa.null()
@@ -121,8 +125,9 @@ class Telemetry:
             kinds.append(schema.field(column).type)
             if kinds[-1] != kinds[0]:
                 raise RequestError(
-                    f"{flag}: column {column!r} is {kinds[0]} in {self.files[0]} but {kinds[-1]} "
-                    f"in {file}; write the files with one schema"
+                    f"{flag}: column {column!r} holds {kind_of(kinds[0])} ({kinds[0]}) in "
+                    f"{self.files[0]} but {kind_of(kinds[-1])} ({kinds[-1]}) in {file}; write the "
+                    "files with one schema"
                 )
         return kinds[0]
 
@@ -197,7 +202,10 @@ ALONE = Source()
 
 
 def open_telemetry(
-    patterns: tuple[str, ...], empty: bool = False, reading: Reading = PLAIN
+    patterns: tuple[str, ...],
+    empty: bool = False,
+    reading: Reading = PLAIN,
+    absent: bool = False,
 ) -> Telemetry:
     """Find the files and look at them; of text alone is a row read, for its rows are counted.
 
@@ -205,19 +213,24 @@ def open_telemetry(
         patterns: files or globs, local or on a file system that Beam knows.
         empty: whether there may be no row in them: where nobody is to learn that nobody took part.
         reading: of text.
+        absent: whether a glob may match nothing: where a calendar says which windows are released,
+            so that one without files is no mistake in a name.
 
     Raises:
         RequestError: a pattern matches nothing, or a file is not of the format of its name.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    matched = (file for pattern in patterns for file in _match(pattern, empty))
+    matched = (file for pattern in patterns for file in _match(pattern, absent))
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         looks = list(pool.map(lambda file: _looked_at(file, reading), files))
     rows = sum(look.rows for look in looks)
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    return Telemetry(files, rows, tuple(look.schema for look in looks), reading)
+    schemas = [look.schema for look in looks]
+    agreed = of_log(schemas, [look.rows for look in looks])
+    read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
+    return Telemetry(files, rows, tuple(read[s] for s in schemas), reading, agreed=agreed)
 
 
 def open_days(
@@ -270,11 +283,8 @@ def matched(pattern: str) -> list[File]:
         NoFilesError: there is none.
         RequestError: they cannot be looked for.
     """
-    # Beam looks for a glob below the folder that it names: of one that names none it finds nothing.
-    bare = set(pattern) & set("*?[") and not set(pattern) & {"/", os.sep}
-    looked_for = os.path.join(os.curdir, pattern) if bare else pattern
     try:
-        files: list[File] = FileSystems.match([looked_for])[0].metadata_list
+        files: list[File] = FileSystems.named(pattern)
     except (OSError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not files:
@@ -282,9 +292,9 @@ def matched(pattern: str) -> list[File]:
     return files
 
 
-def _match(pattern: str, empty: bool = False) -> list[str]:
-    """The files of one pattern; of a glob there may be none where that is to be hidden."""
-    if empty and set(pattern) & set("*?["):
+def _match(pattern: str, absent: bool = False) -> list[str]:
+    """The files of one pattern; of a glob there may be none, if a calendar says so."""
+    if absent and set(pattern) & set("*?["):
         try:
             matched(pattern)
         except NoFilesError:
@@ -294,9 +304,9 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
             return []
     paths = sorted(entry.path for entry in matched(pattern))
     for file in paths:
-        if set(file) & set("*?[]"):
+        if "://" in file and set(file) & set("*?"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
-            raise RequestError(f"--input: rename {file}: Beam takes *, ?, [ and ] for a pattern")
+            raise RequestError(f"--input: rename {file}: Beam takes * and ? for a pattern")
         codec = compression_of(file)
         if codec != UNCOMPRESSED and not packed(file):
             raise RequestError(

@@ -11,9 +11,9 @@ from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import span_of
-from pipelines.paths import escaped
 from pipelines.running.kept import Kept, Place, locked, read, write
 from pipelines.running.totals import KEY, drawn, require_same, same
+from transforms.files.systems import escaped
 
 WINDOW = "{window}"
 

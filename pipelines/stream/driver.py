@@ -188,7 +188,10 @@ class Driver:
             once = OncePerWindow(UserDigest(column, state.key), state.seen())
         folder, files = state.begin_batch(), [landed.path for landed in batch]
         reading = streamed.plan.reading
-        step = TakeIn(streamed.metrics, files, streamed.columns, windows, once, folder, reading)
+        agreed = self._landing.agreed
+        step = TakeIn(
+            streamed.metrics, files, streamed.columns, windows, once, folder, reading, agreed
+        )
         rows = sum(landed.rows for landed in batch) * len(streamed.metrics)
         counted = run_beam(step, self.for_beam, self.screen, rows)
         if counted is None:

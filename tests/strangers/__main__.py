@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.strangers.trial import VERDICTS, Outcome, alone, tried
+from tests.strangers.trial import VERDICTS, Outcome
 
+_FILES = 20  # of a process
 _GOOD = ("right", "refused", "unverified")
 
 
@@ -34,13 +36,36 @@ def main() -> int:
         for path in options.folder.rglob("*")
         if path.is_file() and path.suffix != ".md" and options.only in str(path)
     )
-    # One process a few files: what a library leaves behind after a damaged file is not carried on.
-    with ProcessPoolExecutor(
-        options.jobs, get_context("spawn"), alone, max_tasks_per_child=25
-    ) as pool:
-        names = [str(path.relative_to(options.folder)) for path in files]
-        found = [*pool.map(tried, files, names, [options.columns] * len(files))]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = [*pool.map(lambda some: _tried(some, options), _dealt(files, options.jobs))]
     return _told([outcome for each in found for outcome in each], len(files), options.refusals)
+
+
+def _dealt(files: list[Path], jobs: int) -> list[list[Path]]:
+    """A few files for each process: what one leaves in a library is not carried on for ever."""
+    number = -(-len(files) // (_FILES * jobs)) * jobs
+    return [files[k::number] for k in range(number)]
+
+
+def _tried(files: list[Path], options: argparse.Namespace) -> list[Outcome]:
+    """What came of some files, each a line of a process; if it dies, the next one goes on."""
+    found: list[Outcome] = []
+    while files:
+        names = [str(path.relative_to(options.folder)) for path in files]
+        words = [sys.executable, "-m", "tests.strangers.trial", str(options.folder)]
+        ran = subprocess.run(
+            [*words, str(options.columns), *names],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        lines = [json.loads(line) for line in ran.stdout.decode().splitlines()]
+        found += [Outcome(*line) for line in lines if line is not None]
+        done = lines.count(None)
+        if done < len(files):
+            said = f"the process ends with {ran.returncode}"
+            found.append(Outcome(names[done], "(unknown)", "traceback", said, True))
+        files = files[done + 1 :]
+    return found
 
 
 def _told(found: list[Outcome], files: int, refusals: bool) -> int:

@@ -1,4 +1,4 @@
-"""What is in a file by readers that are not ours: DuckDB, polars, fastavro, Python's csv and json."""
+"""What is in a file by readers that are not ours: DuckDB, polars, fastavro, csv and json."""
 
 from __future__ import annotations
 
@@ -165,9 +165,13 @@ def _orc(path: Path) -> Truth:
 def _csv(path: Path) -> Truth:
     content = path.read_bytes()
     text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    lines = csv.reader(io.StringIO(text, newline=""), "excel-tab" if "t" in path.suffix else "excel")
+    lines = csv.reader(
+        io.StringIO(text, newline=""), "excel-tab" if "t" in path.suffix else "excel"
+    )
     header, *rows = [line for line in lines if line]
-    whole: Iterator[list[str]] = (row if len(row) == len(header) else [""] * len(header) for row in rows)
+    whole: Iterator[list[str]] = (
+        row if len(row) == len(header) else [""] * len(header) for row in rows
+    )
     columns = zip(*whole, strict=True) if rows else ([] for _ in header)
     return Truth(
         len(rows),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import os
 import re
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -58,7 +60,9 @@ def outcomes(path: Path, name: str, most: int) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         plan = at / "plan.yaml"
-        yield _judged(name, "init", _run("init", str(path), "--output", str(plan)), found is not None)
+        yield _judged(
+            name, "init", _run("init", str(path), "--output", str(plan)), found is not None
+        )
         types: dict[str, str] = {}
         if plan.exists():
             types = yaml.safe_load(plan.read_text()).get("types") or {}
@@ -150,14 +154,14 @@ def _held(
     """Published figures against those of the other reader."""
     rows = pq.read_table(table).to_pylist()
     found = {row["value"]: row for row in rows if row["figure"] not in ("clipped", "unusable")}
-    for value, truth in wanted.items():
+    for value, true in wanted.items():
         row = found.get(value)
         if row is None or row["estimate"] is None:
             return Outcome(name, command, "unverified", f"no figure of {value!r}", readable)
-        far = abs(row["estimate"] - truth)
+        far = abs(row["estimate"] - true)
         # Doubles of that size, added up, are not finer.
-        if not far <= _ERRORS * row["standard_error"] + 1e-9 * abs(truth):
-            said = f"{value!r}: {row['estimate']:.6g} ± {row['standard_error']:.2g}, not {truth:.6g}"
+        if not far <= _ERRORS * row["standard_error"] + 1e-9 * abs(true):
+            said = f"{value!r}: {row['estimate']:.6g} ± {row['standard_error']:.2g}, not {true:.6g}"
             return Outcome(name, command, "wrong", said, readable)
     return Outcome(name, command, "right", "", readable)
 
@@ -198,7 +202,9 @@ def _too_long(*_: object) -> None:
 
 def _judged(name: str, command: str, ran: _Ran, readable: bool) -> Outcome:
     """A command that published nothing."""
-    lines = [line for line in ran.said.splitlines() if not re.match("hushbeam: (warning|note)", line)]
+    lines = [
+        line for line in ran.said.splitlines() if not re.match("hushbeam: (warning|note)", line)
+    ]
     last = lines[-1] if lines else ""
     if ran.code is None:
         verdict = "hangs"
@@ -226,12 +232,15 @@ def _word(value: Any) -> str | None:
     return text if text == text.strip("\r") else None
 
 
-def alone() -> None:
-    """No secret in the home of who runs this, and no warning of a library's on the terminal."""
+def main(folder: str, most: str, *names: str) -> None:
+    """A line of JSON for each outcome, and null behind each file."""
+    # No secret in the home of who runs this.
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="strangers-")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    for name in names:
+        for outcome in outcomes(Path(folder, name), name, int(most)):
+            print(json.dumps(outcome), flush=True)
+        print("null", flush=True)
 
 
-def tried(path: Path, name: str, most: int) -> list[Outcome]:
-    """All that came of a file."""
-    return [*outcomes(path, name, most)]
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.encoders.columns import is_numeric
+from transforms.files.kinds import micros
 from transforms.files.reading import TIME, parsed, tolerant
 
 INTEGER, NUMBER, TEXT, TRUTH, MOMENT = pa.int64(), pa.float64(), pa.string(), pa.bool_(), TIME
@@ -69,8 +70,8 @@ def column_values(column: pa.Array) -> Values:
         return column.cast(NUMBER, safe=False)
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s"))
-    if kind == MOMENT and column.type.unit == "ns":
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    if kind == MOMENT:
+        column = micros(column)
     return tolerant(lambda part: part.cast(kind), column, kind)
 
 

@@ -17,6 +17,10 @@ Opener = Callable[[], AbstractContextManager[Any]]
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Ending -> Arrow's name of what unpacks it."""
 
+# Of what is packed: gzip makes no more than 1,032 bytes of one, and no log that people keep is as
+# long as this and repeats itself so often. A megabyte of zstd could otherwise keep a core for days.
+_MOST, _TIMES = 1 << 32, 1200
+
 MANGLED = "empty, cut off, or another format"
 
 
@@ -77,6 +81,22 @@ def opener(path: str, codec: str | None) -> Opener:
     def open_file() -> Iterator[BinaryIO]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
         with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
-            yield stream if codec is None else pa.input_stream(stream, compression=codec)
+            yield stream if codec is None else _Unpacked(stream, codec)
 
     return open_file
+
+
+class _Unpacked:
+    """What a file is unpacked to, from its beginning."""
+
+    def __init__(self, stream: Any, codec: str) -> None:
+        self._packed, self._read = stream, 0
+        self._stream = pa.input_stream(stream, compression=codec)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, or fewer at the end."""
+        content: bytes = self._stream.read(size)
+        self._read += len(content)
+        if self._read > _MOST + _TIMES * self._packed.tell():
+            raise Mangled(f"it unpacks to more than {_TIMES:,} times its size")
+        return content

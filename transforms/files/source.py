@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
+from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
 from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Opener, opener
 from transforms.files.json_lines import JsonLines
@@ -23,6 +24,9 @@ PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
 _BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
 _BY_ENDING[".tsv"] = Csv("\t")
+_BY_NAME: dict[str, Format] = {one.name: one for one in FORMATS}
+_SOME = 1 << 20  # rows
+_TEXTS = ", ".join(ending for one in FORMATS if one.text for ending in one.endings)
 
 
 class UnreadableError(Exception):
@@ -42,22 +46,25 @@ class UnreadableError(Exception):
     def __str__(self) -> str:
         if self.refused:
             return f"cannot read {self.path}: {self.why}"
+        if not self.form:
+            return f"what {self.path} is cannot be told: {self.why}"
         return f"{self.path} is not a readable {self.form} file ({self.why})"
 
 
 def known(path: str) -> bool:
     """Whether a file's name says its format."""
-    return os.path.splitext(_bare(path)[0])[1].lower() in _BY_ENDING
+    return _named(path) is not None
 
 
 def format_of(path: str) -> Format:
-    """The format of a file, by its name; Parquet if that says none."""
-    return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower(), PARQUET)
+    """The format of a file, by its name; by its first bytes if that says none, or else Parquet."""
+    return _named(path) or _BY_NAME.get(begins_like(path), PARQUET)
 
 
 def packed(path: str) -> bool:
     """Whether a file is unpacked while it is read."""
-    return _bare(path)[1] is not None and format_of(path).text
+    chosen = _named(path)
+    return _bare(path)[1] is not None and chosen is not None and chosen.text
 
 
 def look(path: str, reading: Reading = PLAIN) -> Look:
@@ -68,10 +75,15 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
     """
     chosen, parts = format_of(path), parts_of(path)
     with _told(path, chosen):
+        _require_like(path, chosen)
         rows, schema = chosen.look(_opener(path, chosen), reading.without(parts))
     for column in parts:
+        place = schema.get_field_index(column)
+        said = pa.field(column, reading.kind(column))
         if column not in schema.names:
-            schema = schema.append(pa.field(column, reading.kind(column)))
+            schema = schema.append(said)
+        elif chosen.text and place >= 0:  # its own column, which is text, too
+            schema = schema.set(place, said)
     return Look(rows, schema)
 
 
@@ -90,14 +102,24 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
     with _told(path, chosen):
         open_file, own = _opener(path, chosen), [*columns]
         if parts.keys() & {*columns} or not own:
-            names = chosen.look(open_file, reading.without(parts)).schema.names
+            rows, schema = chosen.look(open_file, reading.without(parts))
+            names = schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
             own = [column for column in columns if column in names] or names[:1]
-        for table in chosen.tables(open_file, own, reading):
+            read = chosen.tables(open_file, own, reading) if own else _rows(rows)
+        else:
+            read = chosen.tables(open_file, own, reading)
+        for table in read:
             for column in (column for column in columns if column not in own):
                 said = parsed(pa.array([parts[column]], pa.string()), reading.kind(column))
                 table = table.append_column(column, pa.repeat(said[0], table.num_rows))
             yield table.select([*columns])
+
+
+def _rows(rows: int) -> Iterator[pa.Table]:
+    """The rows of a file that has no columns."""
+    for start in range(0, rows, _SOME):
+        yield pa.table({"": pa.nulls(min(_SOME, rows - start))})
 
 
 def _bare(path: str) -> tuple[str, str | None]:
@@ -105,6 +127,21 @@ def _bare(path: str) -> tuple[str, str | None]:
     stem, ending = os.path.splitext(path)
     codec = PACKED.get(ending.lower())
     return (path, None) if codec is None else (stem, codec)
+
+
+def _named(path: str) -> Format | None:
+    """The format that a file's name says."""
+    return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower())
+
+
+def _require_like(path: str, chosen: Format) -> None:
+    """Refuse text that is no text: its reader would make some rows of any bytes.
+
+    Raises:
+        Mangled: it begins as another format does.
+    """
+    if chosen.text and (other := begins_like(path)) and not _bare(path)[1]:
+        raise Mangled(f"its first bytes are those of {other}: give it a name that says so")
 
 
 def _opener(path: str, chosen: Format) -> Opener:
@@ -122,6 +159,11 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
         raise
     except Mangled as error:
         why = str(error)
+    except MemoryError:
+        why = "its reader needs more memory than there is"
+    except ImportError as error:
+        # Where memory is short, a library is not found either.
+        why = f"the library that reads it cannot be loaded: {error.name or 'memory may be short'}"
     except OSError as error:
         if is_beams(error):
             why, refused = "the file system does not hand it out", True
@@ -129,4 +171,22 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
             why, refused = os.strerror(error.errno), True
     except Exception:
         pass
-    raise UnreadableError(path, chosen.name, why, refused)
+    form = chosen.name
+    if why == MANGLED and not refused:
+        form, why = _recognised(path, chosen)
+    raise UnreadableError(path, form, why, refused)
+
+
+def _recognised(path: str, chosen: Format) -> tuple[str, str]:
+    """The name of a format, and why a file is none of it, as far as its first bytes tell."""
+    other = begins_like(path)
+    if other and other != chosen.name and not _bare(path)[1]:
+        known = _BY_NAME.get(other)
+        do = f"give it a name that ends in {known.endings[0]}" if known else "that is not read here"
+        return chosen.name, f"its first bytes are those of {other}: {do}"
+    if _named(path) is None:
+        return "", (
+            "neither its name nor its first bytes say a format: give text a name that ends in "
+            f"{_TEXTS}"
+        )
+    return chosen.name, MANGLED

@@ -221,8 +221,8 @@ def test_what_people_can_mend_is_said(tmp_path: Path) -> None:
     assert "the names of its columns are no UTF-8 text" in unread(strange)
     long = written(tmp_path, "long.csv", b'a,b\n1,"' + b"CANARY-X\n" * (1 << 21))
     assert "a row is longer than 8 MiB, or a quote is opened and not closed" in unread(long)
-    line = written(tmp_path, "line.jsonl", b'"' + b"x" * (65 << 20))
-    assert "a line is longer than 64 MiB" in unread(line)
+    line = written(tmp_path, "line.jsonl", b'"' + b"x" * (17 << 20))
+    assert "a line is longer than 16 MiB" in unread(line)
 
 
 def test_what_the_system_refuses_has_its_reason(tmp_path: Path, monkeypatch) -> None:
