@@ -23,9 +23,11 @@ import yaml
 from tests.strangers.readers import TEXTS, Truth, day, kind, truth, typed
 
 LONGEST = 120  # seconds of a command, from which on it hangs
-_ERRORS = 8  # standard errors: beyond, less than 1e-10 of even a Laplace counter's estimates
+_ERRORS = 8  # standard errors of a sum or mean: Gaussian beyond, or less, at 1e-14
 _VALUES = 5  # of a column, whose counts are asked for
-_EPSILON = "8"
+# Noise of a count is 0 but once in 10^13 there, so that a count is right to the last row. A sum's
+# is the noise of its digits, which take longest to draw where epsilon is large.
+_COUNTS, _NUMBERS = "30", "8"
 
 VERDICTS = ("right", "refused", "rc 3", "wrong", "traceback", "hangs", "unverified")
 
@@ -84,7 +86,7 @@ def outcomes(path: Path, name: str, most: int) -> Iterator[Outcome]:
 
 def _count_all(path: Path, name: str, found: Truth | None, at: Path) -> Iterator[Outcome]:
     out = at / "all"
-    ran = _run("count", "--input", str(path), "--epsilon", _EPSILON, "--output", str(out))
+    ran = _run("count", "--input", str(path), "--epsilon", _COUNTS, "--output", str(out))
     if ran.code:
         yield _judged(name, "count", ran, found is not None)
     elif found is None:
@@ -98,7 +100,7 @@ def _column(
 ) -> Iterator[Outcome]:
     """Counts by a column; and of numbers sum and mean."""
     what, said = kind(values), ["--types", *types] if types else []
-    base = ["--input", str(path), *said, "--epsilon", _EPSILON]
+    base = ["--input", str(path), *said]
     texts = [_word(value) for value in values]
     counted = [text for text in texts if text is not None and "\n" not in text and text.strip()]
     common = [text for text, _ in Counter(counted).most_common(_VALUES)] or ["x"]
@@ -110,8 +112,9 @@ def _column(
     wanted: dict[str | None, float] = {text: texts.count(text) for text in common}
     wanted[None] = len(texts) - sum(wanted.values())  # other values, and rows without one
     yield from _figures(
-        name, f"count by {column!r}", ["count", *base, *derived, f"--column={asked}", "--domain",
-        str(domain)], at, wanted, what in ("text", "integers", "truths", "moments"),
+        name, f"count by {column!r}", ["count", *base, "--epsilon", _COUNTS, *derived,
+        f"--column={asked}", "--domain", str(domain)], at, wanted,
+        what in ("text", "integers", "truths", "moments"),
     )  # fmt: skip
     if what not in ("integers", "numbers"):
         return
@@ -119,7 +122,7 @@ def _column(
     low, high = math.floor(min(numbers, default=0)) - 1, math.ceil(max(numbers, default=0)) + 1
     # An infinity is a number beyond the bounds, and clipped.
     numbers += [float(high if v > 0 else low) for v in values if v is not None and not _finite(v)]
-    words = [*base, f"--column={column}", f"--bounds={low},{high}"]
+    words = [*base, "--epsilon", _NUMBERS, f"--column={column}", f"--bounds={low},{high}"]
     yield from _figures(
         name, f"sum of {column!r}", ["sum", *words, "--expected", str(max(10, len(values)))], at,
         {None: sum(numbers)}, True,

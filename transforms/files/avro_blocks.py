@@ -12,7 +12,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -57,7 +57,7 @@ class Container:
         from fastavro import schemaless_reader
 
         self._stream = _Careful(stream)
-        head: Any = schemaless_reader(self._stream, _HEAD, None)
+        head: Any = schemaless_reader(cast(Any, self._stream), _HEAD, None)
         if head["magic"] != _MAGIC:
             raise ValueError("no Avro")
         self._sync, meta = head["sync"], head["meta"]

@@ -7,6 +7,7 @@ stands on, as Avro's specification wants it (Apache Avro 1.12, "Logical Types").
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -254,7 +255,8 @@ def _decimal(written: Any) -> Kind | None:
     return Kind(wide(digits, scale), _Decimals(digits, scale))
 
 
-class _Decimals(NamedTuple):
+@dataclass(frozen=True)
+class _Decimals:
     """Bytes, the highest first, to a number of so many digits; None of one that has more."""
 
     digits: int

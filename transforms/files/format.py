@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -78,7 +78,7 @@ def opener(path: str, codec: str | None) -> Opener:
     """
 
     @contextmanager
-    def open_file() -> Iterator[BinaryIO]:
+    def open_file() -> Iterator[Any]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
         with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
             yield stream if codec is None else _Unpacked(stream, codec)

@@ -33,12 +33,13 @@ class JsonLines:
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
         rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
+        first: list[bytes] = []
         for lines in _blocks(open_file):
-            if not rows:
-                _require_lines(lines)
+            first += lines[: 2 - len(first)]
             rows += len(lines)
             for line in lines:
                 names |= dict.fromkeys(_object(line))
+        _require_lines(first)
         return Look(rows, reading.schema(name for name in names if _written(name) is not None))
 
     def tables(

@@ -147,6 +147,8 @@ def read_as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """A column of one file as the type that all have agreed on."""
     if column.type == kind:
         return column
+    if not len(column):  # of any type: a file without rows agrees with all
+        return pa.chunked_array([], kind)
     if pa.types.is_dictionary(column.type):
         decoded = pa.chunked_array(
             [chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type

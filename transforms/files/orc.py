@@ -23,7 +23,12 @@ class Orc:
 
         with open_file() as stream:
             file = ORCFile(stream)
-            return Look(file.nrows, file.schema)
+            try:
+                return Look(file.nrows, file.schema)
+            except pa.ArrowNotImplementedError as error:
+                if "top-level struct" in str(error):
+                    raise Mangled("its rows are no records, so that it has no columns") from None
+                raise
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
