@@ -23,7 +23,7 @@ from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, int
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
 from transforms.files.format import Look
-from transforms.files.kinds import AS_WRITTEN, Agreed, kind_of, of_log
+from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
@@ -123,12 +123,15 @@ class Telemetry:
                     f"{meant(column, {*schema.names} - {column})}"
                 )
             kinds.append(schema.field(column).type)
-            if kinds[-1] != kinds[0]:
-                raise RequestError(
-                    f"{flag}: column {column!r} holds {kind_of(kinds[0])} ({kinds[0]}) in "
-                    f"{self.files[0]} but {kind_of(kinds[-1])} ({kinds[-1]}) in {file}; write the "
-                    "files with one schema"
-                )
+        if len({*kinds}) > 1:
+            first, names = kinds[0], [kind_of(kind) for kind in kinds]
+            unlike = (k for k, name in enumerate(names) if not alike(name, names[0]))
+            other = next(unlike, next(k for k, kind in enumerate(kinds) if kind != first))
+            raise RequestError(
+                f"{flag}: column {column!r} holds {names[0]} ({first}) in {self.files[0]} but "
+                f"{names[other]} ({kinds[other]}) in {self.files[other]}; write the files with one "
+                "schema"
+            )
         return kinds[0]
 
 

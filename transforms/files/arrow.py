@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Opener
+from transforms.files.format import Look, Mangled, Opener
 from transforms.files.reading import Reading
 
 MAGIC = b"ARROW1"  # that a file begins with, and no stream does
@@ -26,8 +26,13 @@ class ArrowFile:
         with open_file() as stream:
             if not _has_footer(stream):
                 with pa.ipc.open_stream(stream) as batches:
-                    return Look(sum(batch.num_rows for batch in batches), batches.schema)
-            schema = pa.ipc.open_file(stream).schema
+                    return Look(sum(batch.num_rows for batch in batches), _named(batches.schema))
+            schema = _named(pa.ipc.open_file(stream).schema)
+            if len({*schema.names}) < len(schema):  # a dataset has no two columns of a name
+                stream.seek(0)
+                file = pa.ipc.open_file(stream, options=_only([0]))
+                batches = map(file.get_batch, range(file.num_record_batches))
+                return Look(sum(batch.num_rows for batch in batches), schema)
             # Of each batch its head alone is read.
             return Look(IpcFileFormat().make_fragment(stream).count_rows(), schema)
 
@@ -37,9 +42,33 @@ class ArrowFile:
         with open_file() as stream:
             for batch in _batches(stream, columns):
                 table = pa.Table.from_batches([batch])
-                # Offsets that point outside of a column would be followed when it is read.
-                table.validate(full=True)
+                _require_sound(table)
                 yield table
+
+
+def _named(schema: pa.Schema) -> pa.Schema:
+    """The columns; of intervals that pyarrow reads and has no name for, so that no worker could be
+    told of them, another kind stands for them: neither is of use here."""
+    for place, field in enumerate(schema):
+        if str(field.type) in ("month_interval", "day_time_interval"):
+            schema = schema.set(place, field.with_type(pa.month_day_nano_interval()))
+    return schema
+
+
+def _require_sound(table: pa.Table) -> None:
+    """Refuse what points outside of a column: it would be followed when it is read.
+
+    Raises:
+        Mangled: a column contradicts itself.
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise Mangled(
+                f"column {name!r} contradicts itself: a value does not fit its type, or lies "
+                "outside of it"
+            ) from None
 
 
 def _batches(stream: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

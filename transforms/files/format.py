@@ -22,6 +22,7 @@ PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MOST, _TIMES = 1 << 32, 1200
 
 MANGLED = "empty, cut off, or another format"
+CUT_OFF = "cut off, damaged, or of a kind that its reader does not read"
 
 
 class Look(NamedTuple):

@@ -12,7 +12,7 @@ from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
 from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
-from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Opener, opener
+from transforms.files.format import CUT_OFF, MANGLED, PACKED, Format, Look, Mangled, Opener, opener
 from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
@@ -105,7 +105,8 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
             rows, schema = chosen.look(open_file, reading.without(parts))
             names = schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
-            own = [column for column in columns if column in names] or names[:1]
+            one = [name for name in names if names.count(name) == 1][:1]
+            own = [column for column in columns if column in names] or one
             read = chosen.tables(open_file, own, reading) if own else _rows(rows)
         else:
             read = chosen.tables(open_file, own, reading)
@@ -180,7 +181,9 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
 def _recognised(path: str, chosen: Format) -> tuple[str, str]:
     """The name of a format, and why a file is none of it, as far as its first bytes tell."""
     other = begins_like(path)
-    if other and other != chosen.name and not _bare(path)[1]:
+    if other == chosen.name:
+        return other, CUT_OFF
+    if other and not _bare(path)[1]:
         known = _BY_NAME.get(other)
         do = f"give it a name that ends in {known.endings[0]}" if known else "that is not read here"
         return chosen.name, f"its first bytes are those of {other}: {do}"

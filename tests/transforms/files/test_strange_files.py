@@ -127,6 +127,8 @@ def of_avro(fields: dict[str, Any], rows: list[dict[str, Any]], codec: str = "nu
     return sink.getvalue()
 
 
+NO_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 0}
+NOTHING = {"type": "fixed", "name": "f", "size": 0}
 COLOURS = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "c", "type": "Colour"}]}
 
@@ -141,7 +143,7 @@ POINT = {"type": "record", "name": "Point", "fields": [{"name": "c", "type": "Co
         ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
          [Decimal("-1.23"), Decimal("999.99")], pa.decimal128(5, 2),
          [Decimal("-1.23"), Decimal("999.99")]),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 0}, [b"\1"], pa.binary(), [b"\1"]),
+        (NO_DECIMAL, [b"\1"], pa.binary(), [b"\1"]),
         (["null", "int", "long"], [None, 1, 2**40], pa.int64(), [None, 1, 2**40]),
         (["int", "double"], [1, 0.5], pa.float64(), [1.0, 0.5]),
         (["null", COLOURS], ["RED", None], pa.string(), ["RED", None]),
@@ -158,7 +160,7 @@ def test_avro_is_what_its_specification_says(
     plain = kind
     if isinstance(kind, dict) and kind.get("logicalType") not in (None, "decimal"):
         plain = {key: part for key, part in kind.items() if key != "logicalType"}  # as they are
-    elif kind == {"type": "bytes", "logicalType": "decimal", "precision": 0}:
+    elif kind == NO_DECIMAL:
         plain = "bytes"
     content = of_avro({"x": plain}, [{"x": value} for value in values])
     content = _said(content, {"x": kind})
@@ -255,7 +257,7 @@ def nested(depth: int) -> Any:
     [
         ({"type": "array", "items": "null"}, "column 'x' holds arrays of what takes no bytes"),
         ({"type": "map", "values": record("e")}, "column 'x' holds maps of what takes no bytes"),
-        ({"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}, "column 'x' holds arr"),
+        ({"type": "array", "items": NOTHING}, "column 'x' holds arrays"),
         ({"type": "array", "items": record("e", record("g", "null"))}, "column 'x' holds arrays"),
         (["null", {"type": "array", "items": {"type": "array", "items": "null"}}], "holds arrays"),
         (record("Tree", ["null", "Tree"]), "column 'x' holds records that hold themselves"),
@@ -279,6 +281,7 @@ def test_rows_of_avro_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_block_of_avro_has_a_bound(tmp_path: Path, monkeypatch) -> None:
+    large = packed(of_avro({"x": "bytes"}, [{"x": bytes(1 << 17)}]), "zstandard", zstandard)
     monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 1 << 16)
     for codec in ("null", "deflate", "bzip2", "xz"):
         content = of_avro({"x": "bytes"}, [{"x": bytes(1 << 17)}], codec)
@@ -286,8 +289,7 @@ def test_a_block_of_avro_has_a_bound(tmp_path: Path, monkeypatch) -> None:
         assert "a block of its rows is larger than" in refusal(path)
     with pytest.raises(format.Mangled, match="a block of its rows is larger than"):
         avro_blocks._snappy(snappy(bytes(1 << 17)))
-    content = packed(of_avro({"x": "bytes"}, [{"x": bytes(1 << 15)}] * 4), "zstandard", zstandard)
-    path = written(tmp_path, "zstandard.avro", content)
+    path = written(tmp_path, "zstandard.avro", large)
     assert "a block of its rows is larger than" in refusal(path)
 
 
@@ -519,3 +521,37 @@ def test_a_stream_reads_nulls_as_what_came_before() -> None:
     assert table.schema.types == [pa.int64(), pa.null()]
     dictionary = pa.table({"n": pa.array([1], pa.int8())})
     assert stream.read(dictionary).schema == dictionary.schema
+
+
+# ---- Arrow
+
+
+def of_arrow(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table, max_chunksize=2)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("write", [of_arrow, of_stream_file, of_parquet])
+def test_columns_of_one_name_do_not_stop_the_others(
+    write: Callable[[pa.Table], bytes], tmp_path: Path
+) -> None:
+    parts = [pa.array([1, 2, 3]), pa.array(["a", "b", "c"]), pa.array([4, 5, 6])]
+    path = written(tmp_path, "log", write(pa.table(parts, names=["n", "city", "n"])))
+    assert look(path).rows == 3
+    assert read(path, ["city"]) == {"city": ["a", "b", "c"]}
+    assert sum(part.num_rows for part in tables(path, [])) == 3
+    twice = written(tmp_path, "two", write(pa.table(parts[::2], names=["n", "n"])))
+    assert sum(part.num_rows for part in tables(twice, [])) == look(twice).rows == 3
+
+
+def test_a_column_of_arrow_that_contradicts_itself_is_named(tmp_path: Path) -> None:
+    ends = struct.pack("<4i", 0, 3, 6, 9)
+    content = of_arrow(pa.table({"n": [1, 2, 3], "text": ["aaa", "bbb", "ccc"]}))
+    assert content.count(struct.pack("<3i", 0, 3, 6)) == 1
+    assert ends not in content  # two batches
+    broken = content.replace(struct.pack("<3i", 0, 3, 6), struct.pack("<3i", 0, 1 << 30, 6))
+    path = written(tmp_path, "log.arrow", broken)
+    assert read(path, ["n"]) == {"n": [1, 2, 3]}
+    assert "column 'text' contradicts itself" in refusal(path)
