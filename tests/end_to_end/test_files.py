@@ -329,7 +329,7 @@ def a_month(folder: str = "month") -> dict[str, float]:
     ]
     for day, (numbers, cities) in enumerate(days, 1):
         pq.write_table(
-            pa.table({"n": numbers, "city": cities}), f"{folder}/2026-11-{day:02}.parquet"
+            pa.table({"k": numbers, "city": cities}), f"{folder}/2026-11-{day:02}.parquet"
         )
     return {"rows": 9, "Oslo": 4, "Rome": 2, "Bern": 1, "sum": 21, "with numbers": 6}
 
@@ -344,14 +344,14 @@ def test_files_of_many_writers_are_one_log(files, run) -> None:
     # At epsilon 30 the noise of a count is 0 but once in 10^13.
     assert {city: found[city] for city in CITIES} == {city: true[city] for city in CITIES}
     assert found[None] == 2
-    by_number = run(["count", *log, "--column", "n", "--domain", "1..6", "--output", "b"])
+    by_number = run(["count", *log, "--column", "k", "--domain", "1..6", "--output", "b"])
     assert by_number.code == 0, by_number.said
     table, _ = released("b")
-    found = estimates(table, "n")
+    found = estimates(table, "k")
     assert found == {**{str(n): 1 for n in range(1, 7)}, None: 3}
-    added = run(["sum", "--input", "month/*.parquet", "--epsilon", "8", "--column", "n",
-                 "--bounds", "0,10", "--whole-numbers", "--derive", "half=n / 2", "--where",
-                 "half > 0 or n is null", "--output", "c"])  # fmt: skip
+    added = run(["sum", "--input", "month/*.parquet", "--epsilon", "8", "--column", "k",
+                 "--bounds", "0,10", "--whole-numbers", "--derive", "half=k / 2", "--where",
+                 "half > 0 or k is null", "--output", "c"])  # fmt: skip
     assert added.code == 0, added.said
     table, _ = released("c")
     assert abs(table["estimate"][0].as_py() - true["sum"]) < 8 * table["standard_error"][0].as_py()
@@ -359,11 +359,11 @@ def test_files_of_many_writers_are_one_log(files, run) -> None:
 
 def test_text_beside_numbers_is_no_one_column(files, refused) -> None:
     a_month()
-    pq.write_table(pa.table({"n": ["x"], "city": ["Oslo"]}), "month/2026-11-09.parquet")
-    words = ["count", "--input", "month/*.parquet", "--epsilon", "1", "--column", "n", "--domain",
+    pq.write_table(pa.table({"k": ["x"], "city": ["Oslo"]}), "month/2026-11-09.parquet")
+    words = ["count", "--input", "month/*.parquet", "--epsilon", "1", "--column", "k", "--domain",
              "1..6", "--output", "out"]  # fmt: skip
     refused(
-        words, "column 'n' holds integers (int32) in month/2026-11-01.parquet but text (string)"
+        words, "column 'k' holds integers (int32) in month/2026-11-01.parquet but text (string)"
     )
 
 
@@ -375,11 +375,11 @@ output: "out/{window}"
 unit: row
 epsilon: 30
 min_reports: 1
-derive: {big: "n >= 3"}
+derive: {big: "k >= 3"}
 stream: {window: 16d, state: state, first: 2026-10-26, last: 2026-10-26}
 metrics:
   - {name: cities, kind: count, column: city, domain: cities.txt}
-  - {name: numbers, kind: count, column: n, domain: 1..6}
+  - {name: numbers, kind: count, column: k, domain: 1..6}
   - {name: large, kind: count, column: big, domain: truths.txt}
 """
 

@@ -17,6 +17,7 @@ MICROS = pa.timestamp("us", "UTC")
 
 _TEXTS = {pa.string(), pa.large_string(), pa.string_view()}
 _BYTES = {pa.binary(), pa.large_binary(), pa.binary_view()}
+_UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _DATES = {pa.date32(), pa.date64()}
 
 
@@ -45,6 +46,10 @@ class Agreed(NamedTuple):
             place = table.schema.get_field_index(column)
             if place >= 0 and self._applies(table.field(place).type):
                 table = table.set_column(place, column, read_as(table.column(place), kind))
+        if self.of_nulls:  # a stream takes rows apart by windows, and Arrow takes no view apart
+            for place, field in enumerate(table.schema):
+                if (kind := _UNVIEWED.get(field.type)) is not None:
+                    table = table.set_column(place, field.name, table.column(place).cast(kind))
         return table
 
     def _applies(self, kind: pa.DataType) -> bool:
