@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.mutants import (
     accounting,
     counters,
+    files,
     ledgers,
     mechanisms,
     planted,
@@ -36,6 +37,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *accounting.MUTANTS,
     *ledgers.MUTANTS,
     *transforms.MUTANTS,
+    *files.MUTANTS,
     *reading.MUTANTS,
 )
 
