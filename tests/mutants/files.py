@@ -43,8 +43,8 @@ MUTANTS = (
         "globs-before-names",
         "A file whose name has brackets is taken for a pattern, and another one is read.",
         "transforms/files/systems.py",
-        "if folder == pattern:",
-        "if folder == pattern and not set(pattern) & _GLOB:",
+        "while folder and not os.path.exists(folder):",
+        "while folder and (set(folder) & _GLOB or not os.path.exists(folder)):",
         ("tests/pipelines/test_inputs.py",),
     ),
     Mutant(
