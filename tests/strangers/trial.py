@@ -25,8 +25,6 @@ from tests.strangers.readers import TEXTS, Truth, day, kind, truth, typed
 LONGEST = 120  # seconds of a command, from which on it hangs
 _ERRORS = 8  # standard errors of a sum or mean: Gaussian beyond, or less, at 1e-14
 _VALUES = 5  # of a column, whose counts are asked for
-_KNOWN = 20  # columns that every release's tables have, before those of their own
-
 # Noise of a count is 0 but once in 10^13 there, so that a count is right to the last row. A sum's
 # is the noise of its digits, which take longest to draw where epsilon is large.
 _COUNTS, _NUMBERS = "30", "8"
@@ -150,16 +148,23 @@ def _figures(
     if ran.code:
         yield _judged(name, command, ran, readable)
         return
-    yield _held(name, command, out / f"{words[0]}.parquet", wanted, readable)
+    asked = next((w.partition("=")[2] for w in words if w.startswith("--column=")), "")
+    counted = asked if words[0] == "count" else ""
+    yield _held(name, command, out / f"{words[0]}.parquet", wanted, readable, counted)
 
 
 def _held(
-    name: str, command: str, table: Path, wanted: dict[str | None, float], readable: bool
+    name: str,
+    command: str,
+    table: Path,
+    wanted: dict[str | None, float],
+    readable: bool,
+    column: str = "",
 ) -> Outcome:
     """Published figures against those of the other reader."""
     rows = pq.read_table(table).to_pylist()
     figures = [row for row in rows if row["figure"] not in ("clipped", "unusable")]
-    found = {_label(row): row for row in figures}
+    found = {_label(row, column): row for row in figures}
     for value, true in wanted.items():
         row = found.get(value)
         if row is None or row["estimate"] is None:
@@ -172,12 +177,9 @@ def _held(
     return Outcome(name, command, "right", "", readable)
 
 
-def _label(row: dict[str, Any]) -> str | None:
-    """The value that a figure is about, in whatever column behind the known ones it stands."""
-    value = row["value"]
-    if value is None:
-        value = next((row[name] for name in [*row][_KNOWN:] if row[name] is not None), None)
-    return _word(value)
+def _label(row: dict[str, Any], column: str) -> str | None:
+    """The value that a count is about, wherever the table has it."""
+    return _word(row["value"] if row["value"] is not None else row.get(column))
 
 
 class _Ran(NamedTuple):
