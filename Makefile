@@ -20,7 +20,7 @@ TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site test-clients fuzz soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
+.PHONY: demo test verify test-engines test-site test-clients fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -51,6 +51,11 @@ test-clients: $(READY)  ## run the TypeScript client in Node and in chromium (ne
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --timeout=0 --durations=10 $(ARGS)
+
+# Folders of parquet-testing, arrow-testing, ORC's examples and the like; another one: STRANGERS=FOLDER.
+STRANGERS ?= ../shared/strangers
+strangers: $(READY)  ## run the commands over files that nobody here wrote, held to other readers; STRANGERS=FOLDER names them
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.strangers $(STRANGERS) $(ARGS)
 
 # As many kills of each command in each place as --kills says; --seed repeats the moments.
 soak: $(READY)  ## kill, stop, cut the power, live through a month; ARGS="--kills 200"

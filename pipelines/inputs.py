@@ -23,6 +23,7 @@ from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, int
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
 from transforms.files.format import Look
+from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
@@ -50,6 +51,7 @@ class Telemetry:
         missing: of several days that were looked for, those without a file of some pattern.
         each: how many rows each file holds.
         heads: (file, its columns) where nobody reads the files, and their columns are known.
+        agreed: as what columns are read that are laid out differently.
     """
 
     files: tuple[str, ...]
@@ -58,6 +60,7 @@ class Telemetry:
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
     each: tuple[int, ...] = ()
+    agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
 
     @property
@@ -84,7 +87,7 @@ class Telemetry:
         """From nothing to tables of the columns that are asked for."""
         from transforms.telemetry import ReadTelemetry
 
-        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading)
+        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading, self.agreed)
 
     def changed(self, hidden: bool = False) -> str | None:
         """What is no more as it was when they were looked at; None if nothing can be told.
@@ -128,14 +131,15 @@ class Telemetry:
         return replace(self, schemas=schemas, heads=heads)
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
-        """The type of a column that every file must have, alike; null if nobody has looked.
+        """The type of a column that every file must have; null if nobody has looked.
 
         Raises:
-            RequestError: a file lacks it or has two of that name, or two files disagree.
+            RequestError: a file lacks it or has two of that name, or two files hold other things
+                in it, as text in one and numbers in the other.
         """
         if self.unseen:
             return pa.null()
-        kinds, first = [], self.columns[0][0]
+        kinds = []
         for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
                 raise RequestError(
@@ -143,11 +147,16 @@ class Telemetry:
                     f"{listed(file, schema, self.reading, column)}"
                 )
             kinds.append(schema.field(column).type)
-            if kinds[-1] != kinds[0]:
-                raise RequestError(
-                    f"{flag}: column {column!r} is {kinds[0]} in {shown(first)} but "
-                    f"{kinds[-1]} in {shown(file)}; write the files with one schema"
-                )
+        if len({*kinds}) > 1:
+            files = [file for file, _ in self.columns]
+            first, names = kinds[0], [kind_of(kind) for kind in kinds]
+            unlike = (k for k, name in enumerate(names) if not alike(name, names[0]))
+            other = next(unlike, next(k for k, kind in enumerate(kinds) if kind != first))
+            raise RequestError(
+                f"{flag}: column {column!r} holds {names[0]} ({first}) in {shown(files[0])} but "
+                f"{names[other]} ({kinds[other]}) in {shown(files[other])}; write the files with "
+                "one schema"
+            )
         return kinds[0]
 
 
@@ -245,7 +254,10 @@ ALONE = Source()
 
 
 def open_telemetry(
-    patterns: tuple[str, ...], empty: bool = False, reading: Reading = PLAIN
+    patterns: tuple[str, ...],
+    empty: bool = False,
+    reading: Reading = PLAIN,
+    absent: bool = False,
 ) -> Telemetry:
     """Find the files and look at them; of text alone is a row read, for its rows are counted.
 
@@ -253,12 +265,14 @@ def open_telemetry(
         patterns: files or globs, local or on a file system that Beam knows.
         empty: whether there may be no row in them: where nobody is to learn that nobody took part.
         reading: of text.
+        absent: whether a glob may match nothing: where a calendar says which windows are released,
+            so that one without files is no mistake in a name.
 
     Raises:
         RequestError: a pattern matches nothing, or a file is not of the format of its name.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    matched = (file for pattern in patterns for file in _match(pattern, empty))
+    matched = (file for pattern in patterns for file in _match(pattern, absent))
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         looks = list(pool.map(lambda file: _looked_at(file, reading), files))
@@ -266,7 +280,11 @@ def open_telemetry(
     rows = sum(each)
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    return Telemetry(files, rows, tuple(look.schema for look in looks), reading, each=each)
+    schemas = [look.schema for look in looks]
+    agreed = of_log(schemas, each)
+    read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
+    own = tuple(read[schema] for schema in schemas)
+    return Telemetry(files, rows, own, reading, each=each, agreed=agreed)
 
 
 def open_days(
@@ -319,11 +337,8 @@ def matched(pattern: str) -> list[File]:
         NoFilesError: there is none.
         RequestError: they cannot be looked for.
     """
-    # Beam looks for a glob below the folder that it names: of one that names none it finds nothing.
-    bare = set(pattern) & set("*?[") and not set(pattern) & {"/", os.sep}
-    looked_for = os.path.join(os.curdir, pattern) if bare else pattern
     try:
-        files: list[File] = FileSystems.match([looked_for])[0].metadata_list
+        files: list[File] = FileSystems.named(pattern)
     except (OSError, ValueError) as error:
         raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
     if not files:
@@ -331,9 +346,9 @@ def matched(pattern: str) -> list[File]:
     return files
 
 
-def _match(pattern: str, empty: bool = False) -> list[str]:
-    """The files of one pattern; of a glob there may be none where that is to be hidden."""
-    if empty and set(pattern) & set("*?["):
+def _match(pattern: str, absent: bool = False) -> list[str]:
+    """The files of one pattern; of a glob there may be none, if a calendar says so."""
+    if absent and set(pattern) & set("*?["):
         try:
             matched(pattern)
         except NoFilesError:
@@ -343,11 +358,9 @@ def _match(pattern: str, empty: bool = False) -> list[str]:
             return []
     paths = sorted(entry.path for entry in matched(pattern))
     for file in paths:
-        if set(file) & set("*?[]"):
+        if "://" in file and set(file) & set("*?"):
             # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
-            raise RequestError(
-                f"--input: rename {shown(file)}: Beam takes *, ?, [ and ] for a pattern"
-            )
+            raise RequestError(f"--input: rename {shown(file)}: Beam takes * and ? for a pattern")
         codec = compression_of(file)
         if codec != UNCOMPRESSED and not packed(file):
             raise RequestError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
+
+from transforms.files.systems import escaped
 
 DAY = "{day}"
 """In a path, what stands for a day: of files of which each holds one."""
@@ -50,16 +51,6 @@ def beside(folder: str, path: str) -> str:
     if inside.split("/")[0] == "..":
         raise ValueError(f"{path} leaves the bucket of {folder}")
     return f"{scheme}://{bucket}/{inside}"
-
-
-def escaped(path: str) -> str:
-    """A glob that means a path alone, as Beam reads globs: in brackets, for it knows no backslash.
-
-    >>> escaped("/data/a*")
-    '/data/a[*]'
-    """
-    # Of a set that began with a bracket, regular expressions warn.
-    return re.sub(r"[\[*?]", lambda found: {"[": r"[\[]"}.get(found[0], f"[{found[0]}]"), path)
 
 
 def siblings(folder: str) -> str:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from pipelines.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.errors import RequestError, reason
-from pipelines.paths import escaped, flush, make_folders
-from transforms.files.systems import FileSystems
+from pipelines.paths import flush, make_folders
+from transforms.files.systems import FileSystems, escaped
 from transforms.progress import tally
 
 # How the counter begins that says why a folder could not be written.

@@ -10,14 +10,15 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 
 from transforms.block_coders import TableCoder, weighed
 from transforms.files.format import opener
+from transforms.files.kinds import AS_WRITTEN, Agreed
+from transforms.files.parquet import RowGroups
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import PARQUET, UnreadableError, format_of, tables
+from transforms.files.systems import FileSystems
 from transforms.progress import UNREADABLE, tally
 
 # Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
@@ -36,15 +37,18 @@ class ReadTelemetry(beam.PTransform):
         files: paths or patterns, local or gs://; patterns of Parquet files alone.
         columns: what to read; nothing else leaves the files.
         reading: of text.
+        agreed: as what columns are read that files lay out differently.
     """
 
     files: tuple[str, ...]
     columns: tuple[str, ...]
     reading: Reading = PLAIN
+    agreed: Agreed = AS_WRITTEN
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         split = splits(self.files, self.columns)
-        read = ReadFiles(self.columns, self.reading, split=split, number=len(self.files))
+        number = len(self.files)
+        read = ReadFiles(self.columns, self.reading, split=split, number=number, agreed=self.agreed)
         # Who reads them deals them out.
         files = beam.Create(self.files, reshuffle=False)
         return begin | "Files" >> files | "Read row groups" >> read
@@ -67,6 +71,7 @@ class ReadFiles(beam.PTransform):
         split: whether several workers may share a file: Parquet that holds the columns itself, of
             which a table is made for each row group. Any other file is read by one worker.
         number: of files, if it is known: fewer are cut to more parts each.
+        agreed: as what columns are read that files lay out differently.
     """
 
     columns: tuple[str, ...]
@@ -74,14 +79,16 @@ class ReadFiles(beam.PTransform):
     named: bool = False
     split: bool = True
     number: int = _PARTS
+    agreed: Agreed = AS_WRITTEN
 
     def expand(self, paths: beam.PCollection) -> beam.PCollection:
         kind = tuple[str, pa.Table] if self.named else pa.Table
         if self.split:
             paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
-            step = beam.ParDo(ReadPartDoFn(self.columns, self.named))
+            step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed))
         else:
-            step = beam.ParDo(ReadFileDoFn(self.columns, self.reading, self.named))
+            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed)
+            step = beam.ParDo(do)
         return paths | "Deal out" >> beam.Reshuffle() | "Rows" >> step.with_output_types(kind)
 
 
@@ -102,16 +109,16 @@ class CutDoFn(beam.DoFn):
         self._parts = parts
 
     def process(self, path: str) -> Iterator[Part]:
-        [found] = FileSystems.match([path])
-        if not found.metadata_list:
+        found = FileSystems.named(path)
+        if not found:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        for file in found.metadata_list:
+        for file in found:
             parts = max(self._parts, -(-file.size_in_bytes // _PART))
             if parts == 1:
                 yield file.path, 0, _ALL
                 continue
             with opener(file.path, None)() as stream:
-                groups = pq.ParquetFile(stream).num_row_groups
+                groups = RowGroups(stream).number
             # Alike large, and so rather more of them: were every fourth the larger, one worker in
             # two would get all of those.
             step = max(1, groups // parts)
@@ -122,27 +129,30 @@ class CutDoFn(beam.DoFn):
 class ReadPartDoFn(beam.DoFn):
     """The row groups of a part."""
 
-    def __init__(self, columns: tuple[str, ...], named: bool) -> None:
-        self._columns, self._named = [*columns], named
+    def __init__(self, columns: tuple[str, ...], named: bool, agreed: Agreed) -> None:
+        self._columns, self._named, self._agreed = [*columns], named, agreed
 
     def process(self, part: Part) -> Iterator[Any]:
         path, start, stop = part
         with opener(path, None)() as stream:
-            file = pq.ParquetFile(stream)
-            for group in range(start, min(stop, file.num_row_groups)):
-                table = file.read_row_group(group, self._columns)
-                yield (path, table) if self._named else table
+            groups = RowGroups(stream)
+            for group in range(start, min(stop, groups.number)):
+                for table in map(self._agreed.read, groups.tables(group, self._columns)):
+                    yield (path, table) if self._named else table
 
 
 class ReadFileDoFn(beam.DoFn):
     """All of a file; a counter says why one cannot be read, in words that quote nothing of it."""
 
-    def __init__(self, columns: tuple[str, ...], reading: Reading, named: bool) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], reading: Reading, named: bool, agreed: Agreed
+    ) -> None:
         self._columns, self._reading, self._named = columns, reading, named
+        self._agreed = agreed
 
     def process(self, path: str) -> Iterator[Any]:
         try:
-            for table in tables(path, self._columns, self._reading):
+            for table in map(self._agreed.read, tables(path, self._columns, self._reading)):
                 if table.num_rows:
                     yield (path, table) if self._named else table
         except UnreadableError as error:

@@ -15,9 +15,10 @@ from pipelines.ledger.entries import Budget, Entry, Population, Scope
 from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.outcomes import require_there
-from pipelines.paths import beside, escaped
+from pipelines.paths import beside
 from pipelines.requests import no_more
 from pipelines.views.console import Screen
+from transforms.files.systems import escaped
 
 _DELTA = 1e-6  # of a budget, as in plans
 

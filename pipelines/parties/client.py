@@ -111,7 +111,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         )
     # A log without rows is handed in like any other where it is hidden whether anybody takes part.
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
-    telemetry = inputs.open_telemetry(request.inputs, empty=hidden, reading=plan.reading)
+    telemetry = inputs.open_telemetry(request.inputs, hidden, plan.reading, absent=hidden)
     ready = _held_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
@@ -344,7 +344,7 @@ def _tables(files: tuple[str, ...], metric: Metric, plan: Plan) -> Iterator[pa.T
         telemetry.column_type(column, "--input")
     try:
         for file in telemetry.files:
-            yield from read(file, columns, plan.reading)
+            yield from map(telemetry.agreed.read, read(file, columns, plan.reading))
     except UnreadableError as error:
         raise RequestError(f"--input: {error}") from None
 

@@ -25,6 +25,7 @@ from pipelines.plan.served import seconds_of
 from pipelines.terms import cautioned, next_to_nothing
 from pipelines.views.wording import RAW_ROWS, meaning
 from transforms.progress import WITHHELD
+from transforms.windows import moment_of
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -262,7 +263,16 @@ def _opened(plan: Plan, window: str, days: Sequence[str]) -> inputs.Telemetry:
         return inputs.open_days(plan.dated, days, plan.reading)
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)
     hidden = plan.promised == "add or remove"
-    return inputs.open_telemetry(patterns, hidden, plan.reading)
+    return inputs.open_telemetry(patterns, hidden, plan.reading, hidden and _due(plan, window))
+
+
+def _due(plan: Plan, window: str) -> bool:
+    """Whether the plan's calendar says that a window is released, with rows or without."""
+    served, moment = plan.stream, moment_of(window)
+    if served is None or served.first is None or moment is None:
+        return False
+    first, last = moment_of(served.first), moment_of(served.last or window)
+    return first is not None and last is not None and first <= moment <= last
 
 
 def unread_job(

@@ -19,7 +19,6 @@ from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.options import undashed
-from pipelines.paths import escaped
 from pipelines.paying import Right
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
@@ -29,6 +28,7 @@ from pipelines.plan.target import Target
 from pipelines.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.stores import require_reachable
 from pipelines.views.console import Screen
+from transforms.files.systems import escaped
 from transforms.progress import REPORTS
 from transforms.progress import WITHHELD as COUNTED_OUT
 

@@ -10,10 +10,10 @@ from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines import release
 from pipelines.errors import RequestError
-from pipelines.paths import escaped
 from pipelines.running.kept import Kept, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.totals import KEY, drawn, require_same, same
+from transforms.files.systems import escaped
 
 WINDOW = "{window}"
 

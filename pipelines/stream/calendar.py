@@ -22,6 +22,7 @@ from pipelines.stream.driver import Driver
 from pipelines.stream.landing import UNREACHED, Landed
 from pipelines.stream.publish import publish
 from pipelines.stream.windows import Streamed
+from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.telemetry import ReadFiles, splits
 from transforms.windowed import OfWindow
 
@@ -81,7 +82,8 @@ class CalendarDriver(Driver):
         Returns:
             Whether there is a release.
         """
-        read = ReadWindow(self.streamed, start, tuple(file.path for file in files))
+        paths = tuple(file.path for file in files)
+        read = ReadWindow(self.streamed, start, paths, self._landing.agreed)
         try:
             with self._once_each():
                 release = partial(PublishPlan, read=read)
@@ -109,16 +111,20 @@ class ReadWindow(beam.PTransform):
         streamed: the plan.
         start: of the window, in microseconds.
         files: that may hold rows of it.
+        agreed: as what columns of nulls alone are read.
     """
 
     streamed: Streamed
     start: int
     files: tuple[str, ...]
+    agreed: Agreed = AS_WRITTEN
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         plan = self.streamed
         split = splits(self.files, plan.columns)
-        read = ReadFiles(plan.columns, plan.plan.reading, named=True, split=split)
+        read = ReadFiles(
+            plan.columns, plan.plan.reading, named=True, split=split, agreed=self.agreed
+        )
         mine = OfWindow(plan.windows, self.start, plan.stream.time, plan.kept)
         files = begin | "Files" >> beam.Create(list(self.files)).with_output_types(str)
         return files | "Read row groups" >> read | "Of the window" >> mine

@@ -21,8 +21,8 @@ from pipelines import answers, release
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.inputs import unreadable
 from pipelines.plan.job import output_of
-from pipelines.publishing import rows_are_public
 from pipelines.plan.run import unusable
+from pipelines.publishing import rows_are_public
 from pipelines.run import run_beam
 from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
 from pipelines.stream.intake import TakeIn
@@ -193,7 +193,10 @@ class Driver:
             once = OncePerWindow(UserDigest(column, state.key), state.seen())
         folder, files = state.begin_batch(), [landed.path for landed in batch]
         reading = streamed.plan.reading
-        step = TakeIn(streamed.metrics, files, streamed.columns, windows, once, folder, reading)
+        agreed = self._landing.agreed
+        step = TakeIn(
+            streamed.metrics, files, streamed.columns, windows, once, folder, reading, agreed
+        )
         rows = sum(landed.rows for landed in batch) * len(streamed.metrics)
         public = all(rows_are_public(metric.options) for metric in streamed.metrics)
         counted = run_beam(step, self.for_beam, self.screen, rows if public else None)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
 from transforms.conservation import spelt
+from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.reading import PLAIN, Reading
 from transforms.once_per_window import OncePerWindow
 from transforms.telemetry import ReadFiles, splits
@@ -62,6 +63,7 @@ class TakeIn(beam.PTransform):
         once: what users have been seen; None where rows are the unit.
         folder: an empty one.
         reading: of text.
+        agreed: as what columns of nulls alone are read.
     """
 
     metrics: Sequence[Metric]
@@ -71,10 +73,13 @@ class TakeIn(beam.PTransform):
     once: OncePerWindow | None
     folder: str
     reading: Reading = PLAIN
+    agreed: Agreed = AS_WRITTEN
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         split = splits(self.files, self.columns)
-        read = ReadFiles(tuple(self.columns), self.reading, named=True, split=split)
+        read = ReadFiles(
+            tuple(self.columns), self.reading, named=True, split=split, agreed=self.agreed
+        )
         named = begin | "Files" >> beam.Create(list(self.files)) | "Read row groups" >> read
         tables = named | "Windows" >> self.windows
         notes = []

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
-from apache_beam.io.filesystems import FileSystems
 from numpy.typing import NDArray
 
 from pipelines.errors import Caution, RequestError, reason
@@ -20,9 +19,10 @@ from pipelines.plan.metrics import resolve
 from pipelines.stream.clocks import Span, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import SEED, Streamed
-from transforms.encoders.columns import kind_of
+from transforms.files.kinds import Agreed, alike, kind_of, of_stream
 from transforms.files.partitions import shown
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
+from transforms.files.systems import FileSystems
 from transforms.windows import accepts, time_in, times
 
 TRIES = 5  # looks at a file that does not grow, before it is given up
@@ -191,10 +191,10 @@ class Landing:
 
     def _listed(self) -> list[FileMetadata]:
         try:
-            matches = FileSystems.match(list(self.streamed.patterns))
+            found = [FileSystems.named(pattern) for pattern in self.streamed.patterns]
         except (BeamIOError, ValueError) as error:
             raise RequestError(f"input: cannot be looked at: {reason(error)}") from None
-        files = {entry.path: entry for match in matches for entry in match.metadata_list}
+        files = {entry.path: entry for each in found for entry in each}
         return sorted(
             files.values(), key=lambda entry: (entry.last_updated_in_seconds or 0, entry.path)
         )
@@ -203,10 +203,13 @@ class Landing:
         """Why a file is not one of the plan's; columns seen before are not judged anew."""
         codec = CompressionTypes.detect_compression_type(path)
         unpacked = codec == CompressionTypes.UNCOMPRESSED or packed(path)
-        if not unpacked or set(path) & set("*?[]"):
-            return f"{shown(path)}: Beam takes this name for a pattern or a packed file; rename it"
+        if not unpacked:
+            return f"{shown(path)}: this name is a packed file's; unpack it"
         if self.streamed.stream.time is None and time_in(path) is None:
             return f"{shown(path)}: no date in its name, as in 2026-11-20 or 2026-11-20T1305"
+        schema = self.agreed.schema(schema)
+        if not rows and all(name in schema.names for name in self.streamed.columns):
+            return None  # a file without rows agrees with all
         kinds = tuple(
             str(schema.field(name).type) if schema.get_field_index(name) >= 0 else ""
             for name in self.streamed.columns
@@ -231,14 +234,21 @@ class Landing:
         """
         kinds = {name: kind_of(schema.field(name).type) for name in self.streamed.columns}
         known = json.loads(self.state.said(_KINDS, "{}"))
-        if not known:
-            with self.state.change():
-                self.state.say(_KINDS, json.dumps(kinds))
         for name, kind in known.items():
-            if kinds[name] != kind:
+            if not alike(kinds[name], kind):
                 held = f"holds {kinds[name]}, and {kind} in earlier files"
                 return f"{shown(path)}: column {name!r} {held}"
+        # A column of nulls alone settles nothing.
+        settled = {name: kind for name, kind in kinds.items() if kind != "nothing"} | known
+        if settled != known:
+            with self.state.change():
+                self.state.say(_KINDS, json.dumps(settled))
         return None
+
+    @property
+    def agreed(self) -> Agreed:
+        """What columns of nulls alone are read as, by the files before."""
+        return of_stream(json.loads(self.state.said(_KINDS, "{}")))
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time
@@ -254,6 +264,6 @@ class Landing:
 def _size(path: str) -> int:
     """Of a file, in bytes; -1 if it is not there any more."""
     try:
-        return int(FileSystems.match([path])[0].metadata_list[0].size_in_bytes)
+        return int(FileSystems.named(path)[0].size_in_bytes)
     except (BeamIOError, ValueError, IndexError):
         return -1

@@ -863,13 +863,39 @@ def rows(path: str, **columns: Any) -> str:
     return path
 
 
-def test_a_window_without_a_file_is_released_like_any_other(run) -> None:
-    """Files may exist only where somebody reported; a path that is no glob is still a mistake."""
-    outcome = run(words("values", "nobody/*.parquet"))
+CALENDAR = """
+collection: log
+version: 1
+input: "{window}/*.parquet"
+output: "out/{window}"
+unit: row
+epsilon: 1.0
+min_reports: 10
+stream: {window: 1d, state: state, first: 2026-11-20, last: 2026-11-21}
+metrics:
+  - {name: rows, kind: count}
+"""
+
+
+def test_a_window_of_the_calendar_is_released_without_a_file(run) -> None:
+    """Files may exist only where somebody reported: whether a day has some is not to be told."""
+    Path("plan.yaml").write_text(CALENDAR)
+    outcome = run(["run", "plan.yaml", "--window", "2026-11-21"])
     assert outcome.code == 0, outcome.said
-    assert "no file matches nobody/*.parquet: released as a log without rows" in outcome.err
-    assert Release(Path("out")).table("count.parquet").num_rows == 5
+    assert "no file matches" in outcome.err
+    assert Release(Path("out/2026-11-21/rows")).table("count.parquet").num_rows == 1
+
+
+def test_a_name_that_matches_nothing_is_a_mistake_elsewhere(run) -> None:
+    Path("plan.yaml").write_text(CALENDAR)
+    after = run(["run", "plan.yaml", "--window", "2026-11-22"])
+    assert (after.code, "no file matches" in after.err) == (2, True), after.said
+    Path("plan.yaml").write_text(re.sub("stream.*\n", "", CALENDAR))
+    none = run(["run", "plan.yaml", "--window", "2026-11-21"])
+    assert (none.code, "no file matches" in none.err) == (2, True), none.said
+    assert run(words("values", "nobody/*.parquet")).code == 2
     assert run(words("values", "nobody.parquet", output="other")).code == 2
+    assert not Path("out").exists()
 
 
 def test_a_metric_of_a_plan_says_nothing_of_neighbours(refused, log: str) -> None:

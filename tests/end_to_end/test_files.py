@@ -304,6 +304,102 @@ def test_a_stream_lands_text_and_leaves_a_damaged_file_aside(workspace, run) -> 
     assert "torn" in run(["stream", "status", "plan.yaml"]).out
 
 
+# ---- a log of many writers
+
+
+def estimates(table: pa.Table, column: str = "value") -> dict[str | None, float]:
+    """Each value's estimate, wherever the table has the value."""
+    return {
+        None if (value := row["value"] or row[column]) is None else str(value).lower()
+        if column == "big" else str(value): row["estimate"]
+        for row in table.to_pylist()
+    }  # fmt: skip
+
+
+def a_month(folder: str = "month") -> dict[str, float]:
+    """Seven files that lay the same columns out differently; sums and counts over all of them."""
+    Path(folder).mkdir()
+    days = [
+        (pa.array([1, 2], pa.int32()), pa.array(["Oslo", "Rome"])),
+        (pa.array([3, None], pa.int64()), pa.array(["Oslo", "Bern"], pa.large_string())),
+        (pa.nulls(2), pa.array(["Oslo", "Oslo"]).dictionary_encode()),
+        (pa.array([4], pa.uint16()), pa.nulls(1)),
+        (pa.array([], pa.string()), pa.array([], pa.float64())),
+        (pa.array([5, 6], pa.int8()), pa.array(["Rome", None], pa.string_view())),
+    ]
+    for day, (numbers, cities) in enumerate(days, 1):
+        pq.write_table(
+            pa.table({"k": numbers, "city": cities}), f"{folder}/2026-11-{day:02}.parquet"
+        )
+    return {"rows": 9, "Oslo": 4, "Rome": 2, "Bern": 1, "sum": 21, "with numbers": 6}
+
+
+def test_files_of_many_writers_are_one_log(files, run) -> None:
+    true = a_month()
+    log = ["--input", "month/*.parquet", "--epsilon", "30"]
+    counted = run(["count", *log, "--column", "city", "--domain", "cities.txt", "--output", "a"])
+    assert counted.code == 0, counted.said
+    table, _ = released("a")
+    found = estimates(table)
+    # At epsilon 30 the noise of a count is 0 but once in 10^13.
+    assert {city: found[city] for city in CITIES} == {city: true[city] for city in CITIES}
+    assert found[None] == 2
+    by_number = run(["count", *log, "--column", "k", "--domain", "1..6", "--output", "b"])
+    assert by_number.code == 0, by_number.said
+    table, _ = released("b")
+    found = estimates(table, "k")
+    assert found == {**{str(n): 1 for n in range(1, 7)}, None: 3}
+    added = run(["sum", "--input", "month/*.parquet", "--epsilon", "8", "--column", "k",
+                 "--bounds", "0,10", "--whole-numbers", "--derive", "half=k / 2", "--where",
+                 "half > 0 or k is null", "--output", "c"])  # fmt: skip
+    assert added.code == 0, added.said
+    table, _ = released("c")
+    assert abs(table["estimate"][0].as_py() - true["sum"]) < 8 * table["standard_error"][0].as_py()
+
+
+def test_text_beside_numbers_is_no_one_column(files, refused) -> None:
+    a_month()
+    pq.write_table(pa.table({"k": ["x"], "city": ["Oslo"]}), "month/2026-11-09.parquet")
+    words = ["count", "--input", "month/*.parquet", "--epsilon", "1", "--column", "k", "--domain",
+             "1..6", "--output", "out"]  # fmt: skip
+    refused(
+        words, "column 'k' holds integers (int32) in month/2026-11-01.parquet but text (string)"
+    )
+
+
+MONTH = """
+collection: months
+version: 1
+input: "month/*.parquet"
+output: "out/{window}"
+unit: row
+epsilon: 30
+min_reports: 1
+derive: {big: "k >= 3"}
+stream: {window: 16d, state: state, first: 2026-10-26, last: 2026-10-26}
+metrics:
+  - {name: cities, kind: count, column: city, domain: cities.txt}
+  - {name: numbers, kind: count, column: k, domain: 1..6}
+  - {name: large, kind: count, column: big, domain: truths.txt}
+"""
+
+
+@pytest.mark.verify
+def test_a_stream_reads_files_of_many_writers_as_one_log(files, run) -> None:
+    true = a_month()
+    Path("truths.txt").write_text("true\nfalse\n")
+    Path("plan.yaml").write_text(MONTH)
+    outcome = run(["stream", "plan.yaml", "--drain"])
+    assert outcome.code == 0, outcome.said
+    (folder,) = Path("out").iterdir()
+    table, _ = released(str(folder / "cities"))
+    found = estimates(table)
+    assert {city: found[city] for city in CITIES} == {city: true[city] for city in CITIES}
+    table, _ = released(str(folder / "large"))
+    found = estimates(table, "big")
+    assert found == {"true": 4, "false": 2, None: 3}
+
+
 # ---- what is refused
 
 
@@ -348,7 +444,8 @@ def test_a_file_that_is_damaged_inside_is_refused_by_its_name(workspace, run) ->
     Path("log.arrow").write_bytes(whole.replace(ends, struct.pack("<3i", 0, 1 << 30, 22)))
     Path("values.txt").write_text("\n".join(canaries.DECLARED))
     outcome = run(canaries.request("log.arrow", domain="values.txt"))
-    said = "log.arrow is not a readable Arrow file (empty, cut off, or another format)"
+    why = "column 'value' contradicts itself: a value does not fit its type, or lies outside of it"
+    said = f"log.arrow is not a readable Arrow file ({why})"
     assert (outcome.code, outcome.err) == (2, f"hushbeam: {said}; put it right or aside\n")
     assert not Path("out").exists()
 

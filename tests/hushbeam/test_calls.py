@@ -274,7 +274,7 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch) -> None:
             lambda: hushbeam.count(TABLE, epsilon=1, output="out", ledger="ledger.sqlite"),
             "population is missing: a release is paid for out of the budget of a population",
         ),
-        (lambda: hushbeam.Release("nothing"), "nothing holds no release: there is no nothing/statement.json"),
+        (lambda: hushbeam.Release("nothing"), "nothing holds no release: there is no nothing/"),
         (lambda: hushbeam.Plan("no.yaml").check(), "no.yaml is not a file of UTF-8 text that can"),
         (lambda: hushbeam.Ledger("no.sqlite").show(), "ledger: there is no no.sqlite: "),
     ],

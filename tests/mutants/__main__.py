@@ -20,6 +20,7 @@ from tests.mutants import (
     accounting,
     counters,
     figures,
+    files,
     ledgers,
     mechanisms,
     planted,
@@ -43,6 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ledgers.MUTANTS,
     *promises.MUTANTS,
     *transforms.MUTANTS,
+    *files.MUTANTS,
     *reading.MUTANTS,
 )
 

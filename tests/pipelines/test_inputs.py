@@ -12,6 +12,7 @@ import pytest
 from pipelines import inputs
 from pipelines.errors import RequestError
 from tests.fakes import canaries
+from tests.oracles.transforms import run
 
 TEXT = pa.string()
 
@@ -86,12 +87,18 @@ def test_integers_may_be_declared_in_a_file(tmp_path: Path, kind: pa.DataType) -
 
 
 @pytest.mark.parametrize("name", ["a[1].parquet", "a*.parquet", "what?.parquet"])
-def test_names_that_beam_would_take_for_patterns_are_refused(name: str, tmp_path: Path) -> None:
+def test_a_name_is_a_name_before_it_is_a_glob(name: str, tmp_path: Path) -> None:
     """Read as a pattern, a[1].parquet would silently be a1.parquet instead."""
-    for each in (name, "a1.parquet"):
-        pq.write_table(canaries.table().slice(0, 5), tmp_path / each)
-    with pytest.raises(RequestError, match="rename"):
-        inputs.open_telemetry((str(tmp_path / "*.parquet"),))
+    folder = tmp_path / "dir[1]"
+    folder.mkdir()
+    for each, rows in ((name, 5), ("a1.parquet", 3)):
+        pq.write_table(canaries.table().slice(0, rows), folder / each)
+    named = inputs.open_telemetry((str(folder / name),))
+    assert (named.files, named.rows) == ((str(folder / name),), 5)
+    read = run(lambda p: p | named.read(["value"])).elements
+    assert sum(table.num_rows for table in read) == 5
+    assert inputs.open_telemetry((str(folder / "*.parquet"),)).rows == 8
+    assert inputs.open_telemetry((str(folder / "a[12].parquet"),)).rows == 3
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2"])

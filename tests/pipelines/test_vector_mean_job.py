@@ -117,9 +117,11 @@ def test_refuses_what_is_no_row(log, asked, expected):
 
 
 def test_files_that_disagree_are_refused(tmp_path):
-    for name, changes in (("a", {}), ("b", {"f0": [1] * ROWS}), ("c", {"f1": None})):
+    for name, changes in (("a", {}), ("b", {"f0": ["x"] * ROWS}), ("c", {"f1": None})):
         pq.write_table(columns(**changes), tmp_path / f"{name}.parquet")
-    with pytest.raises(RequestError, match=r"'f0' is double in .*a.parquet but int64 in .*b.parq"):
+    with pytest.raises(
+        RequestError, match=r"'f0' holds numbers \(double\) in .*a.parquet but text"
+    ):
         read_attributes(["f0=0,1"], [], [], open_telemetry((f"{tmp_path}/[ab].parquet",)))
     with pytest.raises(RequestError, match=r"c.parquet has no one column 'f1'"):
         read_attributes(["f*=0,1"], [], [], open_telemetry((f"{tmp_path}/[ac].parquet",)))

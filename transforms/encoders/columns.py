@@ -63,21 +63,6 @@ def is_moment(column: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(column) or pa.types.is_date(column))
 
 
-def kind_of(column: pa.DataType) -> str:
-    """What a column holds, however it is laid out: two files that agree in it may be read as one.
-
-    >>> kind_of(pa.int8()), kind_of(pa.dictionary(pa.int32(), pa.large_string()))
-    ('integers', 'text')
-    """
-    if pa.types.is_dictionary(column):
-        return kind_of(column.value_type)
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    for test, name in ((pa.types.is_integer, "integers"), *((test, "text") for test in texts)):
-        if test(column):
-            return name
-    return str(column)
-
-
 def as_floats(column: pa.Array) -> NDArray[np.float64]:
     """(n,) a column of numbers as doubles, to which nulls are NaN; of moments, seconds since 1970.
 

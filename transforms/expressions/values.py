@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from transforms.encoders.columns import is_numeric
+from transforms.files.kinds import micros
 from transforms.files.moments import TIME
 from transforms.files.reading import parsed
 from transforms.files.tolerance import tolerant
@@ -79,17 +80,9 @@ def column_values(column: pa.Array) -> Values:
         return column.cast(NUMBER, safe=False)
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s"))
-    if kind == MOMENT and column.type.unit == "ns":
-        column = _micros(column)
+    if kind == MOMENT:
+        column = micros(column)
     return tolerant(lambda part: part.cast(kind), column, kind)
-
-
-def _micros(column: pa.Array) -> pa.Array:
-    """Nanoseconds as microseconds, rounded down; a cast would round those before 1970 up."""
-    whole = column.cast(pa.int64())
-    near = pc.divide(whole, 1000)
-    below = pc.greater(pc.multiply(near, 1000), whole).cast(pa.int64())
-    return pc.subtract(near, below).cast(pa.timestamp("us", column.type.tz))
 
 
 def as_number(bound: Bound) -> Callable[[pa.RecordBatch], Values]:

@@ -1,28 +1,38 @@
-"""Arrow's own files, which Feather's are too: the footer tells where batches are."""
+"""Arrow's own files, which Feather's are too, and its streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Opener
+from transforms.files.format import Look, Mangled, Opener
 from transforms.files.reading import Reading
+
+MAGIC = b"ARROW1"  # that a file begins with, and no stream does
 
 
 class ArrowFile:
-    """Batch by batch."""
+    """Batch by batch: the footer of a file tells where they are, and a stream has none."""
 
     name: ClassVar[str] = "Arrow"
-    endings: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
+    endings: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
     text: ClassVar[bool] = False
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
         from pyarrow.dataset import IpcFileFormat
 
         with open_file() as stream:
-            schema = pa.ipc.open_file(stream).schema
+            if not _has_footer(stream):
+                with pa.ipc.open_stream(stream) as batches:
+                    return Look(sum(batch.num_rows for batch in batches), _named(batches.schema))
+            schema = _named(pa.ipc.open_file(stream).schema)
+            if len({*schema.names}) < len(schema):  # a dataset has no two columns of a name
+                stream.seek(0)
+                file = pa.ipc.open_file(stream, options=_only([0]))
+                batches = map(file.get_batch, range(file.num_record_batches))
+                return Look(sum(batch.num_rows for batch in batches), schema)
             # Of each batch its head alone is read.
             return Look(IpcFileFormat().make_fragment(stream).count_rows(), schema)
 
@@ -30,12 +40,60 @@ class ArrowFile:
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
         with open_file() as stream:
-            schema = pa.ipc.open_file(stream).schema
-            places = [schema.get_field_index(column) for column in columns]
-            chosen = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
-            file = pa.ipc.open_file(stream, options=chosen)
-            for number in range(file.num_record_batches):
-                table = pa.Table.from_batches([file.get_batch(number)])
-                # Offsets that point outside of a column would be followed when it is read.
-                table.validate(full=True)
+            for batch in _batches(stream, columns):
+                table = pa.Table.from_batches([batch])
+                _require_sound(table)
                 yield table
+
+
+def _named(schema: pa.Schema) -> pa.Schema:
+    """The columns; of intervals that pyarrow reads and has no name for, so that no worker could be
+    told of them, another kind stands for them: neither is of use here."""
+    for place, field in enumerate(schema):
+        if str(field.type) in ("month_interval", "day_time_interval"):
+            schema = schema.set(place, field.with_type(pa.month_day_nano_interval()))
+    return schema
+
+
+def _require_sound(table: pa.Table) -> None:
+    """Refuse what points outside of a column: it would be followed when it is read.
+
+    Raises:
+        Mangled: a column contradicts itself.
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise Mangled(
+                f"column {name!r} contradicts itself: a value does not fit its type, or lies "
+                "outside of it"
+            ) from None
+
+
+def _batches(stream: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if not _has_footer(stream):
+        with pa.ipc.open_stream(stream) as batches:
+            places = _places(batches.schema, columns)
+        stream.seek(0)
+        with pa.ipc.open_stream(stream, options=_only(places)) as batches:
+            yield from batches
+        return
+    places = _places(pa.ipc.open_file(stream).schema, columns)
+    file = pa.ipc.open_file(stream, options=_only(places))
+    for number in range(file.num_record_batches):
+        yield file.get_batch(number)
+
+
+def _has_footer(stream: Any) -> bool:
+    start = stream.read(len(MAGIC))
+    stream.seek(0)
+    return bool(start == MAGIC)
+
+
+def _places(schema: pa.Schema, columns: Sequence[str]) -> list[int]:
+    return [schema.get_field_index(column) for column in columns]
+
+
+def _only(places: list[int]) -> pa.ipc.IpcReadOptions:
+    return pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)

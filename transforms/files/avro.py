@@ -1,83 +1,107 @@
-"""Avro, by the reader that Beam's own connector stands on."""
+"""Avro, by the reader that Beam's own connector stands on, of files that cannot grow in it."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Opener
-from transforms.files.moments import TIME
+from transforms.files.avro_blocks import Container
+from transforms.files.avro_kinds import OTHER, Kind, Names, unsaid
+from transforms.files.format import Look, Mangled, Opener
 from transforms.files.reading import Reading
 
 _ROWS = 1 << 16  # that become a table
 
-_KINDS = {
-    "string": pa.string(), "bytes": pa.binary(), "int": pa.int32(), "long": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "null": pa.null(),
-    "enum": pa.string(),
-}  # fmt: skip
-_LOGICAL = {
-    "date": pa.date32(),
-    "timestamp-millis": TIME,
-    "timestamp-micros": TIME,
-    "local-timestamp-millis": pa.timestamp("us"),
-    "local-timestamp-micros": pa.timestamp("us"),
-}
-_OTHER = pa.struct([])  # records, maps and the like: there, and of no use
-
 
 class Avro:
-    """Row by row, as Avro is laid out."""
+    """Row by row, as Avro is laid out.
+
+    A schema may say of a few bytes that they are any number of values. It is looked at before a row
+    is read, and a file whose rows nothing bounds is refused.
+    """
 
     name: ClassVar[str] = "Avro"
     endings: ClassVar[tuple[str, ...]] = (".avro",)
     text: ClassVar[bool] = False
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
-        from fastavro import block_reader
-
         with open_file() as stream:
-            blocks = block_reader(stream)
-            fields = _fields(blocks)
+            file = _File(stream)
             # Each block says how many rows it has, and how long it is.
-            rows = sum(block.num_records for block in blocks)
-        return Look(rows, pa.schema([*fields.items()]))
+            rows = sum(block.rows for block in file.container.blocks())
+        return Look(rows, pa.schema([(name, kind.type) for name, kind in file.kinds.items()]))
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
-        from fastavro import reader
-
         with open_file() as stream:
-            rows = reader(stream)
-            kinds = _fields(rows)
-            schema = pa.schema([(name, kinds[name]) for name in columns])
-            while some := [*islice(cast(Iterator[dict[str, Any]], rows), _ROWS)]:
-                parts = [_array([row[f.name] for row in some], f.type) for f in schema]
+            file = _File(stream)
+            schema = pa.schema([(name, file.kinds[name].type) for name in columns])
+            rows = cast(Iterator[dict[str, Any]], file.rows({*columns}))
+            while some := [*islice(rows, _ROWS)]:
+                parts = [_array(some, name, file.kinds[name]) for name in columns]
                 yield pa.table(parts, schema=schema)
 
 
-def _fields(reader: Any) -> dict[str, pa.DataType]:
-    """Column -> type, of a file whose rows are records."""
-    return {field["name"]: _kind(field["type"]) for field in reader.writer_schema["fields"]}
+class _File:
+    """A file of which the head was read.
+
+    Attributes:
+        container: its blocks.
+        kinds: column -> what it holds.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        from fastavro import reader
+
+        self.container = Container(stream)
+        written = unsaid(self.container.written)
+        head = io.BytesIO(self.container.head(written))
+        self._schema: Any = reader(head).writer_schema
+        if not isinstance(self._schema, dict) or self._schema["type"] != "record":
+            raise Mangled("its rows are no records, so that it has no columns")
+        fields, self._names = self._schema["fields"], Names(self._schema)
+        for field in fields:
+            self._names.require_bounded(field["name"], field["type"])
+        if not any(self._names.takes_bytes(field["type"]) for field in fields):
+            raise Mangled("its rows take no bytes, so that nothing bounds how many it says it has")
+        self.kinds = {field["name"]: self._names.kind(field["type"]) for field in fields}
+
+    def rows(self, columns: set[str]) -> Any:
+        """All rows, with some columns at the least."""
+        from fastavro import reader
+
+        known = {name for name in columns if self.kinds[name].type != OTHER}
+        rest = self.kinds.keys() - known
+        # Reading to a schema of fewer columns takes longer than reading all that are short.
+        some = any(self.kinds[name].broad for name in rest)
+        chosen = self._names.chosen(self._schema, known) if some else None
+        stream = cast(Any, self.container.unpacked(self._schema))
+        return reader(stream, chosen, handle_unicode_errors="surrogateescape")
 
 
-def _kind(written: Any) -> pa.DataType:
-    """Arrow's type for one of Avro's; what may be null beside it has the other's."""
-    if isinstance(written, list):
-        others = [part for part in written if part != "null"]
-        return _kind(others[0]) if len(others) == 1 else _OTHER
-    if isinstance(written, dict):
-        if written.get("logicalType") in _LOGICAL:
-            return _LOGICAL[written["logicalType"]]
-        if written["type"] == "array":
-            return pa.list_(_kind(written["items"]))
-        return _OTHER if "logicalType" in written else _kind(written["type"])
-    return _KINDS.get(written, _OTHER)
+def _array(rows: list[dict[str, Any]], name: str, kind: Kind) -> pa.Array:
+    if kind.type == OTHER:
+        return pa.nulls(len(rows), OTHER)
+    values = [row[name] for row in rows]
+    if (made := kind.made) is not None:
+        values = [None if value is None else made(value) for value in values]
+    try:
+        return pa.array(values, kind.type)
+    except UnicodeEncodeError:  # some are no UTF-8
+        return pa.array([_text(value) for value in values], kind.type)
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.nulls(len(values), kind) if kind == _OTHER else pa.array(values, kind)
+def _text(value: Any) -> Any:
+    """A text, or texts; None of what is no UTF-8."""
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    try:
+        (value or "").encode()
+        return value
+    except UnicodeEncodeError:
+        return None

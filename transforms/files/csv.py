@@ -121,7 +121,7 @@ class _Utf8(io.RawIOBase):
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
-        self._stream, self._left, self._ended = stream, b"", False
+        self._stream, self._left, self._ended, self._last = stream, b"", False, b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def readable(self) -> bool:
@@ -132,6 +132,9 @@ class _Utf8(io.RawIOBase):
             piece = self._stream.read(_PIECE)
             self._ended = not piece
             self._left = self._decoder.decode(piece, final=self._ended).encode()
+            if self._ended and self._last not in b"\r\n":
+                self._left += b"\n"  # a header that nothing follows is taken for no line
+            self._last = piece[-1:]
         size = min(len(buffer), len(self._left))
         buffer[:size], self._left = self._left[:size], self._left[size:]
         return size

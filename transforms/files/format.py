@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -19,7 +19,12 @@ Opener = Callable[[], AbstractContextManager[Any]]
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Ending -> Arrow's name of what unpacks it."""
 
+# Of what is packed: gzip makes no more than 1,032 bytes of one, and no log that people keep is as
+# long as this and repeats itself so often. A megabyte of zstd could otherwise keep a core for days.
+_MOST, _TIMES = 1 << 32, 1200
+
 MANGLED = "empty, cut off, or another format"
+CUT_OFF = "cut off, damaged, or of a kind that its reader does not read"
 
 
 class Look(NamedTuple):
@@ -77,10 +82,26 @@ def opener(path: str, codec: str | None, encoding: str = "") -> Opener:
     """
 
     @contextmanager
-    def open_file() -> Iterator[BinaryIO]:
+    def open_file() -> Iterator[Any]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
         with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
-            plain = stream if codec is None else pa.input_stream(stream, compression=codec)
+            plain = stream if codec is None else _Unpacked(stream, codec)
             yield io.BufferedReader(Recoded(plain, encoding)) if encoding else plain
 
     return open_file
+
+
+class _Unpacked:
+    """What a file is unpacked to, from its beginning."""
+
+    def __init__(self, stream: Any, codec: str) -> None:
+        self._packed, self._read = stream, 0
+        self._stream = pa.input_stream(stream, compression=codec)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, or fewer at the end."""
+        content: bytes = self._stream.read(size)
+        self._read += len(content)
+        if self._read > _MOST + _TIMES * self._packed.tell():
+            raise Mangled(f"it unpacks to more than {_TIMES:,} times its size")
+        return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from transforms.files.format import Look, Mangled, Opener
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 22  # bytes that become a table
-_LARGEST_LINE = 1 << 26  # bytes
+_LARGEST_LINE = 1 << 24  # bytes
 
 # Numbers stay as they are written; made once, for that takes longer than reading a line does.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
@@ -32,10 +33,13 @@ class JsonLines:
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
         rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
+        first: list[bytes] = []
         for lines in _blocks(open_file):
+            first += lines[: 2 - len(first)]
             rows += len(lines)
             for line in lines:
                 names |= dict.fromkeys(_object(line))
+        _require_lines(first)
         return Look(rows, reading.schema(name for name in names if _written(name) is not None))
 
     def tables(
@@ -56,7 +60,7 @@ class JsonLines:
 def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
     """The lines of a file that are more than blanks, some at a time."""
     with open_file() as stream:
-        left = b""
+        left = stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
         while block := stream.read(_BLOCK):
             left += block
             whole, end, left = left.rpartition(b"\n")
@@ -65,6 +69,33 @@ def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
             if end:
                 yield _lines(whole)
         yield _lines(left)
+
+
+def _require_lines(lines: list[bytes]) -> None:
+    """Refuse one value that is written over many lines, or an array of all rows.
+
+    Raises:
+        Mangled: the first line is the beginning of such a value.
+    """
+    first = lines[0].strip() if lines else b""
+    if not first.startswith((b"[", b"{")):
+        return
+    try:
+        value = json.loads(first)
+    except json.JSONDecodeError as error:
+        # Whatever is wrong within a line is one row's fault; that it goes on is the whole file's.
+        goes_on = error.pos >= len(error.doc) and (
+            first[:1] == b"[" or not any(map(_object, lines[1:2]))
+        )
+    except (ValueError, RecursionError):
+        return
+    else:
+        goes_on = type(value) is list and any(type(row) is dict for row in value)
+    if goes_on:
+        raise Mangled(
+            "it is one JSON value, an array or one over many lines: write an object a line, as "
+            "`jq -c '.[]'` does"
+        )
 
 
 def _lines(block: bytes) -> list[bytes]:

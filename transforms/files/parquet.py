@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from transforms.files.format import Look, Opener
 from transforms.files.reading import Reading
+
+# Rows of a group up to which it is read as one; of a larger one, rows at a time. A few bytes may
+# say that a value comes two billion times, and writers make groups of a million rows or so.
+_WHOLE, _SOME = 1 << 23, 1 << 20
 
 
 class Parquet:
@@ -21,13 +27,73 @@ class Parquet:
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
         with open_file() as stream:
-            file = pq.ParquetFile(stream)
-            return Look(file.metadata.num_rows, file.schema_arrow)
+            file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            about = file.metadata
+            rows = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+            # Some writers say 0 of the whole file; what is read are the groups.
+            return Look(sum(rows), file.schema_arrow)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
         with open_file() as stream:
-            file = pq.ParquetFile(stream)
-            for group in range(file.num_row_groups):
-                yield file.read_row_group(group, list(columns), use_threads=False)
+            groups = RowGroups(stream)
+            for number in range(groups.number):
+                yield from groups.tables(number, columns)
+
+
+class RowGroups:
+    """The row groups of a file.
+
+    INT96, as Spark writes times by default, reaches beyond 64 bits. In nanoseconds, Arrow's choice,
+    9999-12-31 comes round to 1816; it is read in microseconds, and a time beyond these is null.
+
+    Attributes:
+        number: how many there are.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+        self.number: int = self._file.num_row_groups
+        leaves = map(self._file.schema.column, range(len(self._file.schema)))
+        self._wide = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+        # No INT96 is beyond milliseconds: what differs in them was beyond microseconds.
+        self._coarse = (
+            pq.ParquetFile(stream, coerce_int96_timestamp_unit="ms") if self._wide else None
+        )
+
+    def tables(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """A row group; of a very large one some rows at a time."""
+        wide = [column for column in columns if column in self._wide]
+        if self._coarse is None or not wide:
+            yield from _tables(self._file, number, columns)
+            return
+        coarse = _tables(self._coarse, number, wide)
+        for table, again in zip(_tables(self._file, number, columns), coarse, strict=True):
+            for name in wide:
+                place = table.schema.get_field_index(name)
+                column = _reached(table.column(place), again.column(name))
+                table = table.set_column(place, table.schema.field(place), column)
+            yield table
+
+
+def _tables(file: pq.ParquetFile, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    rows = file.metadata.row_group(number).num_rows
+    if not columns:  # a table knows its rows by its columns
+        yield pa.table({"": pa.nulls(rows)}).select([])
+        return
+    if rows <= _WHOLE:
+        yield file.read_row_group(number, [*columns], use_threads=False)
+        return
+    for batch in file.iter_batches(_SOME, [number], [*columns], use_threads=False):
+        yield pa.Table.from_batches([batch])
+
+
+def _reached(micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.Array:
+    """Times; null where they came round."""
+    fine = micros.combine_chunks()
+    here, there = (
+        np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy()) for column in (micros, millis)
+    )
+    lost = pa.array(here // 1000 != there)
+    return pc.if_else(lost, pa.scalar(None, fine.type), fine)

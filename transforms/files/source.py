@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
+from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
-from transforms.files.format import MANGLED, PACKED, Format, Look, Mangled, Opener, opener
+from transforms.files.format import CUT_OFF, MANGLED, PACKED, Format, Look, Mangled, Opener, opener
 from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
@@ -25,6 +26,9 @@ FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), 
 _BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
 _BLOCK = 1 << 20  # bytes
 _BY_ENDING[".tsv"] = Csv("\t")
+_BY_NAME: dict[str, Format] = {one.name: one for one in FORMATS}
+_SOME = 1 << 20  # rows
+_TEXTS = ", ".join(ending for one in FORMATS if one.text for ending in one.endings)
 
 
 class UnreadableError(Exception):
@@ -44,22 +48,25 @@ class UnreadableError(Exception):
     def __str__(self) -> str:
         if self.refused:
             return f"cannot read {shown(self.path)}: {self.why}"
+        if not self.form:
+            return f"what {shown(self.path)} is cannot be told: {self.why}"
         return f"{shown(self.path)} is not a readable {self.form} file ({self.why})"
 
 
 def known(path: str) -> bool:
     """Whether a file's name says its format."""
-    return os.path.splitext(_bare(path)[0])[1].lower() in _BY_ENDING
+    return _named(path) is not None
 
 
 def format_of(path: str) -> Format:
-    """The format of a file, by its name; Parquet if that says none."""
-    return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower(), PARQUET)
+    """The format of a file, by its name; by its first bytes if that says none, or else Parquet."""
+    return _named(path) or _BY_NAME.get(begins_like(path), PARQUET)
 
 
 def packed(path: str) -> bool:
     """Whether a file is unpacked while it is read."""
-    return _bare(path)[1] is not None and format_of(path).text
+    chosen = _named(path)
+    return _bare(path)[1] is not None and chosen is not None and chosen.text
 
 
 def look(path: str, reading: Reading = PLAIN) -> Look:
@@ -70,10 +77,15 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
     """
     chosen, parts = format_of(path), parts_of(path)
     with _told(path, chosen):
+        _require_like(path, chosen)
         rows, schema = chosen.look(_opener(path, chosen, reading), reading.without(parts))
     for column in parts:
+        place = schema.get_field_index(column)
+        said = pa.field(column, reading.kind(column))
         if column not in schema.names:
-            schema = schema.append(pa.field(column, reading.kind(column)))
+            schema = schema.append(said)
+        elif chosen.text and place >= 0:  # its own column, which is text, too
+            schema = schema.set(place, said)
     return Look(rows, schema)
 
 
@@ -92,7 +104,7 @@ def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
         return look(path, reading).schema
     if not isinstance(chosen, Csv):
         return None
-    names = [*reading.header] or chosen.first_line(beginning(path), reading)
+    names = [*reading.header] or chosen.first_line(beginning(path, reading), reading)
     if not names or any("\N{REPLACEMENT CHARACTER}" in name for name in names):
         return None  # a run will tell
     return reading.schema([*names, *(name for name in parts if name not in names)])
@@ -113,10 +125,15 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
     with _told(path, chosen):
         open_file, own = _opener(path, chosen, reading), [*columns]
         if parts.keys() & {*columns} or not own:
-            names = chosen.look(open_file, reading.without(parts)).schema.names
+            rows, schema = chosen.look(open_file, reading.without(parts))
+            names = schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
-            own = [column for column in columns if column in names] or names[:1]
-        for table in chosen.tables(open_file, own, reading):
+            one = [name for name in names if names.count(name) == 1][:1]
+            own = [column for column in columns if column in names] or one
+            read = chosen.tables(open_file, own, reading) if own else _rows(rows)
+        else:
+            read = chosen.tables(open_file, own, reading)
+        for table in read:
             for column in (column for column in columns if column not in own):
                 said = parsed(pa.array([parts[column]], pa.string()), reading.kind(column))
                 table = table.append_column(column, pa.repeat(said[0], table.num_rows))
@@ -138,6 +155,12 @@ def contents(path: str) -> Iterator[bytes]:
             yield block
 
 
+def _rows(rows: int) -> Iterator[pa.Table]:
+    """The rows of a file that has no columns."""
+    for start in range(0, rows, _SOME):
+        yield pa.table({"": pa.nulls(min(_SOME, rows - start))})
+
+
 def _bare(path: str) -> tuple[str, str | None]:
     """A file's name before it was packed, and what unpacks it."""
     stem, ending = os.path.splitext(path)
@@ -145,7 +168,22 @@ def _bare(path: str) -> tuple[str, str | None]:
     return (path, None) if codec is None else (stem, codec)
 
 
-def _opener(path: str, chosen: Format, reading: Reading) -> Opener:
+def _named(path: str) -> Format | None:
+    """The format that a file's name says."""
+    return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower())
+
+
+def _require_like(path: str, chosen: Format) -> None:
+    """Refuse text that is no text: its reader would make some rows of any bytes.
+
+    Raises:
+        Mangled: it begins as another format does.
+    """
+    if chosen.text and (other := begins_like(path)) and not _bare(path)[1]:
+        raise Mangled(f"its first bytes are those of {other}: give it a name that says so")
+
+
+def _opener(path: str, chosen: Format, reading: Reading = PLAIN) -> Opener:
     if not chosen.text:
         return opener(path, None)
     return opener(path, _bare(path)[1], reading.encoding)
@@ -162,6 +200,11 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
         raise
     except (Mangled, Unmarked) as error:
         why = str(error)
+    except MemoryError:
+        why = "its reader needs more memory than there is"
+    except ImportError as error:
+        # Where memory is short, a library is not found either.
+        why = f"the library that reads it cannot be loaded: {error.name or 'memory may be short'}"
     except OSError as error:
         if is_beams(error):
             why, refused = "the file system does not hand it out", True
@@ -169,19 +212,40 @@ def _told(path: str, chosen: Format) -> Iterator[None]:
             why, refused = os.strerror(error.errno), True
     except Exception:
         pass
-    raise UnreadableError(path, chosen.name, why, refused)
+    form = chosen.name
+    if why == MANGLED and not refused:
+        form, why = _recognised(path, chosen)
+    raise UnreadableError(path, form, why, refused)
 
 
-def beginning(path: str, size: int = 1 << 17) -> str:
+def beginning(path: str, reading: Reading = PLAIN, size: int = 1 << 17) -> str:
     """The first lines of a file of text, unpacked; the last of them may be cut off.
 
     Args:
         path: of the file.
+        reading: of text.
         size: bytes that are read.
 
     Raises:
         UnreadableError: as `look`.
     """
     chosen = format_of(path)
-    with _told(path, chosen), _opener(path, chosen)() as stream:
+    with _told(path, chosen), _opener(path, chosen, reading)() as stream:
         return bytes(stream.read(size)).decode("utf-8-sig", "replace")
+
+
+def _recognised(path: str, chosen: Format) -> tuple[str, str]:
+    """The name of a format, and why a file is none of it, as far as its first bytes tell."""
+    other = begins_like(path)
+    if other == chosen.name:
+        return other, CUT_OFF
+    if other and not _bare(path)[1]:
+        known = _BY_NAME.get(other)
+        do = f"give it a name that ends in {known.endings[0]}" if known else "that is not read here"
+        return chosen.name, f"its first bytes are those of {other}: {do}"
+    if _named(path) is None:
+        return "", (
+            "neither its name nor its first bytes say a format: give text a name that ends in "
+            f"{_TEXTS}"
+        )
+    return chosen.name, MANGLED

@@ -7,12 +7,15 @@ looked at before any job is made, and most of them name local files alone.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
 UNCOMPRESSED = "uncompressed"
 _AUTO = "auto"  # Beam undoes the compression that a name claims
+
+_GLOB = set("*?[")
 
 # Names for which Beam knows a compression, and must be asked which.
 _PACKED = (".bz2", ".deflate", ".gz", ".lzma", ".xz", ".zst", ".zstd")
@@ -57,12 +60,32 @@ class _FileSystems:
 
     def match(self, patterns: list[str]) -> list[Any]:
         """For each pattern what it matches, as `Found`."""
-        if any(set(name) & set("*?[") or name.endswith("/") for name in patterns) or not all(
+        if any(set(name) & _GLOB or name.endswith("/") for name in patterns) or not all(
             map(_is_local, patterns)
         ):
             found: list[Any] = self._beams().match(patterns)
             return found
         return [Found([_file(name)] if os.path.exists(name) else []) for name in patterns]
+
+    def named(self, pattern: str) -> list[Any]:
+        """The files that a name or a glob means, as `File`: the name itself before the glob.
+
+        A file may be called data[2026].parquet, and be in a folder x[1].
+        """
+        if _is_local(pattern):
+            folder = pattern
+            while folder and not os.path.exists(folder):
+                folder = os.path.dirname(folder)
+            if folder == pattern:
+                return [_file(pattern)] if pattern else []
+            pattern = escaped(folder) + pattern[len(folder) :]
+            # Beam looks for a glob below the folder that it names; of none it finds nothing.
+            if set(pattern.partition("/")[0]) & _GLOB:
+                pattern = os.path.join(os.curdir, pattern)
+        elif "[" in pattern and self.exists(pattern):
+            pattern = escaped(pattern)
+        found: list[Any] = self.match([pattern])[0].metadata_list
+        return found
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
@@ -90,6 +113,16 @@ class _FileSystems:
 
 
 FileSystems = _FileSystems()
+
+
+def escaped(path: str) -> str:
+    """A glob that means a path alone, as Beam reads globs: in brackets, for it knows no backslash.
+
+    >>> escaped("/data/a*")
+    '/data/a[*]'
+    """
+    # Of a set that began with a bracket, regular expressions warn.
+    return re.sub(r"[\[*?]", lambda found: {"[": r"[\[]"}.get(found[0], f"[{found[0]}]"), path)
 
 
 def compression_of(path: str) -> str:

@@ -18,6 +18,7 @@ from mechanisms.counters.details import Table
 from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.metrics import schema
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting import view as counting_view
 from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
