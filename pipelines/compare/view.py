@@ -15,8 +15,7 @@ from pipelines.views import facts, pages
 from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
 from pipelines.views.facts import cell
-from pipelines.views.headline import Head
-from pipelines.views.largest import OTHER
+from pipelines.views.headline import OTHER, Head
 from pipelines.views.pictures import bars
 
 _ROWS = 20  # on a screen; all are in --json and in a table

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipelines.views import facts, pages
 from pipelines.views.console import numbers_table
-from pipelines.views.headline import head
+from pipelines.views.headline import chosen, head
 
 _ROWS = 200
 _SHOWN = 20  # on the screen
@@ -25,7 +25,7 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         tables: of the release, by file name.
         statement: its statement.
     """
-    first = tables.get(statement.get("headline", {}).get("table"))
+    first = tables.get(chosen(statement)["table"])
     return pages.page(
         "pipelines.metrics",
         head(first, statement),

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.views import facts, pages
-from pipelines.views.headline import MIDDLE, head, headline, title
+from pipelines.views.headline import MIDDLE, chosen, head, headline, title
 from pipelines.views.largest import largest
 from pipelines.views.pictures import bars
+from pipelines.views.wording import upward
 
 _BARS = 5
 
@@ -34,13 +35,13 @@ def page(
     lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
     return pages.page(
         "pipelines.plan",
-        head(None, statement | {"title": plan["collection"]}, lead),
+        head(None, {**statement, "title": plan["collection"]}, lead),
         fingerprint=plan["fingerprint"],
         rows="".join(_row(name, metrics.get(name), tables.get(name)) for name in names),
         pictures="".join(
             _picture(name, tables[name])
             for name in names
-            if name in tables and metrics[name]["headline"]["rows"] != MIDDLE
+            if name in tables and chosen(metrics[name])["rows"] != MIDDLE
         ),
         promises=facts.promises(statement),
     )
@@ -52,10 +53,11 @@ def _row(name: str, said: Mapping[str, Any] | None, table: pa.Table | None) -> s
     if said is None:
         return f'<tr><th>{shown}</th><td colspan="4">withheld: too few reports</td></tr>\n'
     promised = said["guarantees"]["release"]
+    epsilon, delta = upward(promised["epsilon"], 4), upward(promised["delta"], 2)
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
         f"<td>{html.escape(title(said))}</td><td>{_figure(table, said)}</td>"
-        f"<td>{promised['epsilon']:.4g}</td><td>{promised['delta']:.2g}</td></tr>\n"
+        f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
     )
 
 

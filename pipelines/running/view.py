@@ -40,7 +40,12 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         "headline": {"table": TABLE, "rows": LARGEST},
     }
     lead = f"{windows:,} of {asked['horizon']:,} windows, all at one price."
-    begin = head(last if last is None else last.drop_columns(["window"]), statement | said, lead)
+    begin = head(
+        last if last is None else last.drop_columns(["window"]),
+        {**statement, **said},
+        lead,
+        "Begun",
+    )
     return pages.page(
         "pipelines.running",
         begin,

@@ -36,7 +36,7 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     promised = statement["in_words"][1:]  # how well it does stands first, and below
     return pages.page(
         "pipelines.train",
-        head(None, statement | {"title": title, "in_words": promised}, lead),
+        head(None, {**statement, "title": title, "in_words": promised}, lead),
         curve=_section(curve, statement),
         promises=facts.promises(statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),

@@ -93,6 +93,8 @@ def order(table: pa.Table, figure: str) -> list[int]:
         figure: what they are.
     """
     estimate = _floats(table, "estimate")
+    if figure == QUANTILE:
+        return [*range(len(table))]
     if figure in _KNOWN:
         return np.lexsort((-estimate, _floats(table, "standard_error"))).tolist()
     return np.argsort(-estimate, kind="stable").tolist()
@@ -103,6 +105,17 @@ def first_word(figure: str) -> str:
     return "best known" if figure in _KNOWN else "largest"
 
 
+def chosen(statement: Mapping[str, Any]) -> Mapping[str, str]:
+    """What a statement says of the figure that comes first: its "table", and which "rows"."""
+    table = next(iter(statement.get("figures", {})), "")
+    return {"table": table, "rows": LARGEST} | statement.get("headline", {})
+
+
+def figure_of(statement: Mapping[str, Any]) -> str:
+    """What the figures are that come first."""
+    return str(statement.get("figures", {}).get(chosen(statement)["table"], ""))
+
+
 def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
     """What comes first of a release.
 
@@ -111,15 +124,16 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
             kinds.
         statement: of the release.
     """
-    said = statement.get("headline") or {}
-    figure = statement.get("figures", {}).get(said.get("table"), "")
+    said, figure = chosen(statement), figure_of(statement)
     if table is None or not len(table):
         return Headline([], "", _about({}, statement))
     shared = schema.shared(table, statement, figure)
-    places, which = _chosen(shared, figure, said.get("rows", LARGEST))
+    places, which = _chosen(shared, figure, said["rows"])
     rows = [shared.slice(place, 1).to_pylist()[0] for place in places]
     several = len(table) > 1
     lines = [_line(row, figure, several) for row in rows]
+    if several and said["rows"] == TOTAL:
+        lines = [line._replace(label="in all") for line in lines]
     return Headline(lines, which, _about(rows[0] if len(table) == 1 else {}, statement))
 
 
@@ -132,7 +146,8 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
         levels = np.array([float(value) for value in table["value"].to_pylist()])
         return [int(np.argmin(np.abs(levels - 0.5)))], ""
     if rows == FIRST:
-        return [*range(min(_MOST, many))], f"the first {min(_MOST, many)} of {many:,}"
+        shown = min(_MOST, many)
+        return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
     named = [
         group is not None or value is not None
         for group, value in zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)
@@ -143,11 +158,11 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
         places = [place for place in places if sure[place]]
     else:
         places = [place for place in places if table["estimate"][place].is_valid]
-    chosen = places[:_MOST]
-    if not chosen:
+    first = places[:_MOST]
+    if not first:
         return [], f"Of {many:,} figures nothing stands out of the noise"
-    several = f"{len(chosen)} " if len(chosen) > 1 else ""
-    return chosen, f"the {several}{first_word(figure)} of {many:,}"
+    several = f"{len(first)} " if len(first) > 1 else ""
+    return first, f"the {several}{first_word(figure)} of {many:,}"
 
 
 def _beyond(table: pa.Table) -> np.ndarray:
@@ -174,6 +189,8 @@ def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
         None if row[name] is None else row[name] * (100 if share else 1)
         for name in ("estimate", "standard_error", "lower", "upper")
     )
+    if not share and estimate is not None and float(estimate).is_integer():
+        estimate = int(estimate)  # counts have no digits behind a point
     key = (row["group"], row["value"])
     number = written(estimate, error, low, high)
     return Line(number, unit_of(figure), label(key, figure, several), key)
@@ -256,13 +273,16 @@ def title(statement: Mapping[str, Any]) -> str:
     return str(statement.get("title") or statement.get("metric") or statement["release"])
 
 
-def head(table: pa.Table | None, statement: Mapping[str, Any], lead: str = "") -> Head:
+def head(
+    table: pa.Table | None, statement: Mapping[str, Any], lead: str = "", since: str = "Published"
+) -> Head:
     """How the page of a release begins.
 
     Args:
         table: as of `headline`.
         statement: of the release.
         lead: what it is made of, as HTML; by default of how many reports, or that this is hidden.
+        since: what was done when it was created.
     """
     said = headline(table, statement)
     promised = statement["guarantees"]["release"]
@@ -271,7 +291,7 @@ def head(table: pa.Table | None, statement: Mapping[str, Any], lead: str = "") -
     named = title(statement)
     return Head(named, (
         f"<h1>{html.escape(named)}</h1>\n"
-        f'<p class="lead">{lead or _lead(statement)} Published {moment(statement)}.</p>\n'
+        f'<p class="lead">{lead or _lead(statement)} {since} {moment(statement)}.</p>\n'
         + (f'<ul class="headline">\n{lines}</ul>\n' if lines else "")
         + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}.</p>\n'
         f'<p class="first">{prose(promise(statement))}</p>\n'

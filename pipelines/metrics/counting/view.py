@@ -16,7 +16,7 @@ from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell
-from pipelines.views.headline import QUANTILE, first_word, head, label, order
+from pipelines.views.headline import QUANTILE, figure_of, first_word, head, label, order
 from pipelines.views.pictures import Chart, Scale, bars
 
 OTHER_LABEL, OTHER_PAIR = "(any other, or none)", "(any other pair)"
@@ -78,11 +78,6 @@ def _label(row: Mapping[str, Any], names: list[str]) -> list[str]:
     if len(names) > 1 and all(row[name] is None for name in names):
         return [OTHER_PAIR, *[""] * (len(names) - 1)]  # either value may be a declared one
     return [OTHER_LABEL if row[name] is None else cell(row[name]) for name in names]
-
-
-def figure_of(statement: Mapping[str, Any]) -> str:
-    """What the first figures of a release are."""
-    return str(statement["figures"].get(statement["headline"]["table"], ""))
 
 
 def _has_errors(table: pa.Table) -> bool:

@@ -284,7 +284,8 @@ _NAMED = 3  # columns that a title names
 
 def titled(attributes: tuple[Attribute, ...]) -> str:
     """What rows are of, and what is said of it."""
-    columns = dict.fromkeys(attribute.column for attribute in attributes)
+    numbers = [attribute for attribute in attributes if attribute not in categorical(attributes)]
+    columns = dict.fromkeys(attribute.column for attribute in numbers)
     names = ", ".join(columns) if len(columns) <= _NAMED else f"{len(columns):,} columns"
     return f"{names}: mean of each"
 
