@@ -352,7 +352,7 @@ const hushbeam = (() => {
       const wanted = box.value.trim().toLowerCase();
       const hits = wanted ? data.search.filter(([text]) => text.toLowerCase().includes(wanted)).slice(0, 12) : [];
       found.replaceChildren(...hits.map(([text, what, page]) => el("li", {}, el("a", { href: data.up + page }, text), ` ${what}`)));
-      if (wanted && !hits.length) found.append(el("li", {}, "nothing is called so"));
+      if (wanted && !hits.length) put(found, el("li", {}, "nothing is called so"));
       found.hidden = !wanted;
     }
     box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.value = ""; look(); } });
@@ -361,7 +361,7 @@ const hushbeam = (() => {
 
   function start() {
     const data = JSON.parse(document.getElementById("data").textContent);
-    document.getElementById("top").append(el("nav", { "aria-label": "Pages" }, el("a", { href: data.up + "index.html" }, "All releases")), searching(data));
+    put(document.getElementById("top"), el("nav", { "aria-label": "Pages" }, el("a", { href: data.up + "index.html" }, "All releases")), searching(data));
     ({ index, metric })[data.view](document.getElementById("main"), data);
     addEventListener("hashchange", () => location.reload());
   }
