@@ -35,6 +35,13 @@ MORE = {
     "vector-mean": ("--number real=0,300 --dummies shuffler",),
 }
 
+_DEVICES = "--dummies devices --enrolled 4000"
+# What a kind refuses, though another of its forms needs the option.
+REFUSED = {
+    ("heavy-hitters", _DEVICES), ("vector-mean", _DEVICES),
+    ("cross-tab", "--model local"), ("cross-tab", "--model shuffle"),
+}  # fmt: skip
+
 
 class Request(NamedTuple):
     """A release that is asked for.
@@ -52,7 +59,7 @@ class Request(NamedTuple):
 
 
 def forms(kind: str) -> Iterator[str]:
-    """What can be said of a kind beside what is counted: who draws the noise, and in which model."""
+    """What can be said of a kind beside what is counted: who draws the noise, in which model."""
     if kind not in registry.names():
         yield ""
         return
@@ -62,7 +69,7 @@ def forms(kind: str) -> Iterator[str]:
     if "dummies" in fields:
         offered = str(fields["dummies"].annotation)
         yield from ["--dummies shuffler"] * ("'shuffler'" in offered)
-        yield from ["--dummies devices --enrolled 4000"] * ("'devices'" in offered)
+        yield from [_DEVICES] * ("'devices'" in offered)
     if not {"model", "dummies"} & {*fields}:
         yield ""
 
@@ -71,7 +78,10 @@ def requests() -> list[Request]:
     """All of them; a kind that nobody has given a request for is an error."""
     kinds = [*registry.names(), "total", "train"]
     asked = [
-        Request(kind, f"{COMMANDS[kind]} {form}".strip()) for kind in kinds for form in forms(kind)
+        Request(kind, f"{COMMANDS[kind]} {form}".strip())
+        for kind in kinds
+        for form in forms(kind)
+        if (kind, form) not in REFUSED
     ]
     return asked + [Request(kind, words) for kind, several in MORE.items() for words in several]
 

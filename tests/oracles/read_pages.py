@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,9 +55,9 @@ def class_names() -> frozenset[str]:
     for package in ("mechanisms", "pipelines.metrics", "transforms.encoders"):
         root = importlib.import_module(package)
         for module in pkgutil.walk_packages(root.__path__, f"{package}."):
-            text = importlib.util.find_spec(module.name)  # type: ignore[attr-defined]
-            with open(text.origin, encoding="utf-8") as source:
-                found |= {*re.findall(r"^class (\w+)", source.read(), re.MULTILINE)}
+            origin = str(getattr(find_spec(module.name), "origin", ""))
+            text = Path(origin).read_text("utf-8") if origin.endswith(".py") else ""
+            found |= {*re.findall(r"^class (\w+)", text, re.MULTILINE)}
     return frozenset(name for name in found if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name))
 
 
@@ -214,7 +216,7 @@ def require_table(page: Read, table: pa.Table, share: bool) -> None:
     heads, *rows = page.numbers
     places = [at for at, head in enumerate(heads) if head.startswith(("estimate", "share, %"))]
     assert places, heads
-    values = [value for value in table["estimate"].to_pylist()]
+    values = table["estimate"].to_pylist()
     for row in rows:
         shown = row[places[0]]
         assert any(
@@ -237,12 +239,12 @@ def pictures(source: str) -> Iterator[tuple[float, float]]:
             ends += [float(x) for pair in arms for x in pair]
             yield min(ends) / 100, max(ends) / 100
             continue
-        heights, size = [], 1.0
-        for box, path in re.findall(
-            r'viewBox="0 0 \d+ (\d+)"[^>]*><path[^>]* d="M([^"Z]*)', picture
-        ):
-            size = float(box)
-            heights += [float(pair.split(" ")[1]) / size for pair in path.split("L")]
+        drawn = re.findall(r'viewBox="0 0 \d+ (\d+)"[^>]*><path[^>]* d="M([^"Z]*)', picture)
+        heights = [
+            float(pair.split(" ")[1]) / float(box)
+            for box, path in drawn
+            for pair in path.split("L")
+        ]
         if heights:
             yield min(heights), max(heights)
 
