@@ -39,7 +39,8 @@ const hushbeam = (() => {
     if (value === null || value === undefined) return "unknown";
     const times = shares(figure) ? 100 : 1;
     const spread = error > 0 ? error * times : Math.abs(value * times) * 1e-4;
-    const digits = spread > 0 ? Math.max(-12, Math.min(12, 1 - Math.floor(Math.log10(spread)))) : 2;
+    const fine = spread > 0 ? Math.max(-12, Math.min(12, 1 - Math.floor(Math.log10(spread)))) : 2;
+    const digits = Number.isInteger(value) && !shares(figure) ? Math.min(fine, 0) : fine; // counts are whole
     const unit = 10 ** digits;
     const rounded = digits < 0 ? Math.round(value * times * unit) / unit : value * times;
     const text = rounded.toLocaleString("en", {

@@ -109,6 +109,9 @@ class Site:
     def _collection(self, name: str) -> dict[str, Any]:
         own = [history for history in self.histories if history.collection == name]
         wholes = [*self.wholes[name].values()]
+        # In the order of the plan, and what it names no more behind.
+        named = {metric: place for place, metric in enumerate(wholes[-1].get("metrics", ()))}
+        own.sort(key=lambda history: named.get(history.metric, len(named)))
         windows = max((history.windows for history in own), key=len)
         begun = min(whole["created"] for whole in wholes)
         return {

@@ -240,11 +240,8 @@ def pictures(source: str) -> Iterator[tuple[float, float]]:
             yield min(ends) / 100, max(ends) / 100
             continue
         drawn = re.findall(r'viewBox="0 0 \d+ (\d+)"[^>]*><path[^>]* d="M([^"Z]*)', picture)
-        heights = [
-            float(pair.split(" ")[1]) / float(box)
-            for box, path in drawn
-            for pair in path.split("L")
-        ]
+        pairs = [(pair, float(box)) for box, path in drawn for pair in path.split("L")]
+        heights = [float(pair.split(" ")[1]) / box for pair, box in pairs]
         if heights:
             yield min(heights), max(heights)
 
