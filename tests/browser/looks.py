@@ -48,9 +48,11 @@ def require_readable(page: Page, scheme: str) -> None:
 _DRAWN = """() => [...document.querySelectorAll("svg.picture")].map((picture) => {
   const whole = picture.getBoundingClientRect();
   const parts = [...picture.querySelectorAll("path, circle, .bar, .arm")].filter((part) =>
-    !(part.tagName === "rect" && part.getAttribute("height") === "8")).map((part) => part.getBoundingClientRect());
-  return [whole.left, whole.right, whole.top, whole.bottom, Math.min(...parts.map((p) => p.left)),
-    Math.max(...parts.map((p) => p.right)), Math.min(...parts.map((p) => p.top)), Math.max(...parts.map((p) => p.bottom))];
+    part.getAttribute("height") !== "8").map((part) => part.getBoundingClientRect());
+  const least = (side) => Math.min(...parts.map((part) => part[side]));
+  const most = (side) => Math.max(...parts.map((part) => part[side]));
+  return [whole.left, whole.right, whole.top, whole.bottom,
+    least("left"), most("right"), least("top"), most("bottom")];
 })"""
 # Heads of tables that are cut off at the side of what they scroll in.
 _CUT = """() => [...document.querySelectorAll("thead th")].filter((head) => {

@@ -173,7 +173,8 @@ def _row(names: list[str], row: Mapping[str, Any], figure: str, errors: bool) ->
     labels = _label(row, names)
     if figure == QUANTILE:
         labels = [label((None, str(row["p"])), figure)]
-    heads = "".join(f"<th>{html.escape(text)}</th>" for text in labels)
+    # A second label that there is none of is no heading, which readers for the blind would stop at.
+    heads = "".join(f"<th>{html.escape(text)}</th>" if text else "<td></td>" for text in labels)
     by = error or spread(low, high)
     numbers = digits(estimate, by), *[digits(error, error)] * errors
     cells = "".join(f"<td>{number}</td>" for number in numbers)
