@@ -91,8 +91,8 @@ class CountMessages(beam.CombineFn):
     def add_input(self, state: Counting, messages: Messages) -> Counting:
         # What no client can have sent is counted and left out: it may be an attack, and stops
         # nothing.
-        told = is_numbered(messages)
-        valid = self._mechanism.valid(messages["code"] if told else messages)
+        block: Any = messages
+        valid = self._mechanism.valid(block["code"] if is_numbered(messages) else block)
         kept = messages if valid.all() else messages[valid]
         came = amount(kept)
         state = state._replace(

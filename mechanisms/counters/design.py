@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Messages, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, Independent, complete
+from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.counters.price import Price
@@ -188,7 +189,7 @@ class Counters:
         return {
             "levels": [list(level) for level in self.levels],
             "expected_dummies": list(self.dummies.means),
-            "noise": repr(self.dummies),
+            "noise": recorded(self.dummies),
         }
 
     # ---- the shuffler ------------------------------------------------------------------------

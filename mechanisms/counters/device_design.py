@@ -28,6 +28,7 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
+from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
@@ -201,7 +202,7 @@ class DeviceCounters:
         return {
             "levels": [list(level) for level in self.levels],
             "expected_dummies": [mean * self._more for mean in self.noise.messages],
-            "noise": repr(self.noise),
+            "noise": recorded(self.noise),
         }
 
     @property

@@ -142,9 +142,9 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
 def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], times: int) -> None:
     from rich.text import Text
 
-    from pipelines.metrics.view import cell
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
+    from pipelines.views.facts import cell
 
     asked = {
         name: " and ".join(said) if isinstance(said, list) else said

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from rich.markup import escape
 
 from pipelines.compare.result import Comparison
-from pipelines.metrics.view import cell
 from pipelines.views import facts, pages
 from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
-from pipelines.views.largest import OTHER
+from pipelines.views.facts import cell
+from pipelines.views.headline import OTHER, Head
 from pipelines.views.pictures import bars
 
 _ROWS = 20  # on a screen; all are in --json and in a table
@@ -136,9 +136,10 @@ def page(
     rows = comparison.rows[:_LISTED]
     listed = f"The clearest {len(rows):,} of {comparison.compared:,}. "
     left = [(name, f"left out: {why}") for name, why in left_out]
+    title = " and ".join(dict.fromkeys(_titles(rows)))
     return pages.page(
         "pipelines.compare",
-        title=html.escape(" and ".join(dict.fromkeys(_titles(rows)))),
+        Head(f"What has changed: {title}", f"<h1>What has changed: {html.escape(title)}</h1>\n"),
         said="".join(f"<p>{html.escape(line)}</p>\n" for line in _said(comparison)),
         parts="\n".join(_of_page(part, comparison) for part in _parts(rows)),
         listed=listed if len(rows) < comparison.compared else "",

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from rich import box
@@ -15,7 +16,7 @@ from rich.text import Text
 from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
-from pipelines.ledger.entries import Entry
+from pipelines.ledger.entries import Budget, Entry, Loss
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.permanent import once
 from pipelines.ledger.reservation import caution
@@ -165,15 +166,15 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
     """What an account comes to, in numbers."""
     # The latest version's budget is the one that the next release will be held against.
     last = max(entries, key=lambda entry: (entry.reserved_at, entry.version))
-    spent, budget = losses_of(entries), last.budget
-    added, joint = summed(spent), total(spent, budget.delta)
+    spent, budget = tuple(losses_of(entries)), last.budget
+    reckoned = _reckoned(spent, tuple(last.losses), budget)
     kinds = Counter((loss.model, loss.epsilon, loss.delta) for loss in spent)
     return {
         "collection": last.collection,
         "population": last.people,
         "scope": last.scope,
         "window": None if last.scope == "user" else window,
-        "unit": joint.whose,
+        "unit": reckoned["total"]["unit"],
         "budget": budget.model_dump(),
         "releases": dict(Counter(entry.state for entry in entries)),
         "noise": last.noise,
@@ -182,11 +183,19 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
             {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
             for (model, epsilon, delta), n in kinds.items()
         ],
-        "total": joint.as_dict(),
-        "basic": added.as_dict(),
         "last_release": [loss.epsilon for loss in last.losses],
-        "further_like_the_last": further(spent, last.losses, budget),
-        "largest_share_of_the_last": largest_share(spent, last.losses, budget),
+        **reckoned,
+    }
+
+
+@lru_cache(maxsize=256)  # accounts of windows are alike, and one takes most of a second
+def _reckoned(spent: tuple[Loss, ...], last: tuple[Loss, ...], budget: Budget) -> dict[str, Any]:
+    """What losses come to, and how much more like the last fits."""
+    return {
+        "total": total(spent, budget.delta).as_dict(),
+        "basic": summed(spent).as_dict(),
+        "further_like_the_last": further(spent, last, budget),
+        "largest_share_of_the_last": largest_share(spent, last, budget),
     }
 
 

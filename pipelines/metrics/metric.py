@@ -29,6 +29,7 @@ from pipelines.metrics.schema import own
 from pipelines.metrics.statement import parquet
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
+from pipelines.views.headline import LARGEST
 from pipelines.views.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
@@ -416,6 +417,18 @@ class Metric(ABC):
         return {}
 
     @property
+    def title(self) -> str:
+        """What was counted, in the words of the request: the columns, and the statistic."""
+        column = getattr(self.options, "column", None)
+        figure = next(iter(self.figures.values()), self.kind)
+        return f"{column}: {figure}" if column else figure
+
+    @property
+    def headline(self) -> dict[str, str]:
+        """Which figure a reader meets first: its "table", and which of the "rows"."""
+        return {"table": next(iter(self.figures), ""), "rows": LARGEST}
+
+    @property
     def words(self) -> list[str]:
         """What a reader must know beside the promises and the cautions."""
         return []
@@ -471,7 +484,7 @@ class Metric(ABC):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
-        return view.page(self.options.brief, tables, statement)
+        return view.page(tables, statement)
 
     def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
         """What is published of an estimate; None if the batch is too small."""
@@ -480,8 +493,8 @@ class Metric(ABC):
         tables = self.tables(estimate)
         if not tables:
             return None
-        statement = {**self.statement(estimate, tallies), "figures": self.figures}
-        statement["labels"] = self.labelled
+        shown = {"figures": self.figures, "title": self.title, "headline": self.headline}
+        statement = {**self.statement(estimate, tallies), **shown, "labels": self.labelled}
         found = verdict(self, estimate)
         if found.withheld is not None:
             return share_alone(self, statement, found)

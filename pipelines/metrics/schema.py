@@ -81,6 +81,25 @@ def long(table: pa.Table) -> pa.Table:
     return table.select(LONG.names).cast(LONG).replace_schema_metadata(None)
 
 
+def shared(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.Table:
+    """The columns of `FIGURE`, of a table that has them and of one that its kind has just made.
+
+    Args:
+        table: of a release.
+        statement: of the release.
+        figure: what its estimates are.
+    """
+    if {*FIGURE.names} <= {*table.column_names}:
+        return table.select(FIGURE.names).cast(FIGURE)
+    found = _figures(table, statement, figure)
+    return pa.table({
+        field.name: found[field.name].cast(field.type)
+        if field.name in found
+        else pa.nulls(len(table), field.type)
+        for field in FIGURE
+    })  # fmt: skip
+
+
 def _joinable(data: bytes, statement: Mapping[str, Any], figure: str) -> bytes:
     """A kind's table, with the columns of all kinds in front of those that it alone has.
 

@@ -12,30 +12,26 @@ from rich.text import Text
 
 from pipelines.views import facts, pages
 from pipelines.views.console import numbers_table
+from pipelines.views.headline import chosen, head
 
 _ROWS = 200
 _SHOWN = 20  # on the screen
-_WIDE = 48  # characters of a cell that are shown
 
 
-def page(brief: str, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
     """The report of a release.
 
     Args:
-        brief: what it publishes.
         tables: of the release, by file name.
         statement: its statement.
     """
-    unit = statement["asked"]["unit"]
+    first = tables.get(chosen(statement)["table"])
     return pages.page(
         "pipelines.metrics",
-        brief=html.escape(brief),
-        n=f"{statement['n']:,}",
-        unit=html.escape(f"{unit}s"),
-        created=statement["created"],
+        head(first, statement),
         tables="\n".join(_table(name, table) for name, table in tables.items()),
         promises=facts.promises(statement),
-        exactly=html.escape(statement["published_exactly"]),
+        exactly=facts.prose(statement["published_exactly"]),
         facts=facts.table(_facts(statement)),
     )
 
@@ -47,26 +43,15 @@ def show(screen: Console, tables: Mapping[str, pa.Table]) -> None:
         shown = numbers_table((), table.column_names, title)
         for row in table.slice(0, _SHOWN).to_pylist():
             # A plain string would be read as markup.
-            shown.add_row(*(Text(cell(value)) for value in row.values()))
+            shown.add_row(*(Text(facts.cell(value)) for value in row.values()))
         screen.print(shown)
-
-
-def cell(value: Any) -> str:
-    """A cell of a table, in characters that are a command to neither a terminal nor a reader.
-
-    >>> cell(1 / 3), cell(None), cell(2000), cell("\\x1b[2J")
-    ('0.333333', '', '2000', '\\\\x1b[2J')
-    """
-    text = "" if value is None else f"{value:.6g}" if type(value) is float else str(value)
-    safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return facts.shortened("".join(safe), _WIDE)
 
 
 def _table(name: str, table: pa.Table) -> str:
     """The first rows of a table, as HTML."""
     heads = "".join(f"<th>{html.escape(column)}</th>" for column in table.column_names)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell(v))}</td>" for v in row.values()) + "</tr>\n"
+        "<tr>" + "".join(f"<td>{html.escape(facts.cell(v))}</td>" for v in row.values()) + "</tr>\n"
         for row in table.slice(0, _ROWS).to_pylist()
     )
     return (

@@ -161,6 +161,8 @@ class PlanJob:
                 "until": None if time is None else time.until.isoformat(),
                 "unit": plan.unit,
                 "noise": plan.drawn,
+                # By which a reader sees that a window came late; a run by hand is due at no time.
+                **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },
             "versions": versions(),
         }

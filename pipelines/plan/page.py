@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.views import pages
-from pipelines.views.digits import digits
+from pipelines.views import facts, pages
+from pipelines.views.headline import MIDDLE, chosen, head, headline, title
 from pipelines.views.largest import largest
 from pipelines.views.pictures import bars
+from pipelines.views.wording import upward
 
 _BARS = 5
 
@@ -33,22 +34,20 @@ def page(
         shares: names of those of which nothing but the share of unusable values is published.
     """
     plan = statement["plan"]
+    lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
     return pages.page(
         "pipelines.plan",
-        collection=html.escape(plan["collection"]),
-        version=plan["version"],
-        window=html.escape(plan["window"]),
+        head(None, {**statement, "title": plan["collection"]}, lead),
         fingerprint=plan["fingerprint"],
-        created=statement["created"],
         rows="".join(
             _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
         ),
         pictures="".join(
             _picture(name, tables[name])
             for name in names
-            if name in tables and "low" not in tables[name].column_names
+            if name in tables and chosen(metrics[name])["rows"] != MIDDLE
         ),
-        promises="".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"]),
+        promises=facts.promises(statement),
     )
 
 
@@ -59,27 +58,24 @@ def _row(
     shown = html.escape(name)
     if said is None:
         why = "nearly no value can be used" if unusable else "too few reports"
-        return f'<tr><th>{shown}</th><td colspan="5">withheld: {why}</td></tr>\n'
+        return f'<tr><th>{shown}</th><td colspan="4">withheld: {why}</td></tr>\n'
     promised = said["guarantees"]["release"]
+    epsilon, delta = upward(promised["epsilon"], 4), upward(promised["delta"], 2)
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
-        f"<td>{html.escape(said['release'])}</td><td>{_figure(table)}</td><td>{_number(said)}</td>"
-        f"<td>{promised['epsilon']:.4g}</td><td>{promised['delta']:.2g}</td></tr>\n"
+        f"<td>{html.escape(title(said))}</td><td>{_figure(table, said)}</td>"
+        f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
     )
 
 
-def _figure(table: pa.Table | None) -> str:
-    """The one figure of a metric, with its error; of several, how many there are."""
-    if table is None or len(table) != 1:
-        return "" if table is None else f"{len(table):,}, see its page"
-    (row,) = table.to_pylist()
-    percent = 100 if row["figure"] == "share" else 1
-    value, error = (
-        None if x is None else percent * x for x in (row["estimate"], row["standard_error"])
-    )
-    unit = " %" if percent > 1 else f" {html.escape(row['figure'])}"
-    spread = "" if error is None else f" ± {digits(error, error)}"
-    return f"{digits(value, error)}{spread}{unit}"
+def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
+    """The figure of a metric that comes first, and among how many."""
+    found = headline(table, said)
+    if not found.lines:
+        return html.escape(found.which)
+    line, many = found.lines[0], len(table or ())
+    of = f" ({many - 1:,} more)" if many > 1 else ""
+    return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
 
 
 def _picture(name: str, table: pa.Table) -> str:
@@ -91,8 +87,3 @@ def _picture(name: str, table: pa.Table) -> str:
     said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
     link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
     return f'<h2>{link}</h2>\n<figure role="img" aria-label="{said}">\n{drawn}\n</figure>\n'
-
-
-def _number(said: Mapping[str, Any]) -> str:
-    """How many reports a metric stands on, where that is published."""
-    return f"{said['n']:,}" if "n" in said else "hidden"

@@ -19,6 +19,7 @@ from pipelines.metrics.schema import joinable
 from pipelines.plan.division import drawn
 from pipelines.plan.page import page
 from pipelines.plan.target import Target
+from pipelines.views.headline import chosen
 from pipelines.views.pages import placed
 from transforms.progress import SETTLED, tally
 from transforms.telemetry import ReadTelemetry
@@ -121,11 +122,9 @@ def _place(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(files: Mapping[str, bytes], name: str, said: Mapping[str, Any]) -> pa.Table | None:
-    """The first table of a metric, if it has any that can be joined."""
-    for table in said.get("figures", {}):
-        if f"{name}/{table}" in files:
-            return pq.ParquetFile(io.BytesIO(files[f"{name}/{table}"])).read()
-    return None
+    """The table of a metric whose figure a reader meets first, if it has one."""
+    table = f"{name}/{chosen(said)['table']}"
+    return pq.ParquetFile(io.BytesIO(files[table])).read() if table in files else None
 
 
 def shared(texts: Mapping[str, Sequence[str]]) -> list[str]:

@@ -115,10 +115,10 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
     """The newest totals of the first names, and what holds."""
     from rich.text import Text
 
-    from pipelines.metrics.view import cell
     from pipelines.running.totals import table
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
+    from pipelines.views.facts import cell
     from pipelines.views.pages import REPORT
     from pipelines.views.wording import one_line
 

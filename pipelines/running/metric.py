@@ -211,6 +211,10 @@ class Running(Counting):
         rolling = {} if last is None else {LAST: f"{figure}, last {last:,} windows"}
         return {file: f"{figure} so far", **rolling}
 
+    @property
+    def title(self) -> str:
+        return f"{super().title}, so far"
+
     def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
         found = {f"{self.kind}.parquet": self._table(estimate, None)}
         last = self.options.last
@@ -264,9 +268,7 @@ class Running(Counting):
 
         if self.kept is None:
             raise ValueError("there is no page before a window is drawn")
-        (figure,) = super().figures.values()
-        title = " by ".join([figure, " and ".join(column for column, _ in self.domains)])
-        return page(table(self.kept), statement, title.removesuffix(" by "))
+        return page(table(self.kept), statement, super().title)
 
 
 class RunningCount(Running, CountMetric):

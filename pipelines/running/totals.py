@@ -32,10 +32,9 @@ from pipelines.paths import beside
 from pipelines.paying import Payment, Price, paid
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
-from pipelines.running.view import page
+from pipelines.running.view import TABLE, page
 from pipelines.views.pages import REPORT
 
-TABLE = "totals.parquet"
 _AGAIN = (
     "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
     "tell more than was paid for"

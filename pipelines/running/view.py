@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.metrics.view import cell
 from pipelines.views import facts, pages
 from pipelines.views.digits import digits
+from pipelines.views.facts import cell
+from pipelines.views.headline import LARGEST, head
 from pipelines.views.pictures import Chart, Scale
 
+TABLE = "totals.parquet"
 _PICTURES = 6  # of the largest totals
 _ROWS = 200
 _WIDE = 60  # characters of a name
@@ -31,12 +33,22 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
     windows, confidence = len(table["window"].unique()), asked["confidence"]
     newest = table.slice(max(len(table) - _ROWS, 0)).to_pylist()[::-1]
     listed = f"The newest {len(newest):,} of {len(table):,}."
+    last = table.filter(pc.equal(table["window"], table["window"][-1])) if windows else None
+    said = {
+        "title": f"{title or _what(asked)}, so far",
+        "figures": {TABLE: unit_of(asked)},
+        "headline": {"table": TABLE, "rows": LARGEST},
+    }
+    lead = f"{windows:,} of {asked['horizon']:,} windows, all at one price."
+    begin = head(
+        last if last is None else last.drop_columns(["window"]),
+        {**statement, **said},
+        lead,
+        "Begun",
+    )
     return pages.page(
         "pipelines.running",
-        title=html.escape(title or _what(asked)),
-        windows=f"{windows:,}",
-        horizon=f"{asked['horizon']:,}",
-        created=statement["created"],
+        begin,
         pictures="\n".join(_picture(table, name, confidence) for name in _largest(table)),
         promises=facts.promises(statement),
         rows="".join(map(_row, newest)),
@@ -46,7 +58,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
             ("mechanism", f"{mechanism['name']}, {mechanism['buffers']} buffers of noise a total"),
             ("published in", mechanism["source"]),
             ("noise of a window", f"Gaussian of standard deviation {mechanism['sigma']:.4g}"),
-            ("asked", ", ".join(f"{k} {v}" for k, v in asked.items() if v is not None)),
+            facts.asked(statement),
             ("neighbours", statement["neighbours"]),
             ("published as it is", statement["published_exactly"]),
             facts.made_with(statement),
@@ -56,9 +68,16 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
 
 def _what(asked: Mapping[str, Any]) -> str:
     """What grows, in words; numbers from Python are of whatever adds them."""
-    of = f" by {asked['column']}" if asked.get("column") else ""
-    whose = f"{asked['sum']}, added up" if asked.get("sum") else f"{asked['unit']}s"
-    return f"{whose}{of}"
+    if asked.get("sum"):
+        return f"{asked['sum']}: sum" + (f" by {asked['column']}" if asked.get("column") else "")
+    return f"{asked['column']}: {unit_of(asked)}" if asked.get("column") else unit_of(asked)
+
+
+def unit_of(asked: Mapping[str, Any]) -> str:
+    """What a total counts."""
+    if asked.get("sum"):
+        return "sum"
+    return "events" if asked.get("per_value", 1) > 1 else f"{asked['unit']}s"
 
 
 def _largest(table: pa.Table) -> list[str]:
@@ -75,13 +94,13 @@ def _picture(table: pa.Table, name: str, confidence: float) -> str:
     mine = table.filter(pc.equal(table["value"], name))
     low, total, high = (mine[end].to_numpy() for end in ("lower", "estimate", "upper"))
     windows = range(1, len(mine) + 1)
-    chart = Chart(Scale.over(windows), Scale.over(low, high))
+    chart = Chart(Scale.over(windows), Scale.over(low, high), names=mine["window"].to_pylist())
     chart.area(windows, low, high, "band", f"{100 * confidence:g} % interval of each window alone")
     chart.line(windows, total)
     if len(mine) == 1:
         chart.points(windows, total)
     label = facts.shortened(cell(name), _WIDE)
-    drawn = chart.svg(f"total: {label}", "window")
+    drawn = chart.svg(f"total: {label}", "after window")
     return (
         f'<figure class="scroll" role="img" aria-label="The total of {html.escape(label)} after '
         f'each window; the table below has the numbers">\n{drawn}\n</figure>'

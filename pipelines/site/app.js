@@ -10,16 +10,27 @@ const hushbeam = (() => {
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
       else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
     }
-    for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
-    return made;
+    return put(made, children);
   }
+
+  /* Children into their place: lists of them, too, and what is not there is left out. The page's own
+     `append` would write `[object ...]` of a list, and "null". */
+  function put(place, ...children) {
+    for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) place.append(child);
+    return place;
+  }
+
+  /* A sentence of a statement: what stands between backticks is code. */
+  const prose = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? el("code", {}, part) : part));
 
   function svg(tag, attributes, ...children) {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
-    for (const child of children.flat()) made.append(child);
-    return made;
+    return put(made, children);
   }
+
+  /* What stands behind a number that does not say so itself. */
+  const unit = (table) => (table.unit && !shares(table.figure) ? el("small", {}, ` ${table.unit}`) : null);
 
   const shares = (figure) => figure === "share";
 
@@ -28,7 +39,8 @@ const hushbeam = (() => {
     if (value === null || value === undefined) return "unknown";
     const times = shares(figure) ? 100 : 1;
     const spread = error > 0 ? error * times : Math.abs(value * times) * 1e-4;
-    const digits = spread > 0 ? Math.max(-12, Math.min(12, 1 - Math.floor(Math.log10(spread)))) : 2;
+    const fine = spread > 0 ? Math.max(-12, Math.min(12, 1 - Math.floor(Math.log10(spread)))) : 2;
+    const digits = Number.isInteger(value) && !shares(figure) ? Math.min(fine, 0) : fine; // counts are whole
     const unit = 10 ** digits;
     const rounded = digits < 0 ? Math.round(value * times * unit) / unit : value * times;
     const text = rounded.toLocaleString("en", {
@@ -37,15 +49,15 @@ const hushbeam = (() => {
     return shares(figure) ? text + " %" : text;
   }
 
-  const label = ([group, value]) =>
-    [group, value].filter((part) => part !== null && part !== undefined).join(" · ") || "(all)";
-
   /* Of several tables of a page each has a name of its own, as readers for the blind tell parts apart. */
   const named = (table) => table.name.replace(".parquet", "");
 
+  /* What the numbers of a table are. */
+  const what = (table) => (table.figure === "quantile" ? "number" : table.figure);
+
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 5 });
 
-  const OTHER = "(any other)";
+  const OTHER = "(any other, or none)";
 
   /* The rows of a table as objects, with the label of each. */
   function rows(now) {
@@ -67,8 +79,7 @@ const hushbeam = (() => {
 
   /* Bars with their intervals; HTML, so that letters keep their size on a narrow screen. */
   function bars(place, table, most = 30) {
-    const all = rows(table.now);
-    const top = [...all].sort((a, b) => b.estimate - a.estimate).slice(0, most);
+    const all = rows(table.now), top = table.now.first.slice(0, most).map((i) => all[i]);
     const ends = top.flatMap((row) => [row.estimate, row.low_end ?? 0, row.high_end ?? 0]);
     const low = Math.min(0, ...ends), high = Math.max(0, ...ends), width = high - low || 1;
     const at = (value) => `${(100 * (value - low)) / width}%`;
@@ -79,24 +90,24 @@ const hushbeam = (() => {
       const bar = el("span", { class: sure || row.low_end === null ? "bar" : "bar noise" });
       bar.style.left = at(Math.min(0, row.estimate));
       bar.style.width = `${(100 * Math.abs(row.estimate)) / width}%`;
-      track.append(bar);
+      put(track, bar);
       if (row.low_end !== null) {
         const line = el("span", { class: "whisker" });
         line.style.left = at(row.low_end);
         line.style.width = `${(100 * (row.high_end - row.low_end)) / width}%`;
-        track.append(line);
+        put(track, line);
       }
       const spread = row.low_end === null ? null : (row.high_end - row.low_end) / 4;
       const words = number(row.estimate, row.standard_error ?? spread, table.figure);
       const range = row.low_end === null ? "" :
         `${number(row.low_end, spread, table.figure)} to ${number(row.high_end, spread, table.figure)}`;
-      list.append(el("li", {},
+      put(list, el("li", {},
         el("span", { class: "name" }, row.label), track,
         el("span", { class: "number", title: range }, words),
         el("span", { class: "away" }, range && `, interval ${range}`)));
     }
-    const said = all.length > top.length ? `The ${top.length} largest of ${all.length.toLocaleString("en")}. ` : "";
-    place.append(list, el("p", { class: "note" },
+    const said = all.length > top.length ? `The ${top.length} ${table.figure === "mean" ? "best known" : "largest"} of ${all.length.toLocaleString("en")}. ` : "";
+    put(place, list, el("p", { class: "note" },
       said + `Lines are ${100 * table.confidence} % intervals` +
       (all.length > 1 ? " of all figures together" : "") +
       "; a pale bar is one that noise may explain."));
@@ -105,9 +116,9 @@ const hushbeam = (() => {
   function single(place, table) {
     const [row] = rows(table.now);
     const spread = row.low_end === null ? row.standard_error : (row.high_end - row.low_end) / 4;
-    place.append(
+    put(place, 
       el("p", { class: "big" }, number(row.estimate, row.standard_error ?? spread, table.figure),
-        el("small", {}, ` ${table.figure}`)),
+        unit(table)),
       row.low_end === null ? null : el("p", { class: "note" },
         `${100 * table.confidence} % interval: ${number(row.low_end, spread, table.figure)} to ` +
         number(row.high_end, spread, table.figure)));
@@ -140,7 +151,7 @@ const hushbeam = (() => {
     const timed = windows.every((w) => w.start);
     const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
     const asked = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
-    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => label(drawn.labels[i]) === asked));
+    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === asked));
     if (!chosen.size) for (let i = 0; i < Math.min(3, drawn.labels.length); i++) chosen.add(i);
     const chart = el("div", { class: "chart", role: "img" });
     let plot = null;
@@ -153,7 +164,7 @@ const hushbeam = (() => {
       [...chosen].forEach((i, place) => {
         const stroke = colour(`--line-${place % 6}`), first = columns.length;
         columns.push(scaled(drawn.estimate[i]), scaled(drawn.upper[i]), scaled(drawn.lower[i]));
-        series.push({ label: label(drawn.labels[i]), stroke, width: 2, points: { show: windows.length < 60, size: 6, fill: stroke } },
+        series.push({ label: drawn.names[i], stroke, width: 2, points: { show: windows.length < 60, size: 6, fill: stroke } },
           { stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } });
         bands.push({ series: [first + 1, first + 2], fill: stroke + "33" });
       });
@@ -163,9 +174,9 @@ const hushbeam = (() => {
         width: chart.clientWidth || 320, height: 280, legend: { show: false }, series, bands,
         cursor: { drag: { x: true, y: false } }, scales: { x: { time: timed } },
         axes: [timed ? axis : { ...axis, values: (_, all) => all.map((v) => (windows[v] ? windows[v].name : "")) },
-          { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.figure }],
+          { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.unit || what(table) }],
       }, columns, chart);
-      const names = [...chosen].map((i) => label(drawn.labels[i])).join(", ");
+      const names = [...chosen].map((i) => drawn.names[i]).join(", ");
       chart.setAttribute("aria-label", `${names || "nothing"} over ${windows.length} windows; the table of windows and the files below have the numbers`);
     }
 
@@ -174,7 +185,7 @@ const hushbeam = (() => {
       const box = el("input", { type: "checkbox", onchange: () => { box.checked ? chosen.add(i) : chosen.delete(i); mark(); draw(); } });
       box.checked = chosen.has(i);
       const key = el("span", { class: "key", "aria-hidden": "true" });
-      choices.append(el("label", {}, box, key, " ", label(one)));
+      put(choices, el("label", {}, box, key, " ", drawn.names[i]));
     });
     function mark() {
       const order = [...chosen];
@@ -183,9 +194,9 @@ const hushbeam = (() => {
         one.querySelector(".key").style.background = place < 0 ? "transparent" : `var(--line-${place % 6})`;
       });
     }
-    place.append(chart);
-    if (drawn.labels.length > 1) place.append(choices);
-    place.append(el("p", { class: "note" },
+    put(place, chart);
+    if (drawn.labels.length > 1) put(place, choices);
+    put(place, el("p", { class: "note" },
       `Bands cover all ${drawn.labels.length * windows.length} figures of this trend together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
     mark();
     draw();
@@ -196,16 +207,17 @@ const hushbeam = (() => {
   function changes(place, table) {
     for (const found of table.changes) {
       const words = `Since ${found.since} (${found.window})`;
-      place.append(el("h3", {}, words));
-      if (!found.labels.length) {
-        place.append(el("p", {}, `Nothing has changed beyond noise: of ${found.compared} differences, all of them within their intervals together.`));
+      put(place, el("h3", {}, words));
+      if (!found.names.length) {
+        put(place, el("p", {}, found.compared === 1 ? "Nothing has changed beyond noise."
+          : `Nothing has changed beyond noise: all of ${found.compared} differences are within their intervals together.`));
         continue;
       }
-      const body = found.labels.map((one, i) => el("tr", {}, el("th", { scope: "row" }, label(one)),
+      const body = found.names.map((one, i) => el("tr", {}, el("th", { scope: "row" }, one),
         el("td", { class: found.difference[i] > 0 ? "up" : "down" },
           (found.difference[i] > 0 ? "+" : "−") + number(Math.abs(found.difference[i]), found.half[i] / 2, table.figure)),
         el("td", {}, "± " + number(found.half[i], found.half[i] / 2, table.figure))));
-      place.append(scrolling(`${words}: what has changed in ${named(table)}`, ["", "difference", "interval"], body),
+      put(place, scrolling(`${words}: what has changed in ${named(table)}`, ["", "difference", "interval"], body),
         el("p", { class: "note" }, `Intervals cover all ${found.compared} differences together; the others are within noise.`));
     }
   }
@@ -241,89 +253,95 @@ const hushbeam = (() => {
       more.textContent = "Show more";
     }
     more.addEventListener("click", () => { most += 500; fill(); });
-    const head = ["", table.figure, errors && "± s.e.", intervals && "interval of all together"].filter((one) => one !== false).map((one) => one
+    const head = ["", what(table), errors && "± s.e.", intervals && "interval of all together"].filter((one) => one !== false).map((one) => one
       ? el("th", { scope: "col" }, one) : el("td", {}));
-    if (found.length > 10) place.append(box);
-    place.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All figures, ${named(table)}` },
+    if (found.length > 10) put(place, box);
+    put(place, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All figures, ${named(table)}` },
       el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, head)), body)), count, more);
     fill();
   }
 
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
   const when = (text) => (text ? text.replace("T", " ").replace("+00:00", " UTC") : "");
 
+  /* One line a population: of many windows that of the one in which most is spent. */
   function budget(account) {
-    const spent = account.total.epsilon, whole = account.budget.epsilon;
-    const meter = el("meter", { min: 0, max: whole, high: 0.9 * whole, value: spent, "aria-label": `Budget of ${account.population}` });
-    return el("li", {}, el("strong", {}, account.population), ` (${account.scope}) `, meter,
-      ` ${spent.toPrecision(3)} of ${whole} spent at delta ${account.budget.delta}; ` +
-      `${account.further.toLocaleString("en")} more releases like the last fit.`);
+    const spent = account.total.epsilon, whole = account.budget.epsilon, windows = account.windows;
+    const known = spent !== null && spent !== undefined;
+    const meter = known ? el("meter", { min: 0, max: whole, high: 0.9 * whole, value: spent, "aria-label": `Budget of ${account.population}` }) : null;
+    const where = windows > 1 ? ` in the fullest of ${windows.toLocaleString("en")} windows` : windows ? " in its window" : "";
+    const more = `; ${account.further.toLocaleString("en")} more like the last ${account.further === 1 ? "fits" : "fit"}${windows ? " there" : ""}`;
+    return el("li", {}, el("strong", {}, account.population), ` (per ${account.scope}) `, meter,
+      ` ${account.spent} of ${whole} spent at delta ${account.budget.delta}${where}${more}.`);
+  }
+
+  /* The figures that come first, each with its error, and what they are of. */
+  function headline(data) {
+    if (!data.lines.length) return data.which ? el("p", { class: "note" }, data.which) : null;
+    return el("ul", { class: "headline" }, data.lines.map(([number, unit, of]) =>
+      el("li", {}, el("strong", {}, number), unit ? ` ${unit}` : "", of ? el("small", {}, ` ${of}`) : null)));
   }
 
   function index(place, data) {
-    place.append(el("h1", {}, "Releases"));
+    put(place, el("h1", {}, "Releases"));
     if (data.accounts.length)
-      place.append(el("h2", {}, "Budgets"), el("ul", { class: "budgets" }, data.accounts.map(budget)));
+      put(place, el("h2", {}, "Budgets"), el("ul", { class: "budgets" }, data.accounts.map(budget)));
     for (const one of data.collections) {
-      place.append(el("h2", {}, one.name));
-      place.append(el("ul", { class: "cards" }, one.metrics.map((metric) => {
-        const known = metric.trend.filter((v) => v !== null), last = metric.trend.length - 1;
-        const value = known.length && metric.trend[last] !== null ? metric.trend[last] : null;
-        const spread = value !== null && metric.upper[last] !== null ? (metric.upper[last] - metric.lower[last]) / 4 : null;
-        const name = metric.label ? label(metric.label) : "";
+      put(place, el("h2", {}, one.name));
+      put(place, el("ul", { class: "cards" }, one.metrics.map((metric) => {
         return el("li", {}, el("a", { href: metric.page }, metric.name),
-          el("span", { class: "note" }, ` ${metric.kind}, ${metric.windows} window${metric.windows === 1 ? "" : "s"}`),
-          value === null ? null : el("p", { class: "figure" }, number(value, spread, metric.figure), " ",
-            el("small", {}, name === "(all)" ? metric.figure : name)),
+          el("span", { class: "note" }, ` ${metric.title}, ${metric.windows} window${metric.windows === 1 ? "" : "s"}`),
+          headline(metric),
           spark(metric.trend, metric.lower, metric.upper));
       })));
       if (one.missing.length)
-        place.append(el("p", { class: "warning" }, `Missing: ${one.missing.slice(0, 14).join(", ")}${one.missing.length > 14 ? ` and ${one.missing.length - 14} more` : ""}.`));
+        put(place, el("p", { class: "warning" }, `Missing: ${one.missing.slice(0, 14).join(", ")}${one.missing.length > 14 ? ` and ${one.missing.length - 14} more` : ""}.`));
       const body = [...one.releases].reverse().map((release) => el("tr", {},
         el("th", { scope: "row" }, release.window), el("td", {}, when(release.created), late(release)),
-        el("td", {}, release.epsilon.toPrecision(4)), el("td", {}, release.delta.toPrecision(2)),
+        el("td", {}, release.epsilon), el("td", {}, release.delta),
         el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
         el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))));
-      place.append(scrolling(`Windows of ${one.name}`, ["window", "published", "epsilon", "delta", "what", "promise"], body));
+      put(place, scrolling(`Windows of ${one.name}`, ["window", "published", "epsilon", "delta", "what", "promise"], body));
     }
   }
 
-  /* How long after its end a window was published, where that is more than two days. */
-  function late(release) {
-    const days = release.until ? (Date.parse(release.created) - Date.parse(release.until)) / 864e5 : 0;
-    return days > 2 ? el("span", { class: "warning" }, ` ${Math.floor(days)} days later`) : null;
-  }
+  /* How long after its end a window was published that a schedule was to publish at once. */
+  const late = ({ late: days }) => (days ? el("span", { class: "warning" }, ` ${days} days late`) : null);
 
   function metric(place, data) {
     const last = data.windows[data.windows.length - 1];
-    place.append(el("h1", {}, data.metric, el("small", {}, ` ${data.kind}`)),
-      el("p", { class: "lead" }, `${data.collection}, window ${last.name}: epsilon ${last.epsilon.toPrecision(4)}, delta ${last.delta.toPrecision(2)}, per ${last.unit}. `,
-        el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."));
+    put(place, el("h1", {}, data.metric, data.title === data.metric ? null : el("small", {}, ` ${data.title}`)), headline(data),
+      el("p", { class: "lead" }, data.lines.length && data.which ? `${capital(data.which)}. ` : "", data.about ? `${capital(data.about)}. ` : "",
+        `${data.collection}, window ${last.name}: epsilon ${last.epsilon}, delta ${last.delta}, per ${last.unit}. `,
+        el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."),
+      el("p", {}, prose(data.promise)));
     for (const table of data.tables) {
       const section = el("section");
-      section.append(el("h2", {}, data.tables.length > 1 ? named(table) : `Window ${last.name}`));
+      put(section, el("h2", {}, data.tables.length > 1 ? named(table) : `Window ${last.name}`));
       const picture = el("div");
-      pictured(picture, data.kind, table, { el, svg, number, rows, colour, windows: data.windows });
-      section.append(picture);
-      place.append(section);
+      pictured(picture, data.kind, table, { el, svg, put, number, rows, colour, windows: data.windows });
+      put(section, picture);
+      put(place, section);
       if (table.drawn && data.windows.length > 1) {
-        section.append(el("h3", {}, "Over time"));
+        put(section, el("h3", {}, "Over time"));
         trend(section, data, table);
       }
       changes(section, table);
       if (table.now.rows > 1) {
-        section.append(el("h3", {}, "All figures"));
+        put(section, el("h3", {}, "All figures"));
         all(section, table);
       }
     }
-    place.append(el("h2", {}, "What is promised"), data.words.map((text) => el("p", { class: "promise" }, text)));
-    place.append(el("h2", {}, "Windows"));
-    if (data.missing.length) place.append(el("p", { class: "warning" }, `Missing: ${data.missing.join(", ")}.`));
-    place.append(scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
+    put(place, el("h2", {}, "What is promised"), data.words.map((text) => el("p", { class: "promise" }, prose(text))));
+    put(place, el("h2", {}, "Windows"));
+    if (data.missing.length) put(place, el("p", { class: "warning" }, `Missing: ${data.missing.join(", ")}.`));
+    put(place, scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
       [...data.windows].reverse().map((w) => el("tr", {}, el("th", { scope: "row" }, w.name), el("td", {}, when(w.created)),
-        el("td", {}, w.epsilon.toPrecision(4)), el("td", {}, w.delta.toPrecision(2)),
+        el("td", {}, w.epsilon), el("td", {}, w.delta),
         el("td", {}, el("a", { href: w.place + "report.html" }, "page")),
         el("td", {}, el("a", { href: w.place + "statement.json" }, "statement"))))));
-    place.append(el("p", {}, "All windows as one table: ",
+    put(place, el("p", {}, "All windows as one table: ",
       el("a", { href: `${data.files}.csv`, download: "" }, "CSV"), ", ",
       el("a", { href: `${data.files}.parquet`, download: "" }, "Parquet"), "."));
   }
@@ -335,7 +353,7 @@ const hushbeam = (() => {
       const wanted = box.value.trim().toLowerCase();
       const hits = wanted ? data.search.filter(([text]) => text.toLowerCase().includes(wanted)).slice(0, 12) : [];
       found.replaceChildren(...hits.map(([text, what, page]) => el("li", {}, el("a", { href: data.up + page }, text), ` ${what}`)));
-      if (wanted && !hits.length) found.append(el("li", {}, "nothing is called so"));
+      if (wanted && !hits.length) put(found, el("li", {}, "nothing is called so"));
       found.hidden = !wanted;
     }
     box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.value = ""; look(); } });
@@ -344,10 +362,10 @@ const hushbeam = (() => {
 
   function start() {
     const data = JSON.parse(document.getElementById("data").textContent);
-    document.getElementById("top").append(el("nav", { "aria-label": "Pages" }, el("a", { href: data.up + "index.html" }, "All releases")), searching(data));
+    put(document.getElementById("top"), el("nav", { "aria-label": "Pages" }, el("a", { href: data.up + "index.html" }, "All releases")), searching(data));
     ({ index, metric })[data.view](document.getElementById("main"), data);
     addEventListener("hashchange", () => location.reload());
   }
 
-  return { start, pictures, el, svg };
+  return { start, pictures, el, svg, put };
 })();

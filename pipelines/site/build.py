@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import math
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -22,8 +24,9 @@ from pipelines import release, statements
 from pipelines.errors import RequestError, reason
 from pipelines.history import Published
 from pipelines.metrics import registry, schema
-from pipelines.site.series import History, gaps, histories, table_now
+from pipelines.site.series import History, gaps, histories, rounded, table_now
 from pipelines.table_files import harmless
+from pipelines.views.headline import promise, title, unit_of
 from pipelines.views.pages import REPORT
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
@@ -101,17 +104,21 @@ class Site:
         """What the first page shows."""
         return {
             "collections": [self._collection(name) for name in self.wholes],
-            "accounts": [_account(account) for account in self.accounts],
+            "accounts": _populations(self.accounts),
         }
 
     def _collection(self, name: str) -> dict[str, Any]:
         own = [history for history in self.histories if history.collection == name]
         wholes = [*self.wholes[name].values()]
+        # In the order of the plan, and what it names no more behind.
+        named = {metric: place for place, metric in enumerate(wholes[-1].get("metrics", ()))}
+        own.sort(key=lambda history: named.get(history.metric, len(named)))
         windows = max((history.windows for history in own), key=len)
+        begun = min(whole["created"] for whole in wholes)
         return {
             "name": name or ALONE,
             "metrics": [_summary(history) for history in own],
-            "releases": [_release(whole) for whole in wholes],
+            "releases": [_release(whole, begun) for whole in wholes],
             "missing": gaps(windows),
         }
 
@@ -122,51 +129,99 @@ class Site:
             page = _page_of(history)
             found.append([history.metric, f"metric of {history.collection or ALONE}", page])
             for series in history.series:
-                for group, value in series.labels:
-                    label = " · ".join(part for part in (group, value) if part is not None)
-                    if label:
-                        found.append([label, history.metric, f"{page}#{_fragment(label)}"])
+                if len(series.names) > 1:
+                    found += [
+                        [name, history.metric, f"{page}#{_fragment(name)}"] for name in series.names
+                    ]
         return found
 
 
 def _summary(history: History) -> dict[str, Any]:
     """A metric on the first page: its newest figure, and how the first of them went."""
-    drawn = next((series.drawn() for series in history.series if series.labels), None)
-    first = drawn if drawn and drawn["labels"] else None
     return {
         "name": history.metric,
-        "kind": history.kind,
+        "title": title(history.newest.statement),
+        **_first(history),
         "page": _page_of(history),
         "window": history.windows[-1]["name"],
         "windows": len(history.windows),
-        "figure": history.series[0].figure if history.series else "",
-        "label": first["labels"][0] if first else None,
-        "trend": first["estimate"][0] if first else [],
-        "lower": first["lower"][0] if first else [],
-        "upper": first["upper"][0] if first else [],
+        **history.course(),
     }
 
 
-def _release(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """A release on the first page."""
+def _first(history: History) -> dict[str, Any]:
+    """The figures that come first, in words."""
+    found = history.headline
+    return {
+        "lines": [[line.number, line.unit, line.label] for line in found.lines],
+        "which": found.which,
+        "about": found.about,
+    }
+
+
+_PATIENCE = timedelta(days=2)  # after which a window that a schedule was to publish is late
+
+
+def _release(whole: Mapping[str, Any], begun: str) -> dict[str, Any]:
+    """A release on the first page.
+
+    Args:
+        whole: its statement.
+        begun: when the first of its collection was published.
+    """
     plan, promised = whole.get("plan") or {}, whole["guarantees"]["release"]
     return {
         "id": whole["release_id"],
         "window": plan.get("window") or whole["created"][:10],
-        "until": (whole.get("stream") or plan).get("until"),
+        "late": _late(whole, begun),
         "created": whole["created"],
-        "epsilon": promised["epsilon"],
-        "delta": promised["delta"],
+        **rounded(promised),
         "metrics": list(whole.get("metrics", [whole["release"]])),
         "withheld": list(whole.get("withheld", ())),
     }
 
 
-def _account(account: Mapping[str, Any]) -> dict[str, Any]:
-    """A budget on the first page; a ledger's paths and entries stay in the ledger."""
-    names = ("population", "scope", "window", "unit", "budget", "releases", "total")
-    chosen = {name: account[name] for name in names}
-    return {**chosen, "further": account["further_like_the_last"]}
+def _late(whole: Mapping[str, Any], begun: str) -> int:
+    """How many days after its end a window was published, where it ought to have been before.
+
+    That is said of a plan with a schedule alone, and of windows that ended when it was at work: one
+    that was published afterwards, with all those of before the plan, was never due.
+    """
+    plan = whole.get("plan") or {}
+    until = (whole.get("stream") or plan).get("until")
+    if until is None or not ("stream" in whole or plan.get("schedule")):
+        return 0
+    end, made = datetime.fromisoformat(until), datetime.fromisoformat(whole["created"])
+    due = datetime.fromisoformat(begun) <= end and made - end > _PATIENCE
+    return (made - end).days if due else 0
+
+
+def _populations(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The budget of each population, of many windows that of the one in which most is spent.
+
+    A ledger's paths and entries stay in the ledger.
+    """
+    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for account in accounts:
+        key = (account["population"], account["scope"], account["unit"])
+        found.setdefault(key, []).append(account)
+    names = ("population", "scope", "unit", "budget", "total")
+    fullest = {key: max(own, key=_spent) for key, own in found.items()}
+    return [
+        {name: fullest[key][name] for name in names}
+        | {
+            "spent": rounded(fullest[key]["total"])["epsilon"],
+            "windows": len(own) if fullest[key]["window"] is not None else 0,
+            "further": fullest[key]["further_like_the_last"],
+        }
+        for key, own in found.items()
+    ]
+
+
+def _spent(account: Mapping[str, Any]) -> float:
+    """The epsilon of an account; none is no bound."""
+    epsilon = account["total"]["epsilon"]
+    return math.inf if epsilon is None else float(epsilon)
 
 
 def _page_of(history: History) -> str:
@@ -198,11 +253,11 @@ def _write(site: Site, folder: Path) -> int:
         path = folder / _page_of(history)
         path.parent.mkdir(exist_ok=True)
         _takeaways(history, path.with_suffix(""))
-        title = f"{history.metric} · {history.collection or ALONE}"
-        _page(path, title, _metric(history), search, "metric", (history.kind,), up="../")
+        named = f"{history.metric} · {history.collection or ALONE}"
+        _page(path, named, _metric(history), search, "metric", (history.kind,), up="../")
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
-            _copies(one, place, title)
+            _copies(one, place, named)
     for wholes in site.wholes.values():
         for id, whole in wholes.items():
             place = folder / "releases" / id
@@ -221,6 +276,9 @@ def _metric(history: History) -> dict[str, Any]:
         "collection": history.collection or ALONE,
         "metric": history.metric,
         "kind": history.kind,
+        "title": title(history.newest.statement),
+        "promise": promise(history.newest.statement),
+        **_first(history),
         "windows": windows,
         "missing": gaps(windows),
         "files": _slug(history.metric),
@@ -229,6 +287,7 @@ def _metric(history: History) -> dict[str, Any]:
             {
                 "name": series.name,
                 "figure": series.figure,
+                "unit": unit_of(series.figure),
                 "confidence": series.confidence,
                 "now": table_now(series),
                 "drawn": series.drawn() if series.labels else None,

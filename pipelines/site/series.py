@@ -26,8 +26,13 @@ from pipelines.compare.differences import (
 )
 from pipelines.history import Published
 from pipelines.metrics import schema
+from pipelines.views.headline import QUANTILE, Headline, chosen, headline, label, order
+from pipelines.views.wording import upward
 
+FIRST = 30  # figures of a picture
 MOST = 50  # labels of which a page holds every window; of all others it has the newest
+
+ALL = "in all"
 
 Label = tuple[str | None, str | None]
 
@@ -78,6 +83,25 @@ class History:
             if last in found
         ]
 
+    @cached_property
+    def headline(self) -> Headline:
+        """The figures of the newest release that come first."""
+        return headline(self._first and self._first.newest, self.newest.statement)
+
+    @property
+    def _first(self) -> Series | None:
+        name = chosen(self.newest.statement)["table"]
+        return next((series for series in self.series if series.name == name), None)
+
+    def course(self) -> dict[str, Any]:
+        """How the first of these figures went, window by window; empty where it is not drawn."""
+        lines, series = self.headline.lines, self._first
+        if not lines or series is None or lines[0].key not in series.labels:
+            return {"trend": [], "lower": [], "upper": []}
+        place, drawn = series.labels.index(lines[0].key), series.drawn()
+        names = {"trend": "estimate", "lower": "lower", "upper": "upper"}
+        return {name: drawn[line][place] for name, line in names.items()}
+
 
 def histories(published: Sequence[Published]) -> list[History]:
     """What belongs together, by collection and metric.
@@ -99,6 +123,17 @@ def histories(published: Sequence[Published]) -> list[History]:
     return [History(*key, tuple(windows.values())) for key, windows in found.items()]
 
 
+def rounded(promised: Mapping[str, Any]) -> dict[str, str]:
+    """What is lost, as a page says it: never less than it is.
+
+    >>> rounded({"epsilon": 0.33861, "delta": 1e-6}), rounded({"epsilon": None, "delta": 1.0})
+    ({'epsilon': '0.3387', 'delta': '1e-06'}, {'epsilon': 'unbounded', 'delta': '1'})
+    """
+    epsilon = promised["epsilon"]
+    told = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
+    return {"epsilon": told, "delta": f"{upward(promised['delta'], 2):g}"}
+
+
 def _window(one: Published) -> dict[str, Any]:
     said = one.statement
     window, promised = said.get("window") or {}, said["guarantees"]["release"]
@@ -108,7 +143,8 @@ def _window(one: Published) -> dict[str, Any]:
         "end": window.get("end"),
         "created": said["created"],
         "release": said["release_id"],
-        **{name: promised[name] for name in ("epsilon", "delta", "model", "unit")},
+        **{name: promised[name] for name in ("model", "unit")},
+        **rounded(promised),
     }
 
 
@@ -138,13 +174,18 @@ class Series:
 
     @cached_property
     def labels(self) -> list[Label]:
-        """What is drawn over time: the largest of the newest window, in their order there."""
+        """What is drawn over time: of the newest window those that a reader looks for first."""
         if "low" in self.newest.column_names:  # bins say little by themselves; quantiles do
             return []
-        order = pc.sort_indices(self.newest["estimate"], sort_keys=[("", "descending")])
-        places = sorted(order.slice(0, MOST).to_pylist(), key=order.to_pylist().index)
+        places = order(self.newest, self.figure)[:MOST]
         chosen = self.newest.select(["group", "value"]).take(pa.array(places, pa.int64()))
         return [(row["group"], row["value"]) for row in chosen.to_pylist()]
+
+    @property
+    def names(self) -> list[str]:
+        """What people call them."""
+        several = len(self.newest) > 1
+        return [label(key, self.figure, several) or ALL for key in self.labels]
 
     @cached_property
     def _columns(self) -> dict[str, Floats]:
@@ -179,7 +220,8 @@ class Series:
         # Where a share cannot be below 0, neither does its band begin there.
         floor = 0.0 if np.nanmin(natural[0], initial=0.0) >= 0 else -math.inf
         return {
-            "labels": [[*label] for label in self.labels],
+            "labels": [[*key] for key in self.labels],
+            "names": self.names,
             "estimate": _short(known["estimate"], known["standard_error"]),
             "lower": _short(np.maximum(centre - half, floor), half),  # NaN where there is none
             "upper": _short(centre + half, half),
@@ -201,7 +243,7 @@ class Series:
                 continue
             before, now = self._at(place, compared), self._at(self.last, compared)
             made = change(before, now, (1 - self.confidence) / compared)
-            yield {"since": said, "window": windows[place]["name"], **_rows(self.labels, made)}
+            yield {"since": said, "window": windows[place]["name"], **_rows(self.names, made)}
 
     def _at(self, window: int, compared: int) -> Side:
         """One window, among so many figures that are compared."""
@@ -225,13 +267,13 @@ def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
             yield "a week before", place
 
 
-def _rows(labels: Sequence[Label], made: Change) -> dict[str, Any]:
+def _rows(names: Sequence[str], made: Change) -> dict[str, Any]:
     """The differences that noise does not explain, clearest first; and how many were looked at."""
     order = made.order
     order = order[made.beyond[order]]
     return {
         "compared": int(made.known.sum()),
-        "labels": [[*labels[place]] for place in order],
+        "names": [names[place] for place in order],
         "difference": _short(made.difference[order], made.half[order]),
         "half": _short(made.half[order], made.half[order]),
     }
@@ -294,4 +336,7 @@ def table_now(series: Series) -> dict[str, Any]:
             columns[field.name] = _short_row(column.to_numpy(zero_copy_only=False).astype(float))
         else:
             columns[field.name] = column.to_pylist()
-    return {"rows": len(table), "columns": columns}
+    if series.figure == QUANTILE:
+        columns["value"] = [label((None, level), QUANTILE) for level in columns["value"]]
+    first = order(table, series.figure)[:FIRST] if "low" not in columns else []
+    return {"rows": len(table), "columns": columns, "first": first}

@@ -12,6 +12,7 @@ from mechanisms.channel import Floats
 from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
 from pipelines.views import facts, pages
+from pipelines.views.headline import head
 from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 200  # of the table of weights
@@ -30,12 +31,12 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     """
     names = [*schema.features.names[:-1], "(intercept)"]
     table = layers[0][:_ROWS, :_COLUMNS]
+    title = f"{schema.target.column}: {statement['model']['kind']}"
+    lead = f"Fitted to {used(statement)} rows."
+    promised = statement["in_words"][1:]  # how well it does stands first, and below
     return pages.page(
         "pipelines.train",
-        target=html.escape(schema.target.column),
-        kind=html.escape(statement["model"]["kind"]),
-        n=used(statement),
-        created=statement["created"],
+        head(None, {**statement, "title": title, "in_words": promised}, lead),
         curve=_section(curve, statement),
         promises=facts.promises(statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
@@ -131,7 +132,7 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
         ("method", request.get("method", "sums of products among a shuffler's dummies")),
         *(
-            (name.replace("_", " "), _written(value))
+            (name.replace("_", " "), facts.noise(value) if name == "noise" else facts.word(value))
             for name, value in statement["training"].items()
         ),
         ("rows used", used(statement)),
@@ -144,12 +145,3 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
 def _counted(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What was read, and what could not be used, where that is published."""
     return facts.rows(statement)
-
-
-def _written(value: Any) -> str:
-    """A value of the statement as people read it."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {_written(part)}" for key, part in value.items())
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

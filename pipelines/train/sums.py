@@ -10,6 +10,7 @@ from typing import Any
 
 from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.counters.design import Counters
+from mechanisms.counters.laws import recorded
 from mechanisms.learning.features import Features
 from mechanisms.learning.logistic_rounds import logistic_for
 from mechanisms.learning.normal_equations import largest_noise
@@ -172,7 +173,7 @@ class SumsPlan:
             "units_of_a_number": self.products.most,
             "messages_per_row_at_most": rounds.messages,
             "expected_dummies": design.number,
-            "noise": repr(design.dummies),
+            "noise": recorded(design.dummies),
             "standard_deviation_of_a_sum": self._spreads[0],
         }
         if len(rounds.sums) > 1:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import html
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mechanisms.counters.laws import each
+
 Fact = tuple[str, str]
+
+_WIDE = 48  # characters of a cell that are shown
 
 
 def table(facts: Iterable[Fact]) -> str:
@@ -21,19 +27,74 @@ def table(facts: Iterable[Fact]) -> str:
     )
 
 
+def prose(text: str) -> str:
+    """A sentence of a statement as HTML: what stands between backticks is code.
+
+    >>> prose("`by_group` has 2 < 3")
+    '<code>by_group</code> has 2 &lt; 3'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
 def promises(statement: Mapping[str, Any]) -> str:
     """What is promised in words, as HTML."""
-    return "".join(f"<p>{html.escape(text)}</p>" for text in statement["in_words"])
+    return "".join(f"<p>{prose(text)}</p>" for text in statement["in_words"])
+
+
+def word(value: Any) -> str:
+    """A value of a statement as people write it.
+
+    >>> word(4.0), word(True), word([0.0, 300.0]), word("add or remove"), word(1980)
+    ('4', 'yes', '0, 300', 'add or remove', '1,980')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {word(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(word, value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def asked(statement: Mapping[str, Any]) -> Fact:
+    """What was asked, each option by its name."""
+    given = (
+        f"{name.replace('_', ' ')} {word(value)}"
+        for name, value in statement["asked"].items()
+        if value is not None and value is not False and value != []
+    )
+    return "asked", "; ".join(given)
+
+
+_LAWS = 4  # of which a page gives the numbers
+
+
+def noise(record: Any) -> str:
+    """The laws of noise of a statement, each once.
+
+    >>> noise([{"law": "laplace", "mu": 4, "slope": 2.0}] * 2)
+    '2 of laplace (mu = 4, slope = 2)'
+    """
+    laws = Counter(
+        f"{law} ({', '.join(f'{name} = {word(number)}' for name, number in numbers.items())})"
+        for law, numbers in each(record)
+    )
+    told = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
+    more = f"; and {len(told) - _LAWS} more, in the statement" if len(told) > _LAWS else ""
+    return "; ".join(told[:_LAWS]) + more
 
 
 def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fact]:
     """Which mechanism was at work, with its constants, and who published it."""
     described = statement["mechanism"]
     constants = ", ".join(
-        f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in described["constants"].items()
+        f"{name.replace('_', ' ')} = {word(value)}"
+        for name, value in described["constants"].items()
     )
-    return [(name, f"{described['name']} ({constants})"), ("published in", described["source"])]
+    called = described["name"].replace("_", " ")
+    return [(name, f"{called} ({constants})"), ("published in", described["source"])]
 
 
 def counted(statement: Mapping[str, Any]) -> list[Fact]:
@@ -71,6 +132,17 @@ def rows(statement: Mapping[str, Any]) -> list[Fact]:
 def made_with(statement: Mapping[str, Any]) -> Fact:
     """The versions of what made it."""
     return "made with", ", ".join(f"{k} {v}" for k, v in statement["versions"].items())
+
+
+def cell(value: Any) -> str:
+    """A cell of a table, in characters that are a command to neither a terminal nor a reader.
+
+    >>> cell(1 / 3), cell(None), cell(2000), cell("\\x1b[2J")
+    ('0.333333', '', '2000', '\\\\x1b[2J')
+    """
+    text = "" if value is None else f"{value:.6g}" if type(value) is float else str(value)
+    safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shortened("".join(safe), _WIDE)
 
 
 def shortened(label: str, width: int) -> str:

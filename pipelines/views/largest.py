@@ -6,15 +6,14 @@ import math
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.metrics.view import cell
 from pipelines.views import facts, selected
+from pipelines.views.facts import cell
+from pipelines.views.headline import OTHER, order, unit_of
 
 _TOGETHER, _ALONE = "estimate, interval of all together", "estimate, interval of each alone"
 
 _WIDE = 48  # characters of a label
-OTHER = "(any other, or none)"
 
 
 class Largest(NamedTuple):
@@ -56,9 +55,9 @@ def largest(table: pa.Table, most: int) -> Largest:
         most: at most so many.
     """
     other = OTHER if len(table) > 1 else "all"
-    order = pc.sort_indices(table["estimate"], sort_keys=[("", "descending")])
-    rows = table.take(order.slice(0, most)).to_pylist()
-    percent = 100 if rows[0]["figure"] == "share" else 1
+    figure = table["figure"][0].as_py()
+    rows = table.take(pa.array(order(table, figure)[:most], pa.int64())).to_pylist()
+    percent = 100 if figure == "share" else 1
     labels = [" · ".join(filter(None, (row["group"], row["value"]))) or other for row in rows]
     *ends, legend = interval(table)
     estimates, lower, upper = (
@@ -67,5 +66,5 @@ def largest(table: pa.Table, most: int) -> Largest:
     )
     return Largest(
         [facts.shortened(cell(label), _WIDE) for label in labels],
-        estimates, lower, upper, "%" if percent > 1 else rows[0]["figure"], legend,
+        estimates, lower, upper, unit_of(figure), legend,
     )  # fmt: skip

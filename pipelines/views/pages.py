@@ -8,6 +8,8 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from pipelines.views.headline import Head
+
 REPORT = "report.html"
 
 _PLACE = "<!-- where this page belongs -->"
@@ -25,26 +27,26 @@ _FRAME = """\
 <body>
 {place}
 <main>
+{head}
 {body}</main>
 </body>
 </html>
 """
 
 
-def page(package: str, **parts: object) -> bytes:
+def page(package: str, head: Head, **parts: object) -> bytes:
     """A folder's `page.html`, filled in.
 
     Args:
-        package: whose folder holds it, as in "pipelines.metrics.mean". Its first line is the title.
-        **parts: what stands for the template's names; HTML, escaped by whoever made it. A time
-            that is called `created` is ISO 8601, in UTC.
+        package: whose folder holds it, as in "pipelines.metrics.mean".
+        head: how the page begins.
+        **parts: what stands for the template's names; HTML, escaped by whoever made it.
     """
-    if "created" in parts:
-        parts["created"] = str(parts["created"]).replace("T", " ").replace("+00:00", " UTC")
     template = resources.files(package).joinpath("page.html").read_text("utf-8")
     style = resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
-    title, body = (Template(part).substitute(**parts) for part in template.split("\n", 1))
-    return _FRAME.format(title=title, style=style, place=_PLACE, body=body).encode()
+    body, title = Template(template).substitute(**parts), html.escape(head.title)
+    parts = {"title": title, "head": head.body, "body": body}
+    return _FRAME.format(style=style, place=_PLACE, **parts).encode()
 
 
 def placed(made: bytes, statement: Mapping[str, Any]) -> bytes:

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pipelines.views.facts import shortened
+
 Numbers = NDArray[np.float64]
 
 _LINE, _ROW, _BAR = 20, 34, 12  # pixels: of a line of text, of a bar with its label, of a bar
@@ -88,14 +90,30 @@ def _picture(height: float, parts: Iterable[str]) -> str:
     )
 
 
-def _below(scale: Scale, top: float, bottom: float, words: str) -> Iterator[str]:
+_NAMES, _WIDE = 5, 12  # how many names of places an axis has, and how long they are
+
+
+def _named(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
+    """(place, text) of the ticks of an axis: round numbers, or some of the names of places."""
+    if not names:
+        yield from ((tick, f"{tick:,.10g}") for tick in scale.ticks)
+        return
+    every = range(1, len(names) + 1)
+    chosen = np.unique(np.linspace(1, len(names), _NAMES).round().astype(int)).tolist()
+    for place in every if len(names) <= _NAMES else chosen:
+        yield float(place), shortened(names[place - 1], _WIDE)
+
+
+def _below(
+    scale: Scale, top: float, bottom: float, words: str, names: Sequence[str] = ()
+) -> Iterator[str]:
     """Lines up from the ticks of an axis, their numbers, and what it is."""
-    for tick in scale.ticks:
+    for tick, text in _named(scale, names):
         share = float(scale.share(tick))
         place = _across(share)
         yield _line(place, place, top, bottom, "grid")
         anchor = "start" if share < 0.03 else "end" if share > 0.97 else "middle"
-        yield _text(place, bottom + 15, f"{tick:,.10g}", anchor)
+        yield _text(place, bottom + 15, text, anchor)
     yield _text("50%", bottom + 33, words, "middle") if words else ""
 
 
@@ -148,6 +166,7 @@ class Chart:
         x: the axis across.
         y: the axis up.
         height: of the area, in pixels.
+        names: what 1, 2, ... across are called, where they are no numbers.
 
     >>> chart = Chart(Scale(0, 1), Scale(0, 100))
     >>> chart.line([0, 1], [0, 100], "all of it")
@@ -158,6 +177,7 @@ class Chart:
     x: Scale
     y: Scale
     height: int = 240
+    names: Sequence[str] = ()
     _drawn: list[str] = field(default_factory=list)
     _legend: list[tuple[str, str]] = field(default_factory=list)
 
@@ -211,7 +231,7 @@ class Chart:
         bottom = self._top + self.height
         named = [(kind, words) for kind, words in self._legend if words]
         parts = [_text(_across(0), 13, up)]
-        across = _below(self.x, bottom, bottom + 4, below)
+        across = _below(self.x, bottom, bottom + 4, below, self.names)
         parts += across if ticks else [_text("50%", bottom + 33, below, "middle")]
         for tick in self.y.ticks:
             y = bottom - self.height * float(self.y.share(tick))

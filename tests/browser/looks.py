@@ -42,3 +42,52 @@ def require_readable(page: Page, scheme: str) -> None:
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
     found = Axe().run(page).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], where
+
+
+# What is drawn in a picture, and the box of it.
+_DRAWN = """() => [...document.querySelectorAll("svg.picture")].map((picture) => {
+  const whole = picture.getBoundingClientRect();
+  const parts = [...picture.querySelectorAll("path, circle, .bar, .arm")].filter((part) =>
+    part.getAttribute("height") !== "8").map((part) => part.getBoundingClientRect());
+  const least = (side) => Math.min(...parts.map((part) => part[side]));
+  const most = (side) => Math.max(...parts.map((part) => part[side]));
+  return [whole.left, whole.right, whole.top, whole.bottom,
+    least("left"), most("right"), least("top"), most("bottom")];
+})"""
+# Heads of tables that are cut off at the side of what they scroll in.
+_CUT = """() => [...document.querySelectorAll("thead th")].filter((head) => {
+  const box = head.closest(".scroll");
+  return box && head.parentElement.children.length <= 8 &&
+    head.getBoundingClientRect().right > box.getBoundingClientRect().right + 1;
+}).map((head) => head.textContent)"""
+# Bars of a site beyond their track, and tracks of which bars and whiskers take less than a tenth.
+_TRACKS = """() => [...document.querySelectorAll(".bars")].map((bars) => {
+  const ends = [...bars.querySelectorAll(".track")].flatMap((track) => {
+    const box = track.getBoundingClientRect();
+    return [...track.children].map((part) => part.getBoundingClientRect()).flatMap((part) =>
+      [(part.left - box.left) / box.width, (part.right - box.left) / box.width]);
+  });
+  return [Math.min(...ends), Math.max(...ends)];
+})"""
+MOST_PIXELS = 6000
+
+
+def require_drawn_within(page: Page) -> None:
+    """Pictures hold all that is drawn in them, and axes are not ten times as long."""
+    for left, right, top, bottom, *parts in page.evaluate(_DRAWN):
+        assert left - 3 <= parts[0] <= parts[1] <= right + 3, (page.url, parts)
+        assert top - 3 <= parts[2] <= parts[3] <= bottom + 3, (page.url, parts)
+    for low, high in page.evaluate(_TRACKS):
+        assert -0.02 <= low <= high <= 1.02, (page.url, low, high)
+        assert high - low >= 0.1, (page.url, low, high)
+
+
+def require_heads_whole(page: Page) -> None:
+    """On a wide screen no head of a table of up to eight columns is cut off."""
+    assert page.evaluate(_CUT) == [], page.url
+
+
+def require_short(page: Page) -> None:
+    """A page is at most six or seven screens long; long tables scroll in their own boxes."""
+    height = page.evaluate("() => document.documentElement.scrollHeight")
+    assert height <= MOST_PIXELS, (page.url, height)

@@ -5,17 +5,27 @@ It is no `test_*.py`, for `make test` works where there is no browser; here the 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page
 
 from pipelines import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.metrics.statement import parquet
-from tests.browser.looks import LOOKS, require_readable
+from tests.browser.looks import (
+    LOOKS,
+    require_drawn_within,
+    require_heads_whole,
+    require_readable,
+    require_short,
+)
+from tests.fakes.ledgers import begun_by
+from tests.oracles.read_pages import require_plain, shown_as
 from tests.pipelines.test_export import publish, publish_day, publish_week_day, statement
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -48,6 +58,82 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["site", str(folder / "releases"), str(folder / "more"), "--output", str(public)]
     assert cli.main(words) == 0
     return public
+
+
+PLAN = """\
+collection: days
+version: 1
+unit: user per window
+user_column: user
+input: "daily/{window}.parquet"
+output: "days/{window}"
+ledger: days.sqlite
+budget: {epsilon: 4, delta: 1.0e-5}
+epsilon: 2
+metrics:
+  - {name: all, kind: count}
+  - {name: by-group, kind: mean, dummies: shuffler, column: real, bounds: "0,300", group_by: value,
+     groups: values.txt}
+  - {name: spread, kind: distribution, dummies: shuffler, column: real, bounds: "0,300", bins: 64}
+  - {name: shares, kind: histogram, column: value, domain: values.txt, min_reports: 900}
+"""
+
+
+@pytest.fixture(scope="module")
+def backfilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of days with a ledger, published long after they ended; one withheld a part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("backfilled"))
+        Path("daily").mkdir()
+        Path("values.txt").write_text("a\nb\nc\n")
+        Path("plan.yaml").write_text(PLAN)
+        rng = np.random.default_rng(5)
+        for day, users in ((1, 1000), (2, 300), (3, 1000)):
+            rows = {
+                "user": [f"u{k}" for k in range(users)],
+                "value": rng.choice(["a", "b", "c"], users, p=[0.7, 0.29, 0.01]).tolist(),
+                "real": rng.gamma(2, 40, users),
+            }
+            pq.write_table(pa.table(rows), f"daily/2026-10-0{day}.parquet")
+        begun_by("plan.yaml")
+        cli.main(["run", "plan.yaml", "--windows", "2026-10-01..2026-10-03"])
+        words = ["site", "days", "--ledger", "days.sqlite", "--output", "public"]
+        assert cli.main(words) == 0
+        return Path("public").resolve()
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_a_site_with_a_ledger_reads_as_it_should(page: Page, backfilled, width, scheme) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    for path in [backfilled / "index.html", *sorted(backfilled.glob("days/*.html"))]:
+        page.goto(path.as_uri())
+        page.wait_for_selector("h1")
+        require_readable(page, scheme)
+        require_plain(page.inner_text("main"), ["distribution", "quantiles"])
+        require_drawn_within(page)
+        if width == 1280:
+            require_heads_whole(page)
+            require_short(page)
+
+
+def test_a_site_shows_what_its_releases_hold(page: Page, backfilled: Path) -> None:
+    page.goto((backfilled / "index.html").as_uri())
+    page.wait_for_selector("h1")
+    assert page.locator(".budgets li").count() == 1  # of three windows
+    assert "late" not in page.inner_text("main")
+    assert "withheld: shares" in page.inner_text("main")
+    quantiles = pq.read_table(backfilled.parent / "days/2026-10-03/spread/quantiles.parquet")
+    (median,) = [row["estimate"] for row in quantiles.to_pylist() if row["p"] == 0.5]
+    card = page.locator(".cards > li", has=page.get_by_role("link", name="spread", exact=True))
+    shown = card.locator("strong").inner_text().partition(" (")[0]
+    assert shown_as(shown, median), (shown, median)
+    assert card.inner_text().count("median") == 1
+    page.goto((backfilled / "days" / "spread.html").as_uri())
+    page.wait_for_selector("h1")
+    assert page.locator("main .headline strong").first.inner_text().startswith(shown)
+    said = json.loads((backfilled.parent / "days/2026-10-03/spread/statement.json").read_text())
+    assert said["in_words"][0] in page.inner_text("main")
 
 
 def pages(public: Path) -> list[Path]:

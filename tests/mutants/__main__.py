@@ -23,6 +23,7 @@ from tests.mutants import (
     files,
     ledgers,
     mechanisms,
+    pages,
     planted,
     promises,
     randomness,
@@ -46,6 +47,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *transforms.MUTANTS,
     *files.MUTANTS,
     *reading.MUTANTS,
+    *pages.MUTANTS,
 )
 
 

@@ -13,6 +13,10 @@ from pipelines.metrics.mean.view import interval, labels, number, page, show
 
 STATEMENT: dict[str, Any] = {
     "n": 12345,
+    "title": "a<b: mean",
+    "release": "mean",
+    "guarantees": {"release": {"epsilon": 1.0, "delta": 1e-6, "unit": "row"}},
+    "figures": {"mean.parquet": "mean"},
     "created": "2026-11-21T00:00:00+00:00",
     "in_words": ["A promise with <brackets>."],
     "published_exactly": "the number of reports",
@@ -81,7 +85,7 @@ def test_the_page_of_groups(public):
     assert "<td>3.50 to 6.50</td>" in text  # whoever reads the largest has picked it by looking
     assert "all groups together" in text
     # The interval is drawn where the bounds say: 5 is 15/40 of the way.
-    assert f'cx="{4 + 340 * 15 / 40:.1f}"' in text
+    assert f'cx="{4 + 180 * 15 / 40:.1f}"' in text
     assert text.count("<circle") == 1
 
 

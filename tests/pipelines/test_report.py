@@ -53,6 +53,10 @@ def table(values: list[str | None], unbiased: np.ndarray, reach: float = 0.02) -
 def statement(taken: str = "pop", **asked: object) -> dict[str, object]:
     return {
         "created": "2026-11-21T00:00:00+00:00",
+        "title": f"{asked.get('column', 'city')}: share of users",
+        "release": "histogram",
+        "guarantees": {"release": {"epsilon": 1.0, "delta": 1e-6, "unit": "user"}},
+        "figures": {"histogram.parquet": "share"},
         "n": 12_345,
         "rows_read": 13_000,
         "rejects": {"null value": 655},
@@ -95,7 +99,7 @@ def test_values_are_text_wherever_they_stand(nasty: bytes) -> None:
         assert value in text  # in the table, whole
         label = html.escape(facts.shortened(value, view._WIDE), quote=False)
         assert re.sub(r"\s", " ", label) in re.sub(r"\s", " ", source)  # beside its bar
-    assert "<b>$city</b>" in text
+    assert "<b>$city</b>: share of users" in text
     assert "It is <promised> & proven." in text
     assert any("They cover <only> the noise." in line for line in text)
 

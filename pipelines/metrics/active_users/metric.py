@@ -27,6 +27,7 @@ from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.schema import read_own
 from pipelines.paths import DAY
 from pipelines.views.digits import digits
+from pipelines.views.headline import FIRST
 from pipelines.views.pictures import bars
 from transforms.encoders.activity import ActivityReporting, DayEncoder
 from transforms.encoders.columns import is_moment
@@ -140,6 +141,14 @@ class ActiveUsers(Counting):
     @property
     def figures(self) -> dict[str, str]:
         return {TABLE: "users"} | ({STICKINESS: "share"} if self._pairs else {})
+
+    @property
+    def title(self) -> str:
+        return f"active users, up to {self.options.day}"
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": TABLE, "rows": FIRST}
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         totals = self.totals(self.design.centred(estimate.counts))
@@ -277,7 +286,7 @@ class ActiveUsers(Counting):
         said = "Users by when they were active"
         figure = view.framed(drawn, said, len(table), confidence)
         figure += "".join(map(_sentence, tables[STICKINESS].to_pylist() if self._pairs else ()))
-        return view.page(self.options.brief, table, statement, figure)
+        return view.page(table, statement, figure=figure)
 
     def show(self, screen: Console) -> None:
         for name in self.figures:

@@ -1,6 +1,6 @@
 /* Retention: a row for each day (or week) on which users were new, a column for each later one, read from the
    releases of all windows. What no release says is left blank; what noise may explain has no colour. */
-hushbeam.pictures["active-users"] = (place, table, { el, number, colour, windows }) => {
+hushbeam.pictures["active-users"] = (place, table, { el, put, number, colour, windows }) => {
   const drawn = table.drawn, most = 28, ms = 864e5;
   const find = (text) => (drawn ? drawn.labels.findIndex(([, value]) => value === text) : -1);
   const born = find("new");
@@ -28,7 +28,7 @@ hushbeam.pictures["active-users"] = (place, table, { el, number, colour, windows
     return el("tr", {}, el("th", { scope: "row" }, windows[w].name), el("td", {}, number(n, half(born, w) / 2)), cells);
   });
   const head = [kept[0].unit, "new", ...kept.map(({ k }) => `+${k}`)].map((text) => el("th", { scope: "col" }, text));
-  place.append(el("h3", {}, "Retention"),
+  put(place, el("h3", {}, "Retention"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Retention" },
       el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))),
     el("p", { class: "note" }, `Of those who were new on a day, the share active so many ${kept[0].unit}s later. Blank where a release is missing or leaves it out.`),

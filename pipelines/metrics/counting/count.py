@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _PAIRS = (
     "Rows that lack one of both values, or have one that is not declared, share one count, "
-    "whatever their other value is; in its row of the table both are null."
+    "whatever their other value is; in its row of the table both are empty."
 )
 
 

@@ -31,6 +31,7 @@ from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.schema import read_own
 from pipelines.metrics.unusable.share import Share
 from pipelines.numbers import are_whole, open_numbers, read_bounds
+from pipelines.views.headline import MIDDLE, QUANTILE
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.reports import UNUSABLE, PathReporting
 
@@ -139,7 +140,15 @@ class CountedDistribution(Counting):
 
     @property
     def figures(self) -> dict[str, str]:
-        return {TABLE: "share", QUANTILES: "quantile"}
+        return {TABLE: "share", QUANTILES: QUANTILE}
+
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: distribution"
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": QUANTILES, "rows": MIDDLE}
 
     @property
     def whole_numbers(self) -> bool:
@@ -233,7 +242,7 @@ class CountedDistribution(Counting):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         figure = view.cumulative(tables[TABLE], self.options.confidence)
-        return view.page(self.options.brief, tables[QUANTILES], statement, figure)
+        return view.page(tables[QUANTILES], statement, figure=figure)
 
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, QUANTILES)

@@ -132,6 +132,10 @@ class CountedHeavyHitters(CountedStrings):
     def figures(self) -> dict[str, str]:
         return {TABLE: f"{self.unit}s"}
 
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: frequent strings"
+
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         found, top = estimate.found, self.options.top
         columns = result.columns(found.holders, self.errors(), self.options.confidence)
@@ -180,7 +184,7 @@ class CountedHeavyHitters(CountedStrings):
         return super().request | {"alphabet": characters, "max_length": code.max_length}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(self.options.brief, _readable(tables[TABLE]), statement)
+        return view.page(tables[TABLE], statement, _readable(tables[TABLE]))
 
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, TABLE)

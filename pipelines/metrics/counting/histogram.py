@@ -198,6 +198,10 @@ class CountedHistogram(Counting):
     def figures(self) -> dict[str, str]:
         return {TABLE: "share"}
 
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: share of {self.unit}s"
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         columns, values = self._shares(estimate)[0], self.domain.labels()
         if self.domain.other:
@@ -246,7 +250,7 @@ class CountedHistogram(Counting):
         drawn = chart(table.slice(0, _BARS), confidence, f"share of {self.unit}s, %")
         said = f"The {min(_BARS, len(table))} largest of {len(table):,} shares with error bars"
         figure = view.framed(drawn, said, len(table), confidence)
-        return view.page(self.options.brief, table, statement, figure)
+        return view.page(table, statement, figure=figure)
 
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, TABLE)

@@ -192,6 +192,11 @@ class CountedMean(Counting):
     def figures(self) -> dict[str, str]:
         return {"mean.parquet": "mean"}
 
+    @property
+    def title(self) -> str:
+        by = f" by {self.options.group_by}" if self.options.group_by else ""
+        return f"{self.options.column}: mean{by}"
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         (sums, people), noise = self.found(estimate), self.moments
         # However many there are: as many as the count does not rule out.

@@ -365,6 +365,12 @@ class Counting(Metric):
     def figures(self) -> dict[str, str]:
         return {f"{self.kind}.parquet": self.kind}
 
+    @property
+    def title(self) -> str:
+        of = " × ".join(column for column, _ in self.domains)
+        figure = next(iter(self.figures.values()))
+        return f"{of}: {figure}" if of else figure
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         levels = len(self.reporting.amounts.levels)
         totals = self.totals(self.design.centred(estimate.counts)[:levels])
@@ -502,7 +508,7 @@ class Counting(Metric):
         }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(self.options.brief, table_of(tables), statement)
+        return view.page(table_of(tables), statement)
 
     # Afterwards.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mechanisms.channel import Guarantee
+from mechanisms.counters.laws import recorded
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
 from mechanisms.privacy import honesty
 from pipelines.errors import RequestError
@@ -213,10 +214,10 @@ class Mixed(Counting):
         return {
             "name": self.system,
             "source": "Ishai, Kushilevitz, Ostrovsky, Sahai, FOCS 2006; how many shares: "
-            "mechanisms/counters/shares.py",
+            "the graph of Balle, Bell, Gascon, Nissim, 2019 (arXiv 1909.11225)",
             "constants": {
                 "low": design.low, "high": design.high, "modulus": design.modulus,
-                "shares": design.shares, "noise": repr(design.noise),
+                "shares": design.shares, "noise": recorded(design.noise),
             },
             "dummies": "shuffler",
             "messages_per_user": self.messages,

@@ -117,6 +117,11 @@ class SumMetric(Counting):
         return cast(Clip, self.reporting.clip)
 
     @property
+    def title(self) -> str:
+        by = f" by {self.options.group_by}" if self.options.group_by else ""
+        return f"{self.options.column}: sum{by}"
+
+    @property
     def error(self) -> float:
         return self.errors().standard_error
 

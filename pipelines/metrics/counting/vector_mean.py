@@ -29,8 +29,15 @@ from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE, Scale, bounds_statement
+from pipelines.metrics.vector_mean.result import (
+    FREQUENCIES,
+    TABLE,
+    Scale,
+    bounds_statement,
+    titled,
+)
 from pipelines.row_attributes import read_attributes
+from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
 from transforms.encoders.reports import PRESENT, RowReporting
 
@@ -177,6 +184,14 @@ class CountedRows(RowWise):
     def figures(self) -> dict[str, str]:
         return {TABLE: "mean", FREQUENCIES: "share"}
 
+    @property
+    def title(self) -> str:
+        return titled(self.attributes)
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": TABLE, "rows": FIRST}
+
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         found, noise = self._found(estimate), self.rows.noise(self.design.variances)
         sums = np.sqrt(noise.sum**2 + self.rows.rounding(found.counts))
@@ -303,7 +318,7 @@ class CountedRows(RowWise):
             parts.insert(0, shares.append_column("coordinate", labels))
         kept = [name for name in names if all(name in part.column_names for part in parts)]
         table = pa.concat_tables([part.select(kept) for part in parts])
-        return view.page(self.options.brief, table, statement, figure)
+        return view.page(numbers, statement, table, figure)
 
     def show(self, screen: Console) -> None:
         shares = bool(categorical(self.attributes))

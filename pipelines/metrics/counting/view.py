@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
 from pipelines.metrics.counting.result import COLUMNS
-from pipelines.metrics.view import cell
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.digits import digits, spread
+from pipelines.views.facts import cell
+from pipelines.views.headline import QUANTILE, figure_of, first_word, head, label, order
 from pipelines.views.pictures import Chart, Scale, bars
 
 OTHER_LABEL, OTHER_PAIR = "(any other, or none)", "(any other pair)"
@@ -30,38 +30,41 @@ _WIDE = 28  # characters of a label
 
 
 def page(
-    brief: str, table: pa.Table, statement: Mapping[str, Any], figure: str | None = None
+    first: pa.Table,
+    statement: Mapping[str, Any],
+    table: pa.Table | None = None,
+    figure: str | None = None,
 ) -> bytes:
     """The report of a release.
 
     Args:
-        brief: what it publishes.
-        table: the release's.
+        first: the release's table, of which the page's first figures are.
         statement: the release's.
+        table: what is listed, as people read it; by default the same.
         figure: above the table, whose order is then kept; by default bars of the largest figures.
-    """
-    top = _largest(table, _ROWS) if figure is None else table.slice(0, _ROWS)
+    """  # fmt: skip
+    table, of = first if table is None else table, figure_of(statement)
+    top = _largest(table, _ROWS, of) if figure is None else table.slice(0, _ROWS)
     names, several = _names(table), {selected.LOWER, "lower_of_all"} & {*table.column_names}
     together = len(table) if several else 1
     confidence = statement["asked"]["confidence"]
     interval = html.escape(selected.heading(confidence, together))
-    labels = statement.get("labels", {})
+    labels, errors = statement.get("labels", {}), _has_errors(table)
     own = [html.escape(cell(labels.get(name, name))) for name in names]
-    heads = [*own, "estimate", "standard error", interval]
-    which = "largest" if figure is None else "first"
+    heads = [*own, *_heads(of, errors), interval]
+    which = first_word(of) if figure is None else "first"
     listed = "" if len(top) == len(table) else f"The {len(top)} {which} of {len(table):,}."
     return pages.page(
         "pipelines.metrics.counting",
-        kind=statement["release"],
-        brief=html.escape(brief),
-        unit=statement["asked"]["unit"],
-        created=statement["created"],
-        figure=_figure(table, confidence) if figure is None and len(table) > 1 else figure or "",
+        head(first, statement),
+        figure=_figure(table, confidence, of)
+        if figure is None and len(table) > 1
+        else figure or "",
         promises=facts.promises(statement),
-        reading=html.escape(statement["error"]["reading"]),
+        reading=facts.prose(statement["error"]["reading"]),
         cut=" ".join(html.escape(said) for said in _cut(statement)),
         heads="".join(f"<th>{head}</th>" for head in heads),
-        rows="".join(_row(names, row) for row in top.to_pylist()),
+        rows="".join(_row(names, row, of, errors) for row in top.to_pylist()),
         listed=listed,
         facts=facts.table(_facts(statement)),
     )
@@ -79,15 +82,26 @@ def _label(row: Mapping[str, Any], names: list[str]) -> list[str]:
     return [OTHER_LABEL if row[name] is None else cell(row[name]) for name in names]
 
 
-def _largest(table: pa.Table, rows: int) -> pa.Table:
-    """The largest figures first."""
-    order = pc.sort_indices(table, [("estimate", "descending")])
-    return table.take(order.slice(0, rows))
+def _has_errors(table: pa.Table) -> bool:
+    return "standard_error" in table.column_names and (
+        table["standard_error"].null_count < len(table)
+    )
 
 
-def _figure(table: pa.Table, confidence: float) -> str:
+def _heads(figure: str, errors: bool) -> list[str]:
+    """Of the columns of numbers."""
+    unit = ", %" if figure == "share" else ""
+    return [f"estimate{unit}", *[f"standard error{unit}"] * errors]
+
+
+def _largest(table: pa.Table, rows: int, figure: str = "") -> pa.Table:
+    """Those that a reader looks for first: the largest, or, of means, those that are best known."""
+    return table.take(pa.array(order(table, figure)[:rows], pa.int64()))
+
+
+def _figure(table: pa.Table, confidence: float, figure: str) -> str:
     """Bars with error bars, as a figure of a page."""
-    top, names = _largest(table, _BARS), _names(table)
+    top, names = _largest(table, _BARS, figure), _names(table)
     labels = [
         facts.shortened(" · ".join(filter(None, _label(row, names))), _WIDE)
         for row in top.to_pylist()
@@ -95,7 +109,7 @@ def _figure(table: pa.Table, confidence: float) -> str:
     ends = [top[name].to_numpy() for name in (selected.LOWER, selected.UPPER)]
     legend = f"estimate, {100 * confidence:g} % interval of all together"
     drawn = bars(labels, top["estimate"].to_numpy(), ends, legend)
-    said = f"The {len(top)} largest of {len(table):,} figures with error bars"
+    said = f"The {len(top)} {first_word(figure)} of {len(table):,} figures with error bars"
     return framed(drawn, said, len(table), confidence)
 
 
@@ -151,13 +165,22 @@ def show_quantiles(screen: Console, table: pa.Table, confidence: float) -> None:
     screen.print(shown_)
 
 
-def _row(names: list[str], row: Mapping[str, Any]) -> str:
+def _row(names: list[str], row: Mapping[str, Any], figure: str, errors: bool) -> str:
     low, high = selected.ends(row)
-    error = row.get("standard_error")
-    heads = "".join(f"<th>{html.escape(label)}</th>" for label in _label(row, names))
-    numbers = digits(row["estimate"], error), digits(error, error)
+    error, estimate = row.get("standard_error"), row["estimate"]
+    if figure == "share":
+        low, high, error, estimate = (
+            None if number is None else 100 * number for number in (low, high, error, estimate)
+        )
+    labels = _label(row, names)
+    if figure == QUANTILE:
+        labels = [label((None, str(row["p"])), figure)]
+    # A second label that there is none of is no heading, which readers for the blind would stop at.
+    heads = "".join(f"<th>{html.escape(text)}</th>" if text else "<td></td>" for text in labels)
+    by = error or spread(low, high)
+    numbers = digits(estimate, by), *[digits(error, error)] * errors
     cells = "".join(f"<td>{number}</td>" for number in numbers)
-    return f"<tr>{heads}{cells}<td>{digits(low, error)} to {digits(high, error)}</td></tr>\n"
+    return f"<tr>{heads}{cells}<td>{digits(low, by)} to {digits(high, by)}</td></tr>\n"
 
 
 def _cut(statement: Mapping[str, Any]) -> list[str]:
@@ -172,15 +195,14 @@ def _cut(statement: Mapping[str, Any]) -> list[str]:
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
     mechanism, request = statement["mechanism"], statement["asked"]
-    asked = {name: value for name, value in request.items() if value is not None}
     drawn = f", dummies drawn by the {mechanism['dummies']}" if "dummies" in mechanism else ""
-    noise = mechanism["constants"].get("noise")
+    noise = facts.noise(mechanism["constants"].get("noise", []))
     return [
         ("mechanism", f"{mechanism['name']}{drawn}"),
         ("published in", mechanism["source"]),
-        *([] if noise is None else [("noise", noise)]),
+        *([("noise", noise)] if noise else []),
         ("messages", f"{mechanism['messages_per_user']:,.4g} a {request['unit']}"),
-        ("asked", ", ".join(f"{name} {value}" for name, value in asked.items())),
+        facts.asked(statement),
         ("neighbours", statement["neighbours"]),
         ("published as it is", statement["published_exactly"]),
         facts.made_with(statement),

@@ -11,11 +11,11 @@ from pipelines.views.wording import upward
 
 _OF_SHUFFLER = (
     "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "
-    "slots: docs/counters.md"
+    "slots: hushbeam's page on counters"
 )
 _OF_DEVICES = (
     "Poisson dummies, or masked ones as of Ghazi, Kumar, Manurangsi, Pagh, ICML 2020; levels: "
-    "docs/counters.md"
+    "hushbeam's page on counters"
 )
 _SHUFFLER = (
     "Nothing that a {unit} sends is randomised: the shuffler{here} drew dummies that nobody can "

@@ -1,5 +1,5 @@
 /* Tables of two columns as heat maps, in which what noise alone may have made is grey. */
-hushbeam.pictures["cross-tab"] = (place, table, { el }) => {
+hushbeam.pictures["cross-tab"] = (place, table, { el, put }) => {
   const columns = table.now.columns, most = 12, maps = new Map();
   if (!columns.fitted || !columns.lower_simultaneous) return false;
   const levels = Object.keys(columns).filter((name) => /^column_\d+$/.test(name)), of = new Map();
@@ -27,11 +27,11 @@ hushbeam.pictures["cross-tab"] = (place, table, { el }) => {
         : `background: color-mix(in srgb, var(--pale) ${Math.ceil(100 * Math.sqrt(number / high))}%, var(--paper))`;
       return el("td", { style: `padding: .2rem .5rem; ${look}` }, number.toLocaleString("en"));
     };
-    place.append(el("h3", {}, group), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": group },
+    put(place, el("h3", {}, group), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": group },
       el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, el("th"), across.map((key) => el("th", { scope: "col" }, said(key))))),
         el("tbody", {}, rows.map((row) => el("tr", {}, el("th", { scope: "row" }, said(row)), across.map((key) => cell(row, key))))))));
   }
-  place.append(el("p", { class: "note" }, `The ${most} largest rows and columns of ${maps.size > 6 ? "the first 6 of " + maps.size + " tables" : "each table of two columns"}; ` +
+  put(place, el("p", { class: "note" }, `The ${most} largest rows and columns of ${maps.size > 6 ? "the first 6 of " + maps.size + " tables" : "each table of two columns"}; ` +
     `the darker, the more. Grey are those that noise alone may have made: their intervals, which cover all together with probability ${table.confidence}, begin at 0.`));
   return true;
 };

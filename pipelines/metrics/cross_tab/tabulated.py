@@ -24,6 +24,7 @@ from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.metric import Metric
+from pipelines.views.headline import TOTAL
 
 TABLE = "cross-tab.parquet"
 
@@ -99,6 +100,15 @@ class Tabulated(Metric):
     @property
     def figures(self) -> dict[str, str]:
         return {TABLE: f"{self.unit}s"}
+
+    @property
+    def title(self) -> str:
+        columns = (dimension.category.column for dimension in self.dimensions)
+        return f"{' × '.join(columns)}: {self.unit}s"
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": TABLE, "rows": TOTAL}
 
     def table(
         self,
@@ -186,7 +196,7 @@ class Tabulated(Metric):
             for each in self.tabs.asked
         ]
         figure = view.maps(table, labels, self.options.confidence)
-        return counting_view.page(self.options.brief, view.plain(table), statement, figure)
+        return counting_view.page(table, statement, view.plain(table), figure)
 
     def show(self, screen: Console) -> None:
         table = schema.read_own(self.options.output, TABLE)

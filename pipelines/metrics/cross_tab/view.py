@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.metrics.counting import result
-from pipelines.metrics.view import cell
 from pipelines.views import selected
+from pipelines.views.facts import cell
 from pipelines.views.heat import heat
 
 OTHER, ALL, TIMES = "(any other)", "all", " × "

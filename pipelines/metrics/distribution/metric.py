@@ -30,6 +30,7 @@ from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.schema import read_own
 from pipelines.numbers import are_whole, open_numbers, read_bounds, read_fill
 from pipelines.terms import drowned, least_batch, least_reports, require_proven, target_terms
+from pipelines.views.headline import MIDDLE, QUANTILE
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
 
@@ -145,7 +146,15 @@ class DistributionOfNumbers(Randomised):
 
     @property
     def figures(self) -> dict[str, str]:
-        return {result.TABLE: "share", result.QUANTILES: "quantile"}
+        return {result.TABLE: "share", result.QUANTILES: QUANTILE}
+
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: distribution"
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": result.QUANTILES, "rows": MIDDLE}
 
     def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
         return {

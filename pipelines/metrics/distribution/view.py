@@ -13,6 +13,7 @@ from rich.table import Table
 
 from pipelines.views import facts, pages
 from pipelines.views.digits import digits, percent, spread
+from pipelines.views.headline import head
 from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 1100  # all bins that there can be, and a few more
@@ -32,10 +33,8 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
     low, high = request["bounds"]
     return pages.page(
         "pipelines.metrics.distribution",
-        column=html.escape(request["column"]),
-        n=f"{statement['n']:,}",
+        head(quantiles, statement),
         unit=html.escape(request["unit"]),
-        created=statement["created"],
         chart=_chart(table, quantiles, statement),
         low=number(low),
         high=number(high),
@@ -46,9 +45,9 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         mean_lower=number(mean["lower"]),
         mean_upper=number(mean["upper"]),
         mean_of_shares=number(mean["of_the_estimated_shares"]),
-        covers=html.escape(statement["error"]["covers"]),
+        covers=facts.prose(statement["error"]["covers"]),
         promises=facts.promises(statement),
-        exactly=html.escape(statement["published_exactly"]),
+        exactly=facts.prose(statement["published_exactly"]),
         quantiles="".join(_quantile(row) for row in quantiles.to_pylist()),
         rows="".join(_bin(row) for row in table.slice(0, _ROWS).to_pylist()),
         facts=facts.table(_facts(statement)),

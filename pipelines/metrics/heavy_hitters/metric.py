@@ -167,6 +167,10 @@ class HeavyHitters(Randomised):
     def figures(self) -> dict[str, str]:
         return {result.TABLE: "share"}
 
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: frequent strings"
+
     def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
         return {result.TABLE: result.heavy_hitters_table(estimate.strings)}
 

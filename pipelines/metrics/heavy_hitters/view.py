@@ -13,12 +13,13 @@ from rich.text import Text
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.digits import percent
+from pipelines.views.headline import head
 
 _ROWS = 200
 _SHOWN = 20  # on the screen
 _WIDE = 48  # characters of a string that are shown
 _LONGER = "… (and longer)"
-_SCALE = 320  # width of a full bar, in pixels
+_SCALE = 200  # width of a full bar, in pixels
 
 
 def labels(table: pa.Table) -> list[str]:
@@ -52,15 +53,13 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
         "pipelines.metrics.heavy_hitters",
-        column=html.escape(request["column"]),
-        n=f"{statement['n']:,}",
+        head(table, statement),
         unit=html.escape(request["unit"]),
-        created=statement["created"],
         strings=f"{len(table):,}",
         confidence=f"{100 * request['confidence']:g} %",
         false_strings=f"{request['false_strings']:g}",
         candidates=f"{statement['search']['candidates']:,}",
-        prospect=html.escape(statement["search"]["prospect"]),
+        prospect=facts.prose(statement["search"]["prospect"]),
         promises=facts.promises(statement),
         facts=facts.table(_facts(statement)),
         rows="".join(_row(label, row, largest) for label, row in rows),

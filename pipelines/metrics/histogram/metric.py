@@ -149,6 +149,10 @@ class Histogram(Randomised):
     def figures(self) -> dict[str, str]:
         return {TABLE: "share"}
 
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: share of {self.unit}s"
+
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
         confidence = self.options.confidence
         return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}

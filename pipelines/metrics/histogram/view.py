@@ -15,6 +15,7 @@ from rich.text import Text
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.digits import percent
+from pipelines.views.headline import head
 from pipelines.views.pictures import bars
 
 OTHER_LABEL = "(any other value)"
@@ -67,17 +68,16 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     drawn, advice = _POSTPROCESSED[statement["postprocessing"]["taken"]]
     return pages.page(
         "pipelines.metrics.histogram",
-        column=html.escape(request["column"]),
+        head(table, statement),
         n=f"{statement['n']:,}",
         unit=html.escape(request["unit"]),
-        created=statement["created"],
         chart=chart(top.slice(0, _BARS), request["confidence"]),
         shown=min(_BARS, len(table)),
         domain=f"{len(table):,}",
         confidence=f"{request['confidence']:g}",
         remark=selected.remark(table),
         drawn=drawn,
-        covers=html.escape(statement["error"]["covers"]),
+        covers=facts.prose(statement["error"]["covers"]),
         advice=advice,
         promises=facts.promises(statement),
         facts=facts.table(_facts(statement)),

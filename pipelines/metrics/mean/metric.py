@@ -232,6 +232,11 @@ class Mean(Randomised):
     def figures(self) -> dict[str, str]:
         return {result.TABLE: "mean"}
 
+    @property
+    def title(self) -> str:
+        by = f" by {self.options.group_by}" if self.options.group_by else ""
+        return f"{self.options.column}: mean{by}"
+
     def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
         counts, bounds = estimate.counted.counts, estimate.chosen.known
         labels = {} if self.groups is None else {"group": self.groups.groups.labels()}

@@ -13,10 +13,11 @@ from rich.text import Text
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.digits import digits, spread
+from pipelines.views.headline import head
 
 _ROWS = 500
 _SHOWN = 20  # on the screen
-_SCALE = 340  # width of the whole range between the bounds, in pixels
+_SCALE = 180  # width of the whole range between the bounds, in pixels
 _WIDE = 48  # characters of a group that are shown
 
 
@@ -32,18 +33,15 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     rows = zip(labels(table), top, strict=False)
     return pages.page(
         "pipelines.metrics.mean",
-        column=html.escape(request["column"]),
-        by=f" by <em>{html.escape(request['group_by'])}</em>" if request["group_by"] else "",
-        n=f"{statement['n']:,}",
-        created=statement["created"],
+        head(table, statement),
         low=f"{bounds['low']:g}",
         high=f"{bounds['high']:g}",
         how=html.escape(bounds["how"]),
         confidence=f"{100 * request['confidence']:g} %",
         together="all groups together" if "group" in table.column_names else "by itself",
-        covers=html.escape(statement["error"]["covers"]),
+        covers=facts.prose(statement["error"]["covers"]),
         promises=facts.promises(statement),
-        exactly=html.escape(statement["published_exactly"]),
+        exactly=facts.prose(statement["published_exactly"]),
         last=html.escape(_last(table)),
         rows="".join(_row(label, row, bounds) for label, row in rows),
         listed=len(top),

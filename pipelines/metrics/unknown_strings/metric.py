@@ -12,6 +12,7 @@ from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
+from mechanisms.counters.laws import recorded
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource, SecureRandom
@@ -205,6 +206,10 @@ class UnknownStrings(CountedStrings):
     def figures(self) -> dict[str, str]:
         return {TABLE: f"{self.unit}s"}
 
+    @property
+    def title(self) -> str:
+        return f"{self.options.column}: strings that enough {self.unit}s hold"
+
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         texts, whole = texts_of(estimate.strings)
         values, confidence = estimate.values, self.options.confidence
@@ -269,12 +274,15 @@ class UnknownStrings(CountedStrings):
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {
             "source": "Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022 (arXiv 2006.03684); "
-            "several strings a user: docs/heavy-hitters.md",
-            "constants": {"threshold": self.reporting.threshold, "noise": repr(self.reporting.law)},
+            "several strings a user: hushbeam's page on heavy hitters",
+            "constants": {
+                "threshold": self.reporting.threshold,
+                "noise": recorded(self.reporting.law),
+            },
         }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(self.options.brief, _readable(tables[TABLE]), statement)
+        return view.page(tables[TABLE], statement, _readable(tables[TABLE]))
 
     def show(self, screen: Console) -> None:
         table = read_own(self.options.output, TABLE)

@@ -36,6 +36,7 @@ from pipelines.metrics.vector_mean.prior import read_prior
 from pipelines.numbers import read_fill
 from pipelines.row_attributes import read_attributes
 from pipelines.terms import best_design, hiding_cost
+from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import Absence, RowEncoder
@@ -237,6 +238,14 @@ class AverageRow(Randomised):
     @property
     def figures(self) -> dict[str, str]:
         return {result.TABLE: "mean", result.FREQUENCIES: "share"}
+
+    @property
+    def title(self) -> str:
+        return result.titled(self.attributes)
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": result.TABLE, "rows": FIRST}
 
     def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
         return result.tables(self.attributes, estimate)

@@ -310,6 +310,17 @@ def bounds_statement(attributes: Sequence[Attribute]) -> list[dict[str, Any]]:
     return described
 
 
+_NAMED = 3  # columns that a title names
+
+
+def titled(attributes: tuple[Attribute, ...]) -> str:
+    """What rows are of, and what is said of it."""
+    numbers = [attribute for attribute in attributes if attribute not in categorical(attributes)]
+    columns = dict.fromkeys(attribute.column for attribute in numbers)
+    names = ", ".join(columns) if len(columns) <= _NAMED else f"{len(columns):,} columns"
+    return f"{names}: mean of each"
+
+
 def poisoning(
     rows: VectorMean | MixedRows, estimate: Estimated, forgeable: bool, towards: str
 ) -> Poisoning:

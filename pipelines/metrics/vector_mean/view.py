@@ -17,10 +17,12 @@ from pipelines.metrics.schema import read_own
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
+from pipelines.views.headline import head
 from pipelines.views.pictures import Chart, Scale
 
 _ROWS = 500
 _SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
+_DRAWN = ("estimate", "lower", "upper", "lower_of_all", "upper_of_all", "shrunk")
 _POINTS = 1000  # that a picture shows; more would lie upon one another
 
 
@@ -36,16 +38,14 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
     shrunk = "shrunk" in table.column_names
     return pages.page(
         "pipelines.metrics.vector_mean",
-        dimension=f"{request['dimension']:,}",
-        n=f"{statement['n']:,}",
-        created=statement["created"],
+        head(table, statement),
         confidence=f"{100 * request['confidence']:g} %",
         chart=chart(table, request["confidence"]),
         order=_order(len(table)),
-        covers=html.escape(statement["error"]["covers"]),
+        covers=facts.prose(statement["error"]["covers"]),
         shrunk=html.escape(_of_shrinking(statement)),
         promises=facts.promises(statement),
-        exactly=html.escape(statement["published_exactly"]),
+        exactly=facts.prose(statement["published_exactly"]),
         heading="<th>shrunk</th>" if shrunk else "",
         rows="".join(_row(row) for row in top.to_pylist()),
         listed=f"{len(top):,}",
@@ -66,10 +66,11 @@ def chart(table: pa.Table, confidence: float) -> str:
     """Sorted estimates within the band of their intervals, as inline SVG."""
     order = np.argsort(table["estimate"].to_numpy(), kind="stable")
     order = order[np.linspace(0, len(order) - 1, min(_POINTS, len(order))).astype(np.int64)]
+    # Of what is drawn alone, or the axis would reach to the number of reports.
     drawn = {
         name: table[name].to_numpy().astype(np.float64)[order]
-        for name in table.column_names
-        if name != "coordinate"
+        for name in _DRAWN
+        if name in table.column_names
     }
     x, percent = np.arange(len(order)), f"{100 * confidence:g} %"
     edges = np.repeat(np.arange(len(order) + 1) - 0.5, 2)[1:-1]  # each band is as wide as a place

@@ -1,0 +1,320 @@
+"""What a reader meets first of a release: its title, its figure, and what is promised.
+
+Which figure that is the kind says, in its statement: `headline` names a table, and which of its
+rows come first. Pages of releases, of plans and of sites read it from there, so that they agree.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.metrics import schema
+from pipelines.views import selected
+from pipelines.views.digits import digits, spread
+from pipelines.views.facts import cell, prose
+from pipelines.views.wording import upward
+
+LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
+"""Which rows come first: the largest beyond noise (of means, the best known), the first few, the
+first alone, which is of all, or the one whose probability is nearest to a half."""
+
+OTHER = "(any other, or none)"
+QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
+
+_MOST = 3
+_UNITS = {"share": "%", "sum": "", "mean": "", QUANTILE: ""}  # of others: their own name
+_KNOWN = frozenset({"mean"})  # figures of which the largest are those that noise knows least of
+
+
+class Line(NamedTuple):
+    """One figure in words.
+
+    Attributes:
+        number: with its error, or its interval where no error is known.
+        unit: of the number; "" for that of the column.
+        label: what it is of; "" if of everything.
+        key: (group, value) by which tables and sites know it.
+    """
+
+    number: str
+    unit: str
+    label: str
+    key: tuple[str | None, str | None]
+
+
+class Headline(NamedTuple):
+    """The figures that come first.
+
+    Attributes:
+        lines: of them, at most three.
+        which: of how many they are, and why these; "" where there are no others.
+        about: how many took part, as far as it is known; "" if it is not.
+    """
+
+    lines: Sequence[Line]
+    which: str
+    about: str
+
+
+class Head(NamedTuple):
+    """How a page begins.
+
+    Attributes:
+        title: as text.
+        body: as HTML.
+    """
+
+    title: str
+    body: str
+
+
+def unit_of(figure: str) -> str:
+    """What stands behind a number.
+
+    >>> unit_of("share"), unit_of("users"), unit_of("quantile")
+    ('%', 'users', '')
+    """
+    return _UNITS.get(figure, figure)
+
+
+def order(table: pa.Table, figure: str) -> list[int]:
+    """Where the rows are that a reader looks for, the first of them first.
+
+    Means are sorted by their errors: the largest of many are those of the fewest, mostly noise.
+
+    Args:
+        table: with estimates.
+        figure: what they are.
+    """
+    estimate = _floats(table, "estimate")
+    if figure == QUANTILE:
+        return [*range(len(table))]
+    if figure in _KNOWN:
+        return np.lexsort((-estimate, _floats(table, "standard_error"))).tolist()
+    return np.argsort(-estimate, kind="stable").tolist()
+
+
+def first_word(figure: str) -> str:
+    """What the first rows of that order are called."""
+    return "best known" if figure in _KNOWN else "largest"
+
+
+def chosen(statement: Mapping[str, Any]) -> Mapping[str, str]:
+    """What a statement says of the figure that comes first: its "table", and which "rows"."""
+    table = next(iter(statement.get("figures", {})), "")
+    return {"table": table, "rows": LARGEST} | statement.get("headline", {})
+
+
+def figure_of(statement: Mapping[str, Any]) -> str:
+    """What the figures are that come first."""
+    return str(statement.get("figures", {}).get(chosen(statement)["table"], ""))
+
+
+def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
+    """What comes first of a release.
+
+    Args:
+        table: that the statement's headline names, as its kind made it or with the columns of all
+            kinds.
+        statement: of the release.
+    """
+    said, figure = chosen(statement), figure_of(statement)
+    if table is None or not len(table):
+        return Headline([], "", _about({}, statement))
+    shared = schema.shared(table, statement, figure)
+    places, which = _chosen(shared, figure, said["rows"])
+    rows = [shared.slice(place, 1).to_pylist()[0] for place in places]
+    several = len(table) > 1
+    lines = [_line(row, figure, several) for row in rows]
+    if several and said["rows"] == TOTAL:
+        lines = [line._replace(label="in all") for line in lines]
+    return Headline(lines, which, _about(rows[0] if len(table) == 1 else {}, statement))
+
+
+def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
+    """The places of the rows that come first, and which these are."""
+    many = len(table)
+    if many == 1 or rows == TOTAL:
+        return [0], ""
+    if rows == MIDDLE:
+        levels = np.array([float(value) for value in table["value"].to_pylist()])
+        return [int(np.argmin(np.abs(levels - 0.5)))], ""
+    if rows == FIRST:
+        shown = min(_MOST, many)
+        return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
+    named = [
+        group is not None or value is not None
+        for group, value in zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)
+    ]
+    places = [place for place in order(table, figure) if named[place]]
+    if figure not in _KNOWN:
+        sure = _beyond(table)
+        places = [place for place in places if sure[place]]
+    else:
+        places = [place for place in places if table["estimate"][place].is_valid]
+    first = places[:_MOST]
+    if not first:
+        return [], f"Of {many:,} figures nothing stands out of the noise"
+    several = f"{len(first)} " if len(first) > 1 else ""
+    return first, f"the {several}{first_word(figure)} of {many:,}"
+
+
+def _beyond(table: pa.Table) -> np.ndarray:
+    """(rows,) which figures are other than 0, whatever the noise of all of them was."""
+    ends = []
+    for wide, alone in ((selected.LOWER, "lower"), (selected.UPPER, "upper")):
+        end = _floats(table, wide)
+        ends.append(np.where(np.isnan(end), _floats(table, alone), end))
+    low, high = ends
+    # What has no interval says nothing of noise, and hides none.
+    return np.asarray((low > 0) | (high < 0) | np.isnan(low))
+
+
+def _floats(table: pa.Table, name: str) -> np.ndarray:
+    """A column of numbers, NaN where there is none."""
+    if name not in table.column_names:
+        return np.full(len(table), np.nan)
+    return table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
+    share = figure == "share"
+    estimate, error, low, high = (
+        None if row[name] is None else row[name] * (100 if share else 1)
+        for name in ("estimate", "standard_error", "lower", "upper")
+    )
+    if not share and estimate is not None and float(estimate).is_integer():
+        estimate = int(estimate)  # counts have no digits behind a point
+    key = (row["group"], row["value"])
+    number = written(estimate, error, low, high)
+    return Line(number, unit_of(figure), label(key, figure, several), key)
+
+
+def written(
+    estimate: float | None, error: float | None, low: float | None, high: float | None
+) -> str:
+    """A number with its error, or, where none is known, with its interval.
+
+    >>> written(475.0, 0.19, 474.0, 476.0), written(142.7513, None, 140.6, 145.3)
+    ('475.00 ± 0.19', '142.8 (140.6 to 145.3)')
+    """
+    if estimate is None or (isinstance(estimate, float) and math.isnan(estimate)):
+        return "unknown"
+    if error is not None and math.isfinite(error) and error > 0:
+        return f"{digits(estimate, error)} ± {digits(error, error)}"
+    wide = spread(low, high)
+    number = digits(estimate, wide)
+    return number if wide is None else f"{number} ({digits(low, wide)} to {digits(high, wide)})"
+
+
+def label(key: tuple[str | None, str | None], figure: str = "", several: bool = True) -> str:
+    """What a figure is of, in characters that are a command to nobody.
+
+    >>> label((None, "0.5"), "quantile"), label(("a", "b")), label((None, None)), label((None, ""))
+    ('median', 'a · b', '(any other, or none)', '(empty)')
+    """
+    group, value = key
+    if figure == QUANTILE and value is not None:
+        return "median" if float(value) == 0.5 else f"{100 * float(value):.10g} % quantile"
+    parts = [cell(part) or "(empty)" for part in (group, value) if part is not None]
+    return " · ".join(parts) or (OTHER if several else "")
+
+
+def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """How many took part, in words."""
+    unit = _unit(statement)
+    if row.get("n_standard_error"):
+        n, error = row["n"], row["n_standard_error"]
+        return f"about {digits(n, error)} ± {digits(error, error)} {unit}s"
+    if "n" in statement and "n_standard_error" not in statement:
+        return f"from {statement['n']:,} reports"
+    if took_part := statement.get("took_part"):
+        n, error = took_part["estimate"], took_part["standard_error"]
+        return f"about {digits(n, error)} ± {digits(error, error)} {unit}s took part"
+    return ""
+
+
+def _unit(statement: Mapping[str, Any]) -> str:
+    """Who takes part, without what must hold of them."""
+    promised = statement["guarantees"]["release"]["unit"]
+    return str(statement.get("asked", {}).get("unit", promised))
+
+
+def loss(promised: Mapping[str, Any]) -> str:
+    """What a guarantee costs, as people quote it.
+
+    >>> loss({"epsilon": 0.30000001, "delta": 1e-6, "unit": "user"})
+    'epsilon 0.3001, delta 1e-06 per user'
+    """
+    epsilon, delta = promised["epsilon"], promised["delta"]
+    told = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
+    return f"epsilon {told}, delta {upward(delta, 4):g} per {promised['unit']}"
+
+
+def promise(statement: Mapping[str, Any]) -> str:
+    """The first sentence of what a release promises.
+
+    >>> promise({"in_words": ["Protected is a row. Nothing else is.", "More."]})
+    'Protected is a row.'
+    """
+    words = statement.get("in_words") or [""]
+    first, dot, _ = words[0].partition(". ")
+    return first + "." * bool(dot)
+
+
+def title(statement: Mapping[str, Any]) -> str:
+    """What a release is of."""
+    return str(statement.get("title") or statement.get("metric") or statement["release"])
+
+
+def head(
+    table: pa.Table | None, statement: Mapping[str, Any], lead: str = "", since: str = "Published"
+) -> Head:
+    """How the page of a release begins.
+
+    Args:
+        table: as of `headline`.
+        statement: of the release.
+        lead: what it is made of, as HTML; by default of how many reports, or that this is hidden.
+        since: what was done when it was created.
+    """
+    said = headline(table, statement)
+    promised = statement["guarantees"]["release"]
+    lines = "".join(_item(line) for line in said.lines)
+    about = " · ".join(part for part in (said.which, said.about, loss(promised)) if part)
+    named = title(statement)
+    return Head(named, (
+        f"<h1>{html.escape(named)}</h1>\n"
+        f'<p class="lead">{lead or _lead(statement)} {since} {moment(statement)}.</p>\n'
+        + (f'<ul class="headline">\n{lines}</ul>\n' if lines else "")
+        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}.</p>\n'
+        f'<p class="first">{prose(promise(statement))}</p>\n'
+    ))  # fmt: skip
+
+
+def _item(line: Line) -> str:
+    unit = f" {html.escape(line.unit)}" if line.unit else ""
+    return f"<li><strong>{html.escape(line.number)}</strong>{unit} {html.escape(line.label)}</li>\n"
+
+
+def _lead(statement: Mapping[str, Any]) -> str:
+    """Of what the figures are made."""
+    if "n" in statement:
+        return f"From {statement['n']:,} randomised reports."
+    unit = html.escape(_unit(statement))
+    return f"Of all {unit}s that took part; how many did is hidden."
+
+
+def moment(statement: Mapping[str, Any]) -> str:
+    """When a release was made, in UTC.
+
+    >>> moment({"created": "2026-11-21T03:00:00+00:00"})
+    '2026-11-21 03:00:00 UTC'
+    """
+    return str(statement["created"]).replace("T", " ").replace("+00:00", " UTC")

@@ -1,0 +1,64 @@
+"""Bugs in what readers see: pages and sites."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_READ = ("tests/pipelines/test_read_pages.py",)
+
+MUTANTS = (
+    Mutant(
+        "a-list-on-a-page-that-is-not-spread",
+        "Under what is promised each page of a site says [object HTMLParagraphElement].",
+        "pipelines/site/app.js",
+        'put(place, el("h2", {}, "What is promised"),',
+        'place.append(el("h2", {}, "What is promised"),',
+        ("tests/pipelines/site/test_build.py",),
+        known_by="one_function",
+    ),
+    Mutant(
+        "an-axis-to-the-number-of-reports",
+        "A picture of means has an axis that ends at how many reports there are.",
+        "pipelines/metrics/vector_mean/view.py",
+        '_DRAWN = ("estimate",',
+        '_DRAWN = ("estimate", "n", "rows",',
+        _READ,
+        known_by="vector-mean",
+    ),
+    Mutant(
+        "a-page-titled-by-its-commands-help",
+        "A page's title is the line that lists its command, and says nothing of what was counted.",
+        "pipelines/metrics/metric.py",
+        '"title": self.title,',
+        '"title": self.options.brief,',
+        _READ,
+        known_by="sum",
+    ),
+    Mutant(
+        "noise-as-python-writes-it",
+        "How a release was made is told by the classes of the program.",
+        "mechanisms/counters/design.py",
+        '"noise": recorded(self.dummies)',
+        '"noise": {"law": repr(self.dummies)}',
+        _READ,
+        known_by="sum",
+    ),
+    Mutant(
+        "a-quantile-shown-as-a-share",
+        "The first figure of a distribution is a bin's share, and no number of the column.",
+        "pipelines/metrics/counting/distribution.py",
+        'return {"table": QUANTILES, "rows": MIDDLE}',
+        'return {"table": TABLE, "rows": "largest"}',
+        _READ,
+        known_by="distribution",
+    ),
+    Mutant(
+        "the-noisiest-group-first",
+        "Of the means of groups the largest comes first: mostly that of the fewest.",
+        "pipelines/views/headline.py",
+        '_KNOWN = frozenset({"mean"})',
+        "_KNOWN = frozenset()",
+        ("tests/pipelines/site/test_build.py",),
+        known_by="comes_first",
+    ),
+)
