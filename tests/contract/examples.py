@@ -19,7 +19,7 @@ from tests.contract.truth import Example, Form, Key, Log, Truth
 USERS, WITHOUT = 1500, 40  # of whom so many lack a value and a number
 ROWS = 2 * USERS
 VALUES, GROUPS = 64, "abcdefgh"  # declared; some rows have others
-TOP = 63.0
+TOP, FINE, ROUGH = 63.0, 1024, 16  # the largest number; bins, of which most of the fine are empty
 DAY = datetime(2024, 5, 8, tzinfo=timezone.utc)
 FILES = {"groups.txt": "".join(f"{name}\n" for name in GROUPS)}
 _WORDS = np.array(["ab", "cab", "dad", "a", "bb"])
@@ -32,11 +32,12 @@ def columns() -> Log:
     number = np.where(user < WITHOUT, np.nan, (user * 7919 + user // 64) % 64)
     found = {
         "user": np.array([f"user-{k:04}" for k in user]),
-        "value": np.where(user < WITHOUT, -1, (user * user + user // 3) % 80),
-        "number": number,
-        "group": np.array(list(GROUPS + "z"))[(user * user + user // 7) % 9],
+        "shade": np.where(user < WITHOUT, -1, (user * user + user // 3) % 80),
+        "size": number,
+        "team": np.array(list(GROUPS + "z"))[(user * user + user // 7) % 9],
         "word": _WORDS[np.minimum(4, user % 16 // 3)],
-        "part": (user // 5) % 4,
+        "rank": (user // 5) % 4,
+        "steady": np.full(ROWS, 21.0),
         "age": user % 9,  # days before DAY on which a user was active
         "first": user % 9 + user // 9 % 3,  # and the first one
     }
@@ -46,15 +47,15 @@ def columns() -> Log:
 def log() -> pa.Table:
     """The log as it is read."""
     made = columns()
-    absent = made["value"] < 0
+    absent = made["shade"] < 0
     first_row = np.arange(ROWS) % 2 == 0
     ages = np.where(first_row, made["first"], made["age"]).tolist()
     table = {
         "user": pa.array(made["user"]),
-        "value": pa.array(made["value"], mask=absent),
-        "number": pa.array(made["number"], mask=absent),
+        "shade": pa.array(made["shade"], mask=absent),
+        "size": pa.array(made["size"], mask=absent),
         "at": pa.array([DAY - timedelta(days=age, hours=-1) for age in ages]),
-        **{name: pa.array(made[name]) for name in ("group", "word", "part")},
+        **{name: pa.array(made[name]) for name in ("team", "word", "rank", "steady")},
     }
     return pa.table(table | {f: pa.array(made[f]) for f in made if f.startswith("f0") or "f1" in f})
 
@@ -64,7 +65,7 @@ def log() -> pa.Table:
 
 def values(log: Log) -> dict[Key, float]:
     """How many rows have each declared value."""
-    return {(str(k),): float(np.sum(log["value"] == k)) for k in range(VALUES)}
+    return {(str(k),): float(np.sum(log["shade"] == k)) for k in range(VALUES)}
 
 
 def _and_others(rows: Mapping[Key, float]) -> dict[Key, float]:
@@ -88,9 +89,9 @@ def word_shares(log: Log) -> dict[Key, float]:
 
 
 def _of_groups(log: Log, what: Callable[[Any], float], others: bool) -> dict[Key, float]:
-    group, number = log["group"], log["number"]
-    found: dict[Key, float] = {(name,): what(number[group == name]) for name in GROUPS}
-    return {**found, (None,): what(number[group == "z"])} if others else found
+    team, size = log["team"], log["size"]
+    found: dict[Key, float] = {(name,): what(size[team == name]) for name in GROUPS}
+    return {**found, (None,): what(size[team == "z"])} if others else found
 
 
 def mean_of_groups(log: Log) -> dict[Key, float]:
@@ -110,11 +111,15 @@ def sum_of_all_groups(log: Log) -> dict[Key, float]:
 
 
 def mean(log: Log) -> dict[Key, float]:
-    return {(None,): float(np.nanmean(log["number"]))}
+    return {(None,): float(np.nanmean(log["size"]))}
+
+
+def steady(log: Log) -> dict[Key, float]:
+    return {(None,): float(np.mean(log["steady"]))}
 
 
 def total(log: Log) -> dict[Key, float]:
-    return {(None,): float(np.nansum(log["number"]))}
+    return {(None,): float(np.nansum(log["size"]))}
 
 
 def _ends(steps: int) -> NDArray[Any]:
@@ -129,12 +134,16 @@ def _middles() -> NDArray[Any]:
 
 def _below(log: Log, ends: NDArray[Any]) -> dict[Key, float]:
     """The share of the numbers up to each end."""
-    numbers = log["number"][~np.isnan(log["number"])]
+    numbers = log["size"][~np.isnan(log["size"])]
     return {(f"{end:.9g}",): float(np.mean(numbers <= end)) for end in ends.tolist()}
 
 
 def below_ends(log: Log) -> dict[Key, float]:
-    return _below(log, _ends(VALUES))
+    return _below(log, _ends(FINE))
+
+
+def below_rough_ends(log: Log) -> dict[Key, float]:
+    return _below(log, _ends(ROUGH))
 
 
 def below_middles(log: Log) -> dict[Key, float]:
@@ -146,20 +155,20 @@ def _between(below: Mapping[Key, float], times: float = 1) -> dict[Key, float]:
     return dict(zip(below, steps.tolist(), strict=True))
 
 
-def between_ends(log: Log) -> dict[Key, float]:
-    return _between(below_ends(log))
-
-
 def between_middles(log: Log) -> dict[Key, float]:
     return _between(below_middles(log))
 
 
 def rows_between_ends(log: Log) -> dict[Key, float]:
-    return _between(below_ends(log), np.sum(~np.isnan(log["number"])))
+    return _between(below_ends(log), np.sum(~np.isnan(log["size"])))
+
+
+def rows_between_rough_ends(log: Log) -> dict[Key, float]:
+    return _between(below_rough_ends(log), np.sum(~np.isnan(log["size"])))
 
 
 def quantiles(log: Log) -> dict[Key, float]:
-    numbers = np.sort(log["number"][~np.isnan(log["number"])])
+    numbers = np.sort(log["size"][~np.isnan(log["size"])])
     levels = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
     return {(str(p),): float(numbers[int(np.ceil(p * numbers.size)) - 1]) for p in levels}
 
@@ -170,16 +179,16 @@ def features(log: Log) -> dict[Key, float]:
 
 def tabs(log: Log) -> dict[Key, float]:
     """Two tables of one column, one of both, and how many there are in all."""
-    part, group = log["part"], log["group"]
-    parts = {str(k): part == k for k in range(4)} | {None: part > 3}
-    groups = {name: group == name for name in GROUPS} | {None: group == "z"}
+    rank, team, others = log["rank"], log["team"], "(any other)"
+    ranks = {str(k): rank == k for k in range(4)} | {others: rank > 3}
+    teams = {name: team == name for name in GROUPS} | {others: team == "z"}
     found: dict[Key, float] = {("all", "all"): float(ROWS)}
-    found |= {("part", name): float(np.sum(of)) for name, of in parts.items()}
-    found |= {("group", name): float(np.sum(of)) for name, of in groups.items()}
+    for name, column in (("rank", ranks), ("team", teams)):
+        found |= {(name, value): float(np.sum(rows)) for value, rows in column.items()}
     return found | {
-        ("part, group", f"{one}, {other}"): float(np.sum(parts[one] & groups[other]))
-        for one in parts
-        for other in groups
+        ("rank \u00d7 team", f"{one} \u00d7 {other}"): float(np.sum(ranks[one] & teams[other]))
+        for one in ranks
+        for other in teams
     }
 
 
@@ -206,7 +215,7 @@ _USERS = {"user_column": "user", "min_reports": USERS}
 _ROWS = {"min_reports": 2500}
 _DEVICES, _EXPECTED = {"enrolled": ROWS}, {"expected": ROWS}
 _BOUNDS = {"bounds": f"0,{TOP:g}"}
-_BY_GROUP = {"group_by": "group", "groups": "groups.txt"}
+_BY_GROUP = {"group_by": "team", "groups": "groups.txt"}
 _RANDOM, _COUNTED = {"epsilon": 4}, {"epsilon": 0.5}
 
 
@@ -228,6 +237,7 @@ _FOUND = Truth("heavy_hitters.parquet", words)
 _FOUND_SHARES = Truth("heavy_hitters.parquet", word_shares)
 
 _MEAN = Truth("mean.parquet", mean, joint=None)
+_STEADY = Truth("mean.parquet", steady, joint=None)
 _PRIVATE_MEANS = Truth("mean.parquet", mean_of_groups, keys=("group",))
 _MEANS = (
     Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
@@ -255,17 +265,21 @@ _SHAPE = (
     _UP_TO,
     _QUANTILES,
 )  # fmt: skip
-_COUNTED_SHAPE = (
-    Truth(
-        "distribution.parquet", rows_between_ends, keys=("high",), estimate="rows",
-        error="rows_standard_error", interval=None, joint=None, shared=True,
-    ),
-    _also(
-        _UP_TO, of=below_ends,
-        joint=("cumulative_lower_simultaneous", "cumulative_upper_simultaneous"),
-    ),
-    _QUANTILES,
-)  # fmt: skip
+
+
+def _counted_shape(rows: Callable[[Log], Any], below: Callable[[Log], Any]) -> tuple[Truth, ...]:
+    return (
+        Truth(
+            "distribution.parquet", rows, keys=("high",), estimate="rows",
+            error="rows_standard_error", interval=None, joint=None, shared=True,
+        ),
+        _also(
+            _UP_TO, of=below,
+            joint=("cumulative_lower_simultaneous", "cumulative_upper_simultaneous"),
+        ),
+        _QUANTILES,
+    )  # fmt: skip
+
 
 _ROW = (
     Truth("vector-mean.parquet", features),
@@ -283,7 +297,7 @@ _TABS = Truth("cross-tab.parquet", tabs, keys=("group", "value"), shared=True)
 
 EXAMPLES = {
     "histogram": Example(
-        {"column": "value", "domain": "0..63"},
+        {"column": "shade", "domain": "0..63"},
         {
             "local": Form(_RANDOM | _USERS, _SHARES),
             "shuffle": Form(_RANDOM | _USERS, _SHARES),
@@ -293,12 +307,15 @@ EXAMPLES = {
         },
     ),
     "heavy-hitters": Example(
-        {"column": "word", "alphabet": "abcd", "max_length": 3},
+        {"column": "word", "alphabet": "abcd", "max_length": 3, "false_strings": 1e-12},
         {
             "local": Form(_RANDOM, (_FOUND_SHARES,)),
             "shuffle": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
             "shuffler": Form(_COUNTED, (_FOUND,)),
-            "devices": Form(_COUNTED | _DEVICES, (_FOUND,)),
+            "devices": Form(
+                _COUNTED | _DEVICES,
+                refused="devices cannot know which counters earlier levels let stand",
+            ),
         },
     ),
     "unknown-strings": Example(
@@ -306,23 +323,29 @@ EXAMPLES = {
         {"the job": Form(_COUNTED, (Truth("unknown_strings.parquet", words),))},
     ),
     "mean": Example(
-        {"column": "number"},
+        {"column": "size"},
         {
             "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, (_PRIVATE_MEANS,)),
             "shuffle": Form(_RANDOM | _USERS | _BOUNDS, (_MEAN,)),
             "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),
-            "choose_bounds": Form(_RANDOM | _ROWS, (_MEAN,)),
+            # One number for all: which rows the first round draws is no part of a stated error.
+            "choose_bounds": Form(_RANDOM | _ROWS | {"column": "steady"}, (_STEADY,)),
             "split-mix": Form(_COUNTED | _BOUNDS | _DEVICES, (_MEAN,)),
         },
     ),
     "distribution": Example(
-        {"column": "number", "bins": VALUES} | _BOUNDS,
+        {"column": "size"} | _BOUNDS,
         {
-            "local": Form(_RANDOM, _SHAPE),
-            "shuffle": Form(_RANDOM | _ROWS, _SHAPE),
-            "shuffler": Form(_COUNTED, _COUNTED_SHAPE),
-            "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHAPE),
+            "local": Form(_RANDOM | {"bins": VALUES}, _SHAPE),
+            "shuffle": Form(_RANDOM | _ROWS | {"bins": VALUES}, _SHAPE),
+            "shuffler": Form(
+                _COUNTED | {"bins": FINE}, _counted_shape(rows_between_ends, below_ends)
+            ),
+            "devices": Form(
+                {"epsilon": 2} | _DEVICES | {"bins": ROUGH},
+                _counted_shape(rows_between_rough_ends, below_rough_ends),
+            ),
         },
     ),
     "vector-mean": Example(
@@ -335,18 +358,20 @@ EXAMPLES = {
         },
     ),
     "count": Example(
-        {"column": "value", "domain": "0..63"},
+        {"column": "shade", "domain": "0..63"},
         {
             "shuffler": Form(_COUNTED, (_COUNTS,)),
             "devices": Form(_COUNTED | _DEVICES, (_COUNTS,)),
+            "running totals": Form(_COUNTED, (_COUNTS,)),
         },
     ),
     "sum": Example(
-        {"column": "number"} | _BOUNDS,
+        {"column": "size"} | _BOUNDS,
         {
             "shuffler": Form(_COUNTED | _BY_GROUP | _EXPECTED, (_SUMS,)),
             "devices": Form(_COUNTED | _BY_GROUP | _DEVICES, (_SUMS,)),
             "split-mix": Form(_COUNTED | _DEVICES, (_SUM,)),
+            "running totals": Form(_COUNTED | _BY_GROUP, (_SUMS,)),
         },
     ),
     "active-users": Example(
@@ -360,7 +385,7 @@ EXAMPLES = {
         },
     ),
     "cross-tab": Example(
-        {"columns": "part,group", "domains": ["part=0..3", "group=groups.txt"]},
+        {"columns": "rank,team", "domains": ["rank=0..3", "team=groups.txt"]},
         {
             "local": Form(_RANDOM, (_TABS,)),
             "shuffle": Form(_RANDOM | _ROWS, (_TABS,)),

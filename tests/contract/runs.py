@@ -68,6 +68,67 @@ def repeat(kind: str, asked: Mapping[str, Any], times: int, seed: object) -> lis
     return [Path(f"out-{number}") for number in range(times)]
 
 
+def repeat_totals(kind: str, asked: Mapping[str, Any], times: int, seed: object) -> list[Path]:
+    """The second window's release of so many running totals, whose two windows are the whole log."""
+    whole = pq.read_table("log.parquet")
+    for window, rows in (("one", whole.slice(0, 1000)), ("two", whole.slice(1000))):
+        pq.write_table(rows, f"{window}.parquet")
+    releases = []
+    for number in range(times):
+        Path("totals.yaml").write_text(
+            plan(
+                [("m", kind, asked)], input="{window}.parquet", output=f"totals-{number}/{{window}}"
+            )
+        )
+        for window in ("one", "two"):
+            with seeded((seed, number, window)):
+                code = cli.main(["run", "totals.yaml", "--window", window])
+            assert code == 0, f"{kind} {asked}: exit {code}"
+        releases.append(Path(f"totals-{number}/two/m"))
+    return releases
+
+
+_OF_PLAN = ("epsilon", "user_column")
+
+
+def plan(metrics: Sequence[tuple[str, str, Mapping[str, Any]]], **said: Any) -> str:
+    """A plan of (name, kind, options); JSON is YAML."""
+    shared = {name: metrics[0][2][name] for name in _OF_PLAN if name in metrics[0][2]}
+    if "user_column" in shared:
+        shared["unit"] = "user"
+    listed = [
+        {
+            "name": name,
+            "kind": kind,
+            **{n: _plain(v) for n, v in asked.items() if n not in _OF_PLAN},
+        }
+        for name, kind, asked in metrics
+    ]
+    return json.dumps({"collection": "c", "version": 1, **shared, **said, "metrics": listed})
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def times(truths: Sequence[Truth], size: int, runs: int) -> int:
+    """How many repetitions give so many independent errors of each column, and so many runs."""
+    log = examples.columns()
+    each = min(1 if truth.shared else len(truth.of(log)) for truth in truths)
+    return max(runs, -(-size // each))
+
+
+def require_true(truths: Sequence[Truth], releases: Sequence[Path]) -> None:
+    """All that repetitions of a form must hold."""
+    said = statement(releases[0])
+    log, normal = examples.columns(), said.get("asked", {}).get("model") in ("local", "shuffle")
+    normal = normal and "dummies" not in said["mechanism"]
+    for truth in truths:
+        figures = read(truth, log, releases)
+        require_near(figures, normal)
+        require_lawful(figures, normal)
+
+
 def read(truth: Truth, log: Log, releases: Sequence[Path]) -> Figures:
     """The figures of releases, each where its key says it is."""
     true = truth.of(log)

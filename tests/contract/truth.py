@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 Log = Mapping[str, NDArray[Any]]
@@ -60,7 +58,6 @@ class Form:
         asked: options by their names in plans; those of all forms are in the example.
         truths: of what is published.
         refused: what the kind says where it does not offer the form; nothing, where it does.
-        ties: known faults, key of what fails -> why, each mended elsewhere.
     """
 
     asked: Mapping[str, Any] = field(default_factory=dict)
@@ -75,9 +72,7 @@ class Example:
     Attributes:
         asked: the options that all forms share.
         forms: name of the form (see `forms.offered`) -> what is asked and true there.
-        log: the columns of its own log, for a kind that the common one does not serve.
     """
 
     asked: Mapping[str, Any]
     forms: Mapping[str, Form]
-    log: Callable[[], pa.Table] | None = None

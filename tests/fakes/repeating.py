@@ -21,8 +21,8 @@ from apache_beam.internal import pickler
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.runners.common import DoFnRunner, DoFnState, Receiver
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
-from apache_beam.transforms.core import GroupByKey, Impulse
 from apache_beam.transforms.core import Flatten as FlattenTransform
+from apache_beam.transforms.core import GroupByKey, Impulse
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.windowed_value import WindowedValue
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -180,8 +180,7 @@ def _done(step: AppliedPTransform, values: Values, all_values: dict[Any, Values]
     transform = step.transform
     dofn = pickler.roundtrip(transform.dofn)  # as on a worker: nothing of the last time is left
     sides = [
-        _Side(view, (value.value for value in all_values[view.pvalue]))
-        for view in step.side_inputs
+        _Side(view, (value.value for value in all_values[view.pvalue])) for view in step.side_inputs
     ]
     receivers: dict[Any, _Kept] = {tag: _Kept() for tag in {None, *step.outputs}}
     runner = DoFnRunner(
