@@ -69,7 +69,7 @@ def repeat(kind: str, asked: Mapping[str, Any], times: int, seed: object) -> lis
 
 
 def repeat_totals(kind: str, asked: Mapping[str, Any], times: int, seed: object) -> list[Path]:
-    """The second window's release of so many running totals, whose two windows are the whole log."""
+    """The second window's release of so many running totals, of two windows: the whole log."""
     whole = pq.read_table("log.parquet")
     for window, rows in (("one", whole.slice(0, 1000)), ("two", whole.slice(1000))):
         pq.write_table(rows, f"{window}.parquet")

@@ -32,7 +32,7 @@ class Options(CountOptions):
     brief: ClassVar[str] = "how many numbers are above a threshold"
     description: ClassVar[str] = "How many numbers are above a threshold."
     threshold: float = option("the threshold")
-    output: str = published("above.parquet")
+    output: str = published("NAME.parquet")
 ''',
     "metric": '''
 """Numbers above a threshold, counted."""
@@ -57,11 +57,7 @@ class Above(CountMetric):
 
     @property
     def figures(self):
-        return {"above.parquet": "rows"}
-
-    def tables(self, estimate):
-        (table,) = super().tables(estimate).values()
-        return {"above.parquet": table}
+        return {"NAME.parquet": "rows"}
 ''',
     "example": '''
 """What is true of the numbers above a threshold."""
@@ -75,7 +71,7 @@ def above(log):
     return {(None,): float(np.sum(log["size"] > 20))}
 
 
-_TRUTHS = (Truth("above.parquet", above, joint=None),)
+_TRUTHS = (Truth("NAME.parquet", above, joint=None),)
 EXAMPLE = Example(
     {"column": "size", "threshold": 20, "epsilon": 0.5},
     {"shuffler": Form(truths=_TRUTHS), "devices": Form({"enrolled": 3000}, _TRUTHS)},
@@ -160,7 +156,7 @@ _SWAPPED = (
         ("errors-a-third", _SMALL, "even-share", "of the standard error|far from the truth"),
         ("points-for-intervals", _SMALL[1:], "even-share", "intervals miss the truth"),
         ("one-less-the-share", _INVERSE, "even-share", "far from the truth"),
-        ("columns-swapped", _SWAPPED, "even-share", "outside of their own intervals"),
+        ("columns-swapped", _SWAPPED, "even-share", "intervals miss the truth|own intervals"),
         (
             "twice-the-threshold",
             (("metric", "> {options.threshold}", "> {2 * options.threshold}"),),

@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.mutants import (
     accounting,
     counters,
+    figures,
     ledgers,
     mechanisms,
     planted,
@@ -33,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *mechanisms.MUTANTS,
     *counters.MUTANTS,
     *planted.MUTANTS,
+    *figures.MUTANTS,
     *accounting.MUTANTS,
     *ledgers.MUTANTS,
     *transforms.MUTANTS,
