@@ -98,7 +98,7 @@ class CountMessages(beam.CombineFn):
         state = state._replace(
             messages=state.messages + came, invalid=state.invalid + amount(messages) - came
         )
-        if told:
+        if is_numbered(messages):
             return self._settled(state._replace(numbers=_joined(state.numbers, kept)))
         return self._settled(state._replace(waiting=_joined(state.waiting, kept)))
 

@@ -17,6 +17,7 @@ from pipelines.metrics.content import Content
 from pipelines.metrics.statement import parquet
 from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
 from pipelines.views import facts, pages
+from pipelines.views.headline import FIRST, head
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -125,12 +126,12 @@ def share_alone(
         "confidence": confidence,
         "withheld": found.withheld,
         "figures": {TABLE: "share"},
+        "title": metric.title,
+        "headline": {"table": TABLE, "rows": FIRST},
     }
     page = pages.page(
         "pipelines.metrics.unusable",
-        kind=html.escape(metric.kind),
-        why=html.escape(f"{found.withheld}."),
-        created=statement["created"],
+        head(None, kept, html.escape(f"Withheld: {found.withheld}.")),
         shares=facts.table((name or "share", str(share)) for name, share in found.parts.items()),
         promises=facts.promises(kept),
     )

@@ -1,0 +1,396 @@
+"""The examples of our kinds, on one log: 1,500 users with two equal rows each.
+
+So what one row of a user says is what the user has, and truths are the same for rows and users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tests.contract.truth import Example, Form, Key, Log, Truth
+
+USERS, WITHOUT = 1500, 40  # of whom so many lack a value and a number
+ROWS = 2 * USERS
+VALUES, GROUPS = 64, "abcdefgh"  # declared; some rows have others
+TOP, FINE, ROUGH = 63.0, 1024, 16  # the largest number; bins, of which most of the fine are empty
+DAY = datetime(2024, 5, 8, tzinfo=timezone.utc)
+FILES = {"groups.txt": "".join(f"{name}\n" for name in GROUPS)}
+_WORDS = np.array(["ab", "cab", "dad", "a", "bb"])
+_FEATURES = 16
+
+
+def columns() -> Log:
+    """The log as numpy has it."""
+    user = np.arange(ROWS) // 2
+    number = np.where(user < WITHOUT, np.nan, (user * 7919 + user // 64) % 64)
+    found = {
+        "user": np.array([f"user-{k:04}" for k in user]),
+        "shade": np.where(user < WITHOUT, -1, (user * user + user // 3) % 80),
+        "size": number,
+        "team": np.array(list(GROUPS + "z"))[(user * user + user // 7) % 9],
+        "word": _WORDS[np.minimum(4, user % 16 // 3)],
+        "rank": (user // 5) % 4,
+        "steady": np.full(ROWS, 21.0),
+        "age": user % 9,  # days before DAY on which a user was active
+        "first": user % 9 + user // 9 % 3,  # and the first one
+    }
+    return found | {f"f{k:02}": user * (k + 3) % 17 / 16 for k in range(_FEATURES)}
+
+
+def log() -> pa.Table:
+    """The log as it is read."""
+    made = columns()
+    absent = made["shade"] < 0
+    first_row = np.arange(ROWS) % 2 == 0
+    ages = np.where(first_row, made["first"], made["age"]).tolist()
+    table = {
+        "user": pa.array(made["user"]),
+        "shade": pa.array(made["shade"], mask=absent),
+        "size": pa.array(made["size"], mask=absent),
+        "at": pa.array([DAY - timedelta(days=age, hours=-1) for age in ages]),
+        **{name: pa.array(made[name]) for name in ("team", "word", "rank", "steady")},
+    }
+    return pa.table(table | {f: pa.array(made[f]) for f in made if f.startswith("f0") or "f1" in f})
+
+
+# ---- truths --------------------------------------------------------------------------------------
+
+
+def values(log: Log) -> dict[Key, float]:
+    """How many rows have each declared value."""
+    return {(str(k),): float(np.sum(log["shade"] == k)) for k in range(VALUES)}
+
+
+def _and_others(rows: Mapping[Key, float]) -> dict[Key, float]:
+    return {**rows, (None,): ROWS - sum(rows.values())}
+
+
+def shares(log: Log) -> dict[Key, float]:
+    return {key: rows / ROWS for key, rows in values(log).items()}
+
+
+def all_values(log: Log) -> dict[Key, float]:
+    return _and_others(values(log))
+
+
+def words(log: Log) -> dict[Key, float]:
+    return {(word,): float(np.sum(log["word"] == word)) for word in _WORDS.tolist()}
+
+
+def word_shares(log: Log) -> dict[Key, float]:
+    return {key: rows / ROWS for key, rows in words(log).items()}
+
+
+def _of_groups(log: Log, what: Callable[[Any], float], others: bool) -> dict[Key, float]:
+    team, size = log["team"], log["size"]
+    found: dict[Key, float] = {(name,): what(size[team == name]) for name in GROUPS}
+    return {**found, (None,): what(size[team == "z"])} if others else found
+
+
+def mean_of_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.nanmean(x)), False)
+
+
+def mean_of_all_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.nanmean(x)), True)
+
+
+def rows_of_all_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.sum(~np.isnan(x))), True)
+
+
+def sum_of_all_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.nansum(x)), True)
+
+
+def mean(log: Log) -> dict[Key, float]:
+    return {(None,): float(np.nanmean(log["size"]))}
+
+
+def steady(log: Log) -> dict[Key, float]:
+    return {(None,): float(np.mean(log["steady"]))}
+
+
+def total(log: Log) -> dict[Key, float]:
+    return {(None,): float(np.nansum(log["size"]))}
+
+
+def _ends(steps: int) -> NDArray[Any]:
+    """Of bins of one width between the bounds."""
+    return np.arange(1, steps + 1) * TOP / steps
+
+
+def _middles() -> NDArray[Any]:
+    """Of bins around whole numbers, those at the ends half as wide."""
+    return np.append(np.arange(TOP) + 0.5, TOP)
+
+
+def _below(log: Log, ends: NDArray[Any]) -> dict[Key, float]:
+    """The share of the numbers up to each end."""
+    numbers = log["size"][~np.isnan(log["size"])]
+    return {(f"{end:.9g}",): float(np.mean(numbers <= end)) for end in ends.tolist()}
+
+
+def below_ends(log: Log) -> dict[Key, float]:
+    return _below(log, _ends(FINE))
+
+
+def below_rough_ends(log: Log) -> dict[Key, float]:
+    return _below(log, _ends(ROUGH))
+
+
+def below_middles(log: Log) -> dict[Key, float]:
+    return _below(log, _middles())
+
+
+def _between(below: Mapping[Key, float], times: float = 1) -> dict[Key, float]:
+    steps = np.diff([0.0, *below.values()]) * times
+    return dict(zip(below, steps.tolist(), strict=True))
+
+
+def between_middles(log: Log) -> dict[Key, float]:
+    return _between(below_middles(log))
+
+
+def rows_between_ends(log: Log) -> dict[Key, float]:
+    return _between(below_ends(log), np.sum(~np.isnan(log["size"])))
+
+
+def rows_between_rough_ends(log: Log) -> dict[Key, float]:
+    return _between(below_rough_ends(log), np.sum(~np.isnan(log["size"])))
+
+
+def quantiles(log: Log) -> dict[Key, float]:
+    numbers = np.sort(log["size"][~np.isnan(log["size"])])
+    levels = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+    return {(str(p),): float(numbers[int(np.ceil(p * numbers.size)) - 1]) for p in levels}
+
+
+def features(log: Log) -> dict[Key, float]:
+    return {(f"f{k:02}",): float(np.mean(log[f"f{k:02}"])) for k in range(_FEATURES)}
+
+
+def tabs(log: Log) -> dict[Key, float]:
+    """Two tables of one column, one of both, and how many there are in all."""
+    rank, team, others = log["rank"], log["team"], "(any other)"
+    ranks = {str(k): rank == k for k in range(4)} | {others: rank > 3}
+    teams = {name: team == name for name in GROUPS} | {others: team == "z"}
+    found: dict[Key, float] = {("all", "all"): float(ROWS)}
+    for name, column in (("rank", ranks), ("team", teams)):
+        found |= {(name, value): float(np.sum(rows)) for value, rows in column.items()}
+    return found | {
+        ("rank \u00d7 team", f"{one} \u00d7 {other}"): float(np.sum(ranks[one] & teams[other]))
+        for one in ranks
+        for other in teams
+    }
+
+
+def active(log: Log) -> dict[Key, float]:
+    """Users by the days on which they were active."""
+    age, first = log["age"][::2], log["first"][::2]
+    on = [(age == k) | (first == k) for k in range(12)]
+    spans = {"last day": 1, "last 7 days": 7, "last 28 days": 12}
+    found: dict[Key, float] = {
+        ("active", name): float(np.sum(np.any(on[:days], axis=0))) for name, days in spans.items()
+    }
+    earlier = np.any(on[2:4], axis=0)
+    now = {
+        "new": on[0] & ~on[1] & ~earlier,
+        "returning": on[0] & on[1],
+        "resurrected": on[0] & ~on[1] & earlier,
+    }
+    return found | {("active in the last day", name): float(np.sum(x)) for name, x in now.items()}
+
+
+# ---- the examples --------------------------------------------------------------------------------
+
+_USERS = {"user_column": "user", "min_reports": USERS}
+_ROWS = {"min_reports": 2500}
+_DEVICES, _EXPECTED = {"enrolled": ROWS}, {"expected": ROWS}
+_BOUNDS = {"bounds": f"0,{TOP:g}"}
+_BY_GROUP = {"group_by": "team", "groups": "groups.txt"}
+_RANDOM, _COUNTED = {"epsilon": 4}, {"epsilon": 0.5}
+
+
+def _also(truth: Truth, **changes: Any) -> Truth:
+    return replace(truth, **changes)
+
+
+_UNBIASED = Truth("histogram.parquet", shares, estimate="unbiased", within=False)
+_SHARES = (_UNBIASED, _also(_UNBIASED, estimate="estimate", processed=True, within=True))
+_COUNTED_SHARES = (
+    *_SHARES,
+    Truth(
+        "histogram.parquet", values, estimate="rows", error="rows_standard_error",
+        interval=None, joint=None,
+    ),
+)  # fmt: skip
+
+_FOUND = Truth("heavy_hitters.parquet", words)
+_FOUND_SHARES = Truth("heavy_hitters.parquet", word_shares)
+
+_MEAN = Truth("mean.parquet", mean, joint=None)
+_STEADY = Truth("mean.parquet", steady, joint=None)
+_PRIVATE_MEANS = Truth("mean.parquet", mean_of_groups, keys=("group",))
+_MEANS = (
+    Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
+    Truth(
+        "mean.parquet", rows_of_all_groups, keys=("group",), estimate="n",
+        error="n_standard_error", interval=None, joint=None,
+    ),
+)  # fmt: skip
+
+_UP_TO = Truth(
+    "distribution.parquet", below_middles, keys=("high",), estimate="cumulative", error=None,
+    interval=("cumulative_lower", "cumulative_upper"),
+    joint=("cumulative_lower_sure", "cumulative_upper_sure"), shared=True,
+)  # fmt: skip
+_QUANTILES = Truth("quantiles.parquet", quantiles, error=None, joint=None, shared=True)
+_SHAPE = (
+    Truth(
+        "distribution.parquet", between_middles, keys=("high",), estimate="unbiased",
+        joint=None, shared=True, within=False,
+    ),
+    Truth(
+        "distribution.parquet", between_middles, keys=("high",), joint=None, shared=True,
+        processed=True,
+    ),
+    _UP_TO,
+    _QUANTILES,
+)  # fmt: skip
+
+
+def _counted_shape(rows: Callable[[Log], Any], below: Callable[[Log], Any]) -> tuple[Truth, ...]:
+    return (
+        Truth(
+            "distribution.parquet", rows, keys=("high",), estimate="rows",
+            error="rows_standard_error", interval=None, joint=None, shared=True,
+        ),
+        _also(
+            _UP_TO, of=below,
+            joint=("cumulative_lower_simultaneous", "cumulative_upper_simultaneous"),
+        ),
+        _QUANTILES,
+    )  # fmt: skip
+
+
+_ROW = (
+    Truth("vector-mean.parquet", features),
+    Truth("vector-mean.parquet", features, estimate="unbiased", within=False),
+    Truth(
+        "vector-mean.parquet", features, estimate="shrunk", interval=None, joint=None,
+        processed=True,
+    ),
+)  # fmt: skip
+_SUMS = Truth("sum.parquet", sum_of_all_groups, keys=("group",))
+_SUM = Truth("sum.parquet", total, joint=None)
+_COUNTS = Truth("count.parquet", all_values)
+_ACTIVE = Truth("active-users.parquet", active, keys=("group", "value"), shared=True)
+_TABS = Truth("cross-tab.parquet", tabs, keys=("group", "value"), shared=True)
+
+EXAMPLES = {
+    "histogram": Example(
+        {"column": "shade", "domain": "0..63"},
+        {
+            "local": Form(_RANDOM | _USERS, _SHARES),
+            "shuffle": Form(_RANDOM | _USERS, _SHARES),
+            "central": Form(_COUNTED, _SHARES),
+            "shuffler": Form(_COUNTED, _COUNTED_SHARES),
+            "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHARES),
+        },
+    ),
+    "heavy-hitters": Example(
+        {"column": "word", "alphabet": "abcd", "max_length": 3, "false_strings": 1e-12},
+        {
+            "local": Form(_RANDOM, (_FOUND_SHARES,)),
+            "shuffle": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
+            "shuffler": Form(_COUNTED, (_FOUND,)),
+            "devices": Form(
+                _COUNTED | _DEVICES,
+                refused="devices cannot know which counters earlier levels let stand",
+            ),
+        },
+    ),
+    "unknown-strings": Example(
+        {"column": "word"},
+        {"the job": Form(_COUNTED, (Truth("unknown_strings.parquet", words),))},
+    ),
+    "mean": Example(
+        {"column": "size"},
+        {
+            "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, (_PRIVATE_MEANS,)),
+            "shuffle": Form(_RANDOM | _USERS | _BOUNDS, (_MEAN,)),
+            "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
+            "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),
+            # One number for all: which rows the first round draws is no part of a stated error.
+            "choose_bounds": Form(_RANDOM | _ROWS | {"column": "steady"}, (_STEADY,)),
+            "split-mix": Form(_COUNTED | _BOUNDS | _DEVICES, (_MEAN,)),
+        },
+    ),
+    "distribution": Example(
+        {"column": "size"} | _BOUNDS,
+        {
+            "local": Form(_RANDOM | {"bins": VALUES}, _SHAPE),
+            "shuffle": Form(_RANDOM | _ROWS | {"bins": VALUES}, _SHAPE),
+            "shuffler": Form(
+                _COUNTED | {"bins": FINE}, _counted_shape(rows_between_ends, below_ends)
+            ),
+            "devices": Form(
+                {"epsilon": 2} | _DEVICES | {"bins": ROUGH},
+                _counted_shape(rows_between_rough_ends, below_rough_ends),
+            ),
+        },
+    ),
+    "vector-mean": Example(
+        {"number": ("f*=0,1",)},
+        {
+            "local": Form(_RANDOM, _ROW),
+            "shuffle": Form(_RANDOM | _ROWS, _ROW),
+            "shuffler": Form(_COUNTED | _EXPECTED, _ROW[:1]),
+            "devices": Form(_COUNTED | _DEVICES, refused="no average rows are known of these"),
+        },
+    ),
+    "count": Example(
+        {"column": "shade", "domain": "0..63"},
+        {
+            "shuffler": Form(_COUNTED, (_COUNTS,)),
+            "devices": Form(_COUNTED | _DEVICES, (_COUNTS,)),
+            "running totals": Form(_COUNTED, (_COUNTS,)),
+        },
+    ),
+    "sum": Example(
+        {"column": "size"} | _BOUNDS,
+        {
+            "shuffler": Form(_COUNTED | _BY_GROUP | _EXPECTED, (_SUMS,)),
+            "devices": Form(_COUNTED | _BY_GROUP | _DEVICES, (_SUMS,)),
+            "split-mix": Form(_COUNTED | _DEVICES, (_SUM,)),
+            "running totals": Form(_COUNTED | _BY_GROUP, (_SUMS,)),
+        },
+    ),
+    "active-users": Example(
+        {
+            "user_column": "user", "time": "at", "day": f"{DAY:%Y-%m-%d}", "before": 3,
+            "retention": 0, "begins": "2024-04-01",
+        },
+        {
+            "shuffler": Form(_COUNTED, (_ACTIVE,)),
+            "devices": Form(_COUNTED | {"enrolled": USERS}, (_ACTIVE,)),
+        },
+    ),
+    "cross-tab": Example(
+        {"columns": "rank,team", "domains": ["rank=0..3", "team=groups.txt"]},
+        {
+            "local": Form(_RANDOM, (_TABS,)),
+            "shuffle": Form(_RANDOM | _ROWS, (_TABS,)),
+            "shuffler": Form(_COUNTED, (_TABS,)),
+            "devices": Form(_COUNTED | _DEVICES, (_TABS,)),
+        },
+    ),
+}  # fmt: skip

@@ -1,0 +1,80 @@
+"""The forms in which a kind may be asked for, read off its options."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, get_args
+
+from pipelines.metrics import registry
+from pipelines.metrics.counting.options import SPLIT_MIX
+from tests.contract.truth import Example
+
+GROUP = "hushbeam.examples"
+"""The entry points by which another distribution names the examples of its kinds."""
+
+HORIZON = "running totals"
+
+
+def offered(kind: str) -> dict[str, dict[str, Any]]:
+    """Name of a form -> the options that ask for it.
+
+    Who adds the noise (each report in the local or the shuffle model, the collector, the shuffler's
+    dummies, the devices'), and whatever else another class answers: split and mix, two rounds,
+    totals that go on from window to window.
+    """
+    options = registry.options(kind)
+    fields = options.model_fields
+    drawn = _choices(fields["dummies"].annotation) if "dummies" in fields else []
+    hidden = options.hides_who(None)
+    found: dict[str, dict[str, Any]] = {}
+    if "model" in fields and (not hidden or "none" in drawn):
+        said = {"dummies": "none"} if "none" in drawn else {}
+        models = _choices(fields["model"].annotation)
+        found |= {model: {"model": model, **said} for model in models}
+    found |= {name: {"dummies": name} for name in drawn if name != "none"}
+    found = found or {"the job": {}}
+    for name, value in _answered_otherwise(kind):
+        found[name] = value
+    if options.running:
+        found[HORIZON] = {"horizon": 8}
+    return found
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The texts among which an option chooses."""
+    if isinstance(annotation, str):
+        return [annotation]
+    return [text for part in get_args(annotation) for text in _choices(part)]
+
+
+def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """The switches, and mechanisms, by which another class answers."""
+    options = registry.options(kind)
+    fields = options.model_fields
+    switches = [({name: True}, {}) for name, field in fields.items() if field.annotation is bool]
+    if "mechanism" in fields:
+        switches.append(({"mechanism": SPLIT_MIX}, {"dummies": "shuffler"}))
+    found = []
+    for change, beside in switches:
+        said = beside if "dummies" in fields else {}
+        usual = options.model_construct(**said).answered_by
+        if options.model_construct(**said, **change).answered_by != usual:
+            (name,) = change
+            label = str(change[name]) if name == "mechanism" else name
+            found.append((label, said | change))
+    return found
+
+
+def example(kind: str) -> Example:
+    """Of a kind: ours stand in `examples`, those of others behind their entry points.
+
+    Raises:
+        KeyError: there is none.
+    """
+    from tests.contract.examples import EXAMPLES
+
+    if kind in EXAMPLES:
+        return EXAMPLES[kind]
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    loaded: Example = found[kind].load()
+    return loaded

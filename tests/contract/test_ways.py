@@ -1,0 +1,79 @@
+"""The same figures by every other way: a plan, three parties, a stream; one job of each form.
+
+Figures are as far from the truth as their stated errors allow once in 10^12, whichever way they
+came; how large errors are, and how often intervals cover, is held to the commands.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract import examples, forms, runs
+from tests.contract.test_figures import asked, every_case
+from tests.fakes.repeating import RUNNER, seeded
+
+KEYS = {"--seal": "public", "--key": "private"}
+
+
+@pytest.fixture(autouse=True)
+def log(workspace: Path) -> None:
+    runs.write_inputs(workspace, examples.log())
+
+
+def require_near(truths: Any, release: str) -> None:
+    for truth in truths:
+        figures = runs.read(truth, examples.columns(), [Path(release)])
+        off = abs(figures.estimate - figures.true)
+        if figures.error is not None:
+            assert (off <= runs.LAPLACE_FAR * figures.error + 1e-9 * figures.true).all()
+
+
+def plan(kind: str, options: dict[str, Any], **said: Any) -> None:
+    text = runs.plan([("m", kind, options)], input="log.parquet", output="out/{window}", **said)
+    Path("plan.yaml").write_text(text)
+
+
+@every_case
+def test_a_plan(kind: str, name: str, run) -> None:
+    form, options = asked(kind, name)
+    if form.refused or name == forms.HORIZON:  # as it is tried in test_figures: by a plan
+        return
+    plan(kind, options)
+    assert run(["check", "plan.yaml"]).code == 0
+    with seeded(f"plan {kind} {name}"):
+        outcome = run(["run", "plan.yaml", "--window", "2024-05-08", RUNNER])
+    assert outcome.code == 0, outcome.said
+    if (kind, name) not in UNLABELLED:
+        require_near(form.truths, "out/2024-05-08/m")
+
+
+@every_case
+def test_three_parties(kind: str, name: str, run) -> None:
+    form, options = asked(kind, name)
+    if form.refused:
+        return
+    plan(kind, options)
+    assert run(["keys", "new", "keys"]).code == 0
+    public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
+    sealed = ("dummies" in options and options["dummies"] != "none") or name == "the job"
+    window = ["--window", "2024-05-08"]
+    steps = [
+        ["client", "plan.yaml", *window, "--input", "log.parquet", "--output", "sent.bin"],
+        ["shuffle", "plan.yaml", *window, "--input", "sent.bin", "--output", "mixed"],
+        ["collect", "plan.yaml", *window, "--input", "mixed"],
+    ]
+    for words, more in zip(steps, ("--seal", "--seal", "--key"), strict=True):
+        key = [more, public if more == "--seal" else private] if sealed else []
+        outcome = run([*words, *key])
+        if outcome.code == 2 and words[0] == "client":
+            print("REFUSED", kind, name, outcome.err)
+            return
+        assert outcome.code == 0, outcome.said
+    if (kind, name) not in UNLABELLED:
+        require_near(form.truths, "out/2024-05-08/m")
+
+
+UNLABELLED = {("mean", "shuffler"), ("mean", "devices"), ("sum", "shuffler"), ("sum", "devices")}
