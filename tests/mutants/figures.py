@@ -63,6 +63,7 @@ MUTANTS = (
         "half + law.ppf(_FOUND)",
         _CHANGES,
         known_by="detectable",
+    ),
     Mutant(
         "figures-errors-a-third-of-what-they-are",
         "Standard errors of shares are a third of what they should be.",
