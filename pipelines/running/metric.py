@@ -213,7 +213,8 @@ class Running(Counting):
 
     @property
     def title(self) -> str:
-        return f"{super().title}, so far"
+        title = super().title  # of a count it is made of the figure, which says so already
+        return title if title.endswith("so far") else f"{title}, so far"
 
     def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
         found = {f"{self.kind}.parquet": self._table(estimate, None)}
@@ -268,7 +269,7 @@ class Running(Counting):
 
         if self.kept is None:
             raise ValueError("there is no page before a window is drawn")
-        return page(table(self.kept), statement, super().title)
+        return page(table(self.kept), statement, self.title)
 
 
 class RunningCount(Running, CountMetric):

@@ -35,7 +35,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
     listed = f"The newest {len(newest):,} of {len(table):,}."
     last = table.filter(pc.equal(table["window"], table["window"][-1])) if windows else None
     said = {
-        "title": f"{title or _what(asked)}, so far",
+        "title": title or f"{_what(asked)}, so far",
         "figures": {TABLE: unit_of(asked)},
         "headline": {"table": TABLE, "rows": LARGEST},
     }

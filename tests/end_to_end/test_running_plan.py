@@ -368,7 +368,7 @@ def test_releases_are_laid_side_by_side_and_not_compared(plan, add, run) -> None
     assert [len(line) for line in drawn["estimate"]] == [3] * 5
     assert [*so_far.changes(events.windows)] == [*last.changes(events.windows)] == []
     page = Path("out/2026-11-03/events/report.html").read_text()
-    assert "Totals so far: <em>rows by value</em>" in page
+    assert "<h1>value: rows so far</h1>" in page
     assert page.count('class="picture"') == 5
     assert "<th>2026-11-01</th>" in page
     said = Path("out/2026-11-03/events/statement.json").read_text()
