@@ -25,9 +25,9 @@ wrong; 3 the run failed.
 
 _CHECK = """\
 Validate a plan, and show what each metric costs and how exact it will be. No row is read, of files
-that are here the columns alone: errors are predicted for min_reports. --json tells what the plan has come to, with every constant of
-its mechanisms. Exit codes: 0 done; 1 the budget does not hold one window, so
-a run would be refused; 2 the plan is wrong.
+that are here the columns alone: errors are predicted for min_reports. --json tells what the plan
+has come to, with every constant of its mechanisms. Exit codes: 0 done; 1 the budget does not hold
+one window, so a run would be refused; 2 the plan is wrong, or its files lack what it asks for.
 """
 
 
