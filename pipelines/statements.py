@@ -124,7 +124,7 @@ class Statement(_Part):
     metric: Name | None = None
     metrics: list[Name] = Field([], max_length=MOST)
     figures: dict[File, Word] = Field({}, max_length=MOST)
-    withheld: list[Name] = Field([], max_length=MOST)
+    withheld: Text | Annotated[list[Name], Field(max_length=MOST)] = []
     window: _Span | None = None
     plan: _Plan | None = None
     stream: _Stream | None = None

@@ -27,7 +27,7 @@ _CHECK = """\
 Validate a plan, and show what each metric costs and how exact it will be. No row is read, of files
 that are here the columns alone: errors are predicted for min_reports. --json prints the resolved
 plan, with every constant of its mechanisms. Exit codes: 0 done; 1 the budget does not hold one
-window, so a run would be refused; 2 the plan is wrong.
+window, so a run would be refused; 2 the plan is wrong, or its files lack what it asks for.
 """
 
 

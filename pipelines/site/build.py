@@ -177,7 +177,7 @@ def _release(whole: Mapping[str, Any], begun: str) -> dict[str, Any]:
         "created": whole["created"],
         **rounded(promised),
         "metrics": list(whole.get("metrics", [whole["release"]])),
-        "withheld": list(whole.get("withheld", ())),
+        "withheld": _withheld(whole),
     }
 
 

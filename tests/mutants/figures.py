@@ -104,9 +104,8 @@ MUTANTS = (
         "figures-quantiles-outside-their-intervals",
         "A quantile is published with the interval of its neighbour.",
         "pipelines/metrics/distribution/result.py",
-        '{"p": list(probabilities), "estimate": estimate, "lower": lower, "upper": upper}',
-        '{"p": list(probabilities), "estimate": estimate, "lower": np.roll(lower, 1), '
-        '"upper": np.roll(upper, 1)}',
+        "for column in summary.quantiles.T]",
+        "for column in (np.roll(c, k > 0) for k, c in enumerate(summary.quantiles.T))]",
         _CONTRACT,
         known_by="figures_are_true and distribution and local and 100",
     ),
