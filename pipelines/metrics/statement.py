@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import version
@@ -88,6 +88,15 @@ def published_exactly(reports: str, unusable: bool, unit: str) -> str:
     """
     parts = [f"the number {reports}"]
     parts += ["of rows read"] * (unit == "row") + ["of rejects by reason"] * unusable
+    return listed(parts)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """One or more things, as people list them.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
     return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
 
 

@@ -16,6 +16,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
+from pipelines.metrics.statement import listed
 from pipelines.train.options import TrainOptions, counted_rows
 from pipelines.views.wording import factor, upward
 
@@ -124,7 +125,7 @@ class CentralPlan(ABC):
     @property
     def exactly(self) -> str:
         """What is published as it is."""
-        return ", ".join((f"the number of {self.options.unit}s used", *counted_rows(self.options)))
+        return listed([f"the number of {self.options.unit}s used", *counted_rows(self.options)])
 
     @abstractmethod
     def training(self) -> dict[str, Any]:
@@ -150,7 +151,7 @@ class CentralPlan(ABC):
             f"changed by a factor of at most {factor(released.epsilon)}, but for outcomes of total "
             f"probability at most {delta:g}. (epsilon = {epsilon:g}, delta = {delta:g}; "
             f"{released.how}.)",
-            f"{self._exact}is published as it is: nothing is promised about that.",
+            f"{self._exact}is published as it is: nothing is promised about these numbers.",
         ]
 
     @property

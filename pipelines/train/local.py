@@ -18,6 +18,7 @@ from mechanisms.planner.design import Design
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
+from pipelines.metrics.statement import listed
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, another_row, counted_rows, one_row
 from pipelines.views.wording import counting_on, meaning, upward
@@ -169,7 +170,7 @@ class LocalPlan:
     def exactly(self) -> str:
         """What is published as it is."""
         numbers = "the number of reports, in all and of each point of the curve"
-        return ", ".join((numbers, "of steps that were skipped", *counted_rows(self.options)))
+        return listed([numbers, "of steps that were skipped", *counted_rows(self.options)])
 
     @property
     def less_noise(self) -> str:

@@ -194,7 +194,7 @@ def test_the_build_that_is_here_has_the_memory_that_it_is_told_of() -> None:
     ("changes", "code", "complaint"),
     [
         ({"model": "local"}, 0, ""),
-        ({"delta": 1e-3}, 0, "hushbeam: warning: delta is not small against 1/n: "),
+        ({"delta": 1e-3}, 0, "hushbeam: warning: delta 0.001 is large: "),
         (
             {"min_reports": 9_999_999, "delta": 1e-9},
             1,

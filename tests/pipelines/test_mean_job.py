@@ -89,8 +89,9 @@ def test_two_rounds_without_a_shuffler_need_no_batch(job):
 
 
 def test_a_delta_that_is_not_small_is_said(job):
-    assert "not small against 1/n" in job(delta=1e-3).cautions[0]
-    assert "not small against 1/n" in job(delta=1e-3, model="local", mechanism="ndm").cautions[0]
+    assert "delta 0.001 is large" in job(delta=1e-3).cautions[0]
+    assert "delta 0.001 is large" in job(delta=1e-3, model="local", mechanism="ndm").cautions[0]
+    assert "not small against 1/n" in job(delta=1e-3, min_reports=1500).cautions[0]
     assert job(model="local").cautions == []
 
 
