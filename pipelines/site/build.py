@@ -224,6 +224,12 @@ def _spent(account: Mapping[str, Any]) -> float:
     return math.inf if epsilon is None else float(epsilon)
 
 
+def _withheld(whole: Mapping[str, Any]) -> list[str]:
+    """The metrics that a release lacks: a command's own, where its statement says why."""
+    said = whole.get("withheld", ())
+    return [whole["release"]] if isinstance(said, str) else list(said)
+
+
 def _page_of(history: History) -> str:
     return f"{_slug(history.collection or ALONE)}/{_slug(history.metric)}.html"
 

@@ -307,9 +307,9 @@ EXAMPLES = {
         },
     ),
     "heavy-hitters": Example(
-        {"column": "word", "alphabet": "abcd", "max_length": 3, "false_strings": 1e-12},
+        {"column": "word", "alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12},
         {
-            "local": Form(_RANDOM, (_FOUND_SHARES,)),
+            "local": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
             "shuffle": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
             "shuffler": Form(_COUNTED, (_FOUND,)),
             "devices": Form(
@@ -349,7 +349,7 @@ EXAMPLES = {
         },
     ),
     "vector-mean": Example(
-        {"number": ("f*=0,1",)},
+        {"number": tuple(f"f{k:02}=0,1" for k in range(_FEATURES))},
         {
             "local": Form(_RANDOM, _ROW),
             "shuffle": Form(_RANDOM | _ROWS, _ROW),
@@ -385,7 +385,7 @@ EXAMPLES = {
         },
     ),
     "cross-tab": Example(
-        {"columns": "rank,team", "domains": ["rank=0..3", "team=groups.txt"]},
+        {"columns": ("rank", "team"), "domains": ["rank=0..3", "team=groups.txt"]},
         {
             "local": Form(_RANDOM, (_TABS,)),
             "shuffle": Form(_RANDOM | _ROWS, (_TABS,)),

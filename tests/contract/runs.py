@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipelines import cli
+from pipelines.metrics import registry
 from tests.contract import examples
 from tests.contract.laws import ANY, LAPLACE_FAR, NORMAL, NORMAL_FAR, limits, most_outside
 from tests.contract.truth import Key, Log, Truth
@@ -96,11 +97,13 @@ def plan(metrics: Sequence[tuple[str, str, Mapping[str, Any]]], **said: Any) -> 
     shared = {name: metrics[0][2][name] for name in _OF_PLAN if name in metrics[0][2]}
     if "user_column" in shared:
         shared["unit"] = "user"
+    # What looks back is told its day by the window's name.
+    left = {*_OF_PLAN} | {"day" for _, kind, _ in metrics if registry.options(kind).looks_back}
     listed = [
         {
             "name": name,
             "kind": kind,
-            **{n: _plain(v) for n, v in asked.items() if n not in _OF_PLAN},
+            **{n: _plain(v) for n, v in asked.items() if n not in left},
         }
         for name, kind, asked in metrics
     ]

@@ -27,16 +27,14 @@ from pipelines.plan.parts import OF_PLAN
 from pipelines.plan.schema import schema
 from pipelines.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
+from tests.contract.forms import example
 
 ROOT = Path(__file__).parents[2]
 COMMANDS: dict[str, type[ReleaseOptions]] = {
     **{name: registry.options(name) for name in registry.names()},
     "train": TrainOptions,
 }
-# What must be there, as it is typed.
-REQUIRED = {"input": "log.parquet", "output": "out", "column": "v", "bounds": "0,1",
-            "domain": "0..3", "target": "y=0,1", "time": "t", "day": "2026-11-20",
-            "columns": "v"}  # fmt: skip
+_PLACES = {"input": "log.parquet", "output": "out"}
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
 every_metric = pytest.mark.parametrize("name", registry.names())
@@ -57,8 +55,14 @@ def actions(name: str) -> dict[str, argparse.Action]:
 
 
 def required(options: type[ReleaseOptions]) -> dict[str, str]:
-    """The least that can be typed."""
-    return {n: REQUIRED[n] for n, f in options.model_fields.items() if f.is_required()}
+    """The least that can be typed: of a metric, what its example of the contract asks."""
+    (name,) = (name for name, known in COMMANDS.items() if known is options)
+    asked: dict[str, object] = {"target": "y=0,1"}
+    if name != "train":
+        told = example(name)
+        asked = {**next(iter(told.forms.values())).asked, **told.asked}
+    asked |= _PLACES
+    return {n: str(asked[n]) for n, f in options.model_fields.items() if f.is_required()}
 
 
 def typed(name: str, words: dict[str, object]) -> ReleaseOptions:
