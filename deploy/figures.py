@@ -3,7 +3,8 @@
     python deploy/figures.py --data DATA --results RESULTS [PAGE ...]
 
 runs the commands of the pages whose results are not in RESULTS yet, writes each figure of
-docs/figures/tables.yaml to docs/figures/cells.json, and the tables into the pages.
+docs/figures/tables.yaml to docs/figures/cells.json, the tables into the pages, and the pictures
+that pages show beside them.
 tests/test_figures.py holds pages to cells, and drawn cells to their commands.
 """
 
@@ -13,11 +14,12 @@ import argparse
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,15 +33,18 @@ import yaml
 DOCS = Path(__file__).parents[1] / "docs"
 CELLS = DOCS / "figures" / "cells.json"
 MARKED = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(?=\n\n)", re.DOTALL)
+PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((figures/\S+)\)")
 DATA = "DATA/"  # in a page's commands: where its readers have their data
 
-_HOW = ("run", "of", "take", "shown", "beside", "mark")  # of a cell; all else chooses its rows
+_HOW = ("run", "file", "of", "take", "times", "shown", "mark", "dear")  # all else chooses rows
 _TAKES: Mapping[str, Callable[[Any], Any]] = {
     "mean": np.mean,
     "first": lambda values: values[0],
     "deviation": lambda values: np.std(values, ddof=1),
     "error": lambda values: np.std(values, ddof=1) / np.sqrt(len(values)),
 }
+
+Kept = Mapping[str, Sequence[float] | None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class Cell:
         table: its name there.
         row: the first column of its row.
         column: the head of its column.
-        how: what it is of: the run, the column of its results, what is taken of it, and the rest.
+        how: what it is of: the run, the columns of its results, what is taken of them, and the
+            rest.
     """
 
     page: str
@@ -71,30 +77,49 @@ class Cell:
         return {name: value for name, value in self.how.items() if name not in _HOW}
 
     @property
+    def file(self) -> str:
+        """The table among what its run writes."""
+        return f"{self.how.get('file', 'results')}.parquet"
+
+    @property
+    def data(self) -> list[str]:
+        """The populations of its run that it is of, as its page types them."""
+        data = self.how.get("data", "").partition(" (")[0]
+        typed = _options(commands(self.page)[self.how["run"]])["--data"]
+        return [text for text in typed if data in ("", *_names(text))]
+
+    @property
     def made(self) -> bool:
         """Whether its population is made, so that anybody can make the figure."""
-        return re.match(r"[a-z]+:[0-9]", str(self.how.get("data"))) is not None
+        return not all(text.startswith(DATA) for text in self.data)
 
-    def value(self, results: pa.Table) -> float | None:
-        """The figure, of the results of its run; None where there is none."""
+    def value(self, results: pa.Table) -> list[float] | None:
+        """The figure, or several, of the results of its run; None where there is none."""
         some = results
         for name, value in self.chosen.items():
             some = some.filter(
                 pc.is_null(some[name]) if value is None else pc.equal(some[name], pa.scalar(value))
             )
-        values = some[self.how["of"]].drop_null().to_numpy()
-        if not len(values):
+        of = self.how["of"]
+        columns = [
+            some[name].drop_null().to_numpy() for name in (of if isinstance(of, list) else [of])
+        ]
+        if not all(len(values) for values in columns):
             return None
-        return float(_TAKES[self.how.get("take", "mean")](values))
+        take = _TAKES[self.how.get("take", "mean")]
+        return [float(take(values)) * self.how.get("times", 1) for values in columns]
 
-    def text(self, value: float | None) -> str:
+    def text(self, value: Sequence[float] | None) -> str:
         """How it stands in the table."""
         if value is None:
             return "–"
+        return self.how.get("mark", "{}").format(*map(self._number, value))
+
+    def _number(self, value: float) -> str:
+        """One figure of it."""
         shown = self.how.get("shown", ".3g")
         text = format(100 * value, shown[:-1]) + " %" if shown.endswith("%") else f"{value:{shown}}"
-        text = re.sub(r"e([+-])0*(\d+)", lambda e: f"e{e[1].strip('+')}{e[2]}", text)
-        return self.how.get("mark", "{}").format(text)
+        return re.sub(r"e([+-])0*(\d+)", lambda e: f"e{e[1].strip('+')}{e[2]}", text)
 
 
 @dataclass(frozen=True)
@@ -134,7 +159,7 @@ class Table:
             of_row.get("but", {}).get(head, {})
         )
 
-    def lines(self, cells: Mapping[str, float | None]) -> Iterator[str]:
+    def lines(self, cells: Kept) -> Iterator[str]:
         """As it stands in the page."""
         heads = [self.said["head"], *self.said["columns"]]
         yield f"| {' | '.join(heads)} |"
@@ -152,6 +177,7 @@ def tables() -> list[Table]:
     ]
 
 
+@cache
 def commands(page: str) -> dict[str, list[str]]:
     """The commands of a page, by the folder that each writes."""
     text = (DOCS / page).read_text("utf-8").replace("\\\n", " ")
@@ -170,19 +196,32 @@ def narrowed(cell: Cell) -> list[str]:
     system = chosen.get("system", "")
     if chosen.get("bound") == "published":
         system += ":published"
-    only = {"--systems": system, "--data": chosen.get("data")}
+    only = {"--systems": system}
     for option, name in (("--epsilons", "epsilon"), ("--deltas", "delta"), ("--ns", "n"),
                          ("--dimensions", "d"), ("--alphas", "alpha")):  # fmt: skip
         only[option] = chosen.get(name)
-    words: list[str] = []
-    kept = True
-    for word in commands(cell.page)[cell.how["run"]]:
+    command = commands(cell.page)[cell.how["run"]]
+    options = _options(command)
+    options["--data"] = [text for text in cell.data if not text.startswith(DATA)]
+    options |= {name: [str(one)] for name, one in only.items() if name in options and one}
+    return [*command[:2], *(word for name, words in options.items() for word in (name, *words))]
+
+
+def _options(command: Sequence[str]) -> dict[str, list[str]]:
+    """What a command says, option by option."""
+    options: dict[str, list[str]] = {}
+    for word in command[2:]:
         if word.startswith("--"):
-            kept = only.get(word) in (None, "")
-            words += [word] if kept else [word, str(only[word])]
-        elif kept:
-            words.append(word)
-    return words
+            options[word] = []
+        else:
+            options[list(options)[-1]].append(word)
+    return options
+
+
+def _names(text: str) -> tuple[str, str]:
+    """What results call the data that a page types so: as it is, or without the users' number."""
+    name = text.removeprefix(DATA).replace(".parquet", "")
+    return name, re.sub(r":[\de.]+,?", ":", name, count=1).rstrip(":")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -193,26 +232,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, required=True, help="a folder; what is there stays")
     parser.add_argument("--jobs", default="1", help="processes of each command")
     arguments = parser.parse_args(argv)
-    kept: dict[str, float | None] = json.loads(CELLS.read_text()) if CELLS.exists() else {}
+    kept: dict[str, list[float] | None] = json.loads(CELLS.read_text()) if CELLS.exists() else {}
     chosen = [one for one in tables() if not arguments.pages or one.page in arguments.pages]
     for table in chosen:
         kept = {
             key: x for key, x in kept.items() if not key.startswith(f"{table.page}#{table.name}: ")
         }
         for cell in filter(None, chain(*table.cells)):
-            folder = arguments.results / Path(table.page).stem / cell.how["run"]
-            if not (folder / "results.parquet").exists():
-                _run(commands(table.page)[cell.how["run"]], folder, arguments)
-            value = cell.value(pq.read_table(folder / "results.parquet"))
-            kept[cell.key] = None if value is None else float(f"{value:.12g}")
-    CELLS.write_text(json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+            path = _written(table.page, cell.how["run"], cell.file, arguments)
+            value = cell.value(pq.read_table(path))
+            kept[cell.key] = None if value is None else [float(f"{one:.12g}") for one in value]
+    lines = (f"{json.dumps(key, ensure_ascii=False)}: {kept[key]}" for key in sorted(kept))
+    CELLS.write_text("{\n" + ",\n".join(lines).replace(": None", ": null") + "\n}\n", "utf-8")
     for page in dict.fromkeys(table.page for table in chosen):
         path = DOCS / page
         path.write_text(written(page, kept), "utf-8")
+        for run, file, shown in PICTURE.findall(path.read_text("utf-8")):
+            shutil.copyfile(_written(page, run, file, arguments), DOCS / shown)
     return 0
 
 
-def written(page: str, cells: Mapping[str, float | None]) -> str:
+def written(page: str, cells: Kept) -> str:
     """A page with its tables as the cells have them."""
     own = {table.name: table for table in tables() if table.page == page}
 
@@ -222,13 +262,16 @@ def written(page: str, cells: Mapping[str, float | None]) -> str:
     return MARKED.sub(filled, (DOCS / page).read_text("utf-8"))
 
 
-def _run(words: list[str], folder: Path, arguments: argparse.Namespace) -> None:
-    """One command of a page, with its output elsewhere."""
-    words = [word.replace(DATA, f"{arguments.data}/") for word in words]
-    words[words.index("--output") + 1] = str(folder)
-    subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *words, "--jobs", arguments.jobs], check=True
-    )
+def _written(page: str, run: str, file: str, arguments: argparse.Namespace) -> Path:
+    """A file that a command of a page writes; the command is run where it is not there yet."""
+    folder = arguments.results / Path(page).stem / run
+    if not (folder / file).exists():
+        words = [word.replace(DATA, f"{arguments.data}/") for word in commands(page)[run]]
+        words[words.index("--output") + 1] = str(folder)
+        subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", *words, "--jobs", arguments.jobs], check=True
+        )
+    return folder / file
 
 
 if __name__ == "__main__":
