@@ -91,7 +91,8 @@ class Case(NamedTuple):
     @property
     def n(self) -> int:
         """How many report: rows, or users, of whom each has four of a kind."""
-        usable = canaries.ROWS - self.rejects.total()
+        nobody = canaries.NULL_USERS if self.unit == "user" else 0
+        usable = canaries.ROWS - nobody - self.rejects.total()
         return usable // 4 if self.unit == "user" else usable
 
     @property
