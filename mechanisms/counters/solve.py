@@ -313,7 +313,7 @@ class _Target:
         # What tables round off of a sum's noise counts e^epsilon times: beyond 17 or so it is more
         # than all of delta, however much noise there is.
         fewest = Laplace.ending(self.epsilon / (times * span), end, span)
-        if not (1 + math.exp(self.epsilon)) * fewest.rounded(span) < HALF * self.delta:
+        if not self.epsilon < math.log(HALF * self.delta / max(fewest.rounded(span), 2.0**-64)):
             return None
 
         def scaled(share: float) -> Dummies:

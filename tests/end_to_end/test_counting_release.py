@@ -410,11 +410,6 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("shares of users", {"postprocess": "pop"}, "it is auto, none, for shares of several"),
         ("shares", {"dummies": None}, "--expected: says something of dummies, and none are"),
         ("mean", {"dummies": None, "expected": 9}, "says something of dummies, and none are"),
-        (
-            "sum of users",
-            {"expected": 10**22},
-            "--expected: the sum of so many rounded numbers would be off by",
-        ),
         ("rows", {"dummies": "devices"}, "--enrolled is missing: with --dummies devices say how"),
         ("rows", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
         ("rows", {"honest_share": 0.5}, "--honest-share: says something of --dummies devices"),
@@ -444,8 +439,6 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
         ("sum", {"bounds": "0,1e308", "whole_numbers": None}, "--bounds: they must lie within"),
-        ("rows", {"epsilon": 600}, "--epsilon, --delta: "),
-        ("values", {"epsilon": 100}, "the noise is nothing but its middle; a smaller epsilon has"),
         ("rows", {"delta": 0}, "--delta must be a number greater than 0"),
     ],
 )
@@ -531,6 +524,21 @@ def test_digits_that_round_more_than_they_hide_are_told_before(log: str) -> None
     assert any("have 2 or more" in said for said in few.cautions)
     enough = metric("row", log, digits=5, expected=1000)
     assert not any("--digits" in said for said in enough.cautions)
+
+
+def test_roundings_that_err_more_than_noise_are_told_and_not_refused(log: str) -> None:
+    """Whoever says nothing of how many there are may have fifty, and no such rounding."""
+    some = metric("sum of users", log, expected=10**22)
+    errors = some.errors()
+    assert errors.rounding > errors.sigma * errors.unit
+    assert some.error >= errors.rounding
+    assert any("rounded numbers would be off by" in said for said in some.cautions)
+    few = metric("sum of users", log, epsilon=0.01, expected=None)
+    assert not any("rounded" in said for said in few.cautions)
+    # Dummies that parties seal are few, so that their units are coarse; it was refused.
+    two = {"group_by": "number", "groups": "1..1", "bounds": "-60,180", "epsilon": 1.0}
+    parties = metric("sums", log, expected=None, **two)
+    assert any("rounded numbers would be off by" in said for said in parties.divided().cautions)
 
 
 @pytest.mark.verify

@@ -62,13 +62,13 @@ class SumMetric(Counting):
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, domains=domains,
             design=design, reporting=reporting,
-        ).rounding_less()  # fmt: skip
+        )  # fmt: skip
 
     def redesigned(self) -> Self:
         groups = self.reporting.amounts.groups
         finest = told(self.options, read_bounds(self.options.bounds))
         design, reporting = self._least(self.options, finest, groups, self.sealed)
-        return replace(self, design=design, reporting=reporting).rounding_less()
+        return replace(self, design=design, reporting=reporting)
 
     @classmethod
     def _least(
@@ -96,20 +96,18 @@ class SumMetric(Counting):
         least = finest.units if options.whole_numbers else 1
         return rounded(options, finest.units, least, reporting, sealed)
 
-    def rounding_less(self) -> Self:
-        """The same, if rounding numbers errs by less than noise.
-
-        Raises:
-            RequestError: it errs by more.
-        """
+    @property
+    def cautions(self) -> list[str]:
         errors = self.errors()
-        if not errors.rounding <= errors.sigma * errors.unit:
-            raise RequestError(
-                f"--expected: the sum of so many rounded numbers would be off by "
-                f"{errors.rounding:.3g}, and noise by {errors.sigma * errors.unit:.3g}: say "
-                "--whole-numbers if they are, or expect fewer"
-            )
-        return self
+        if errors.rounding <= errors.sigma * errors.unit:
+            return super().cautions
+        # No refusal: finer units would err more, and nobody knows here how many there will be.
+        return [
+            *super().cautions,
+            f"--expected: the sum of {self.rounded:,} rounded numbers would be off by "
+            f"{errors.rounding:.3g}, and noise by {errors.sigma * errors.unit:.3g}: say "
+            "--whole-numbers if they are, or how many are expected if they are fewer",
+        ]
 
     @property
     def clip(self) -> Clip:

@@ -40,6 +40,7 @@ from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import Absence, RowEncoder
+from transforms.progress import REPORTS
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from transforms.blocks import Generator
     from transforms.collect_counts import Counted
 
+_LEAST = 2  # reports: by one alone nobody judges how far off it is
 _OUTSIDE_SUBSPACE = (
     "multi_rphm estimates the row's projection on a random subspace: what lies outside of it is "
     "lost whatever the number of reports, and intervals do not cover it; --mechanism auto with "
@@ -219,9 +221,14 @@ class AverageRow(Randomised):
         return estimate.messages + estimate.invalid
 
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
-        if estimate.messages < max(self.min_reports, 2) * self.messages:
+        if estimate.messages < max(self.min_reports, _LEAST) * self.messages:
             return None
         return super().content(self.decoded(estimate), tallies)
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        if not self.min_reports <= counted.get(REPORTS, 0) < _LEAST:
+            return super().withheld(counted)
+        return f"fewer than {_LEAST} reports came, and nobody knows how far off one row is"
 
     def decoded(self, counted: Counted) -> result.Estimated:
         """What a batch of messages says, on the scale of [-1, 1]."""

@@ -194,3 +194,38 @@ def test_a_search_is_left_out_only_where_it_could_not_err_less(
     search = _Target.steep_laplace
     monkeypatch.setattr(_Target, "steep_laplace", lambda target, beaten: search(target, math.inf))
     assert least_noise(counters, "add or remove", epsilon, 1e-6, beside=[Level(1, 1)]) == made
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 5.0, 18.0, 20.0, 25.0, 30.0, 45.0, 60.0])
+@pytest.mark.parametrize("levels", [
+    Amounts(1).levels, Amounts(1, 1, 7).levels, Amounts(1, 1, 8191).levels,
+    Amounts(51, 5, 8).levels, SignedDigits(1, 1, 1023, least=-341).levels,
+])  # fmt: skip
+def test_a_search_ends_at_any_epsilon(
+    levels: tuple[Level, ...], epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tables round off counts e^epsilon times; at 18 it took noise without end to hide it.
+
+    Thirteen digits at epsilon 0.001 are out of reach of 2^20 dummies a counter.
+    """
+    prices, honest = [], _Target._delta
+
+    def counted(*asked: object, **more: object) -> float:
+        prices.append(1)
+        return honest(*asked, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_Target, "_delta", counted)
+    if epsilon == 0.001 and len(levels) == 13:
+        with pytest.raises(ValueError, match="dummies a counter"):
+            least_noise(levels, "add or remove", epsilon, DELTA, True, beside=[Level(1, 1)])
+        return
+    most = 4_000_000 * levels[0].counters
+    dummies = least_noise(
+        levels, "add or remove", epsilon, DELTA, True, beside=[Level(1, 1)], most_masked=most
+    )
+    assert len(prices) <= 150
+    design = Counters((*levels, Level(1, 1)), dummies, "add or remove", epsilon, DELTA, 1)
+    assert design.guarantee.delta == DELTA  # it was met, by the tables
+    span = sum(level.weight for level in levels if level.weight > 0)
+    if epsilon == 5 and levels[0].slots == 1:  # as that of one Laplace noise
+        assert error(design) <= 1.2 * math.sqrt(2) * span / epsilon + 0.2
