@@ -220,14 +220,19 @@ def narrowed(cell: Cell) -> list[str]:
     system = chosen.get("system", "")
     if chosen.get("bound") == "published":
         system += ":published"
+    if "model" in chosen:
+        system += f"@{chosen['model']}"
     only = {"--systems": system}
     for option, name in (("--epsilons", "epsilon"), ("--deltas", "delta"), ("--ns", "n"),
-                         ("--dimensions", "d"), ("--alphas", "alpha")):  # fmt: skip
+                         ("--dimensions", "d"), ("--alphas", "alpha"),
+                         ("--liars", "liars")):  # fmt: skip
         only[option] = chosen.get(name)
     command = commands(cell.page)[cell.how["run"]]
     options = _options(command)
     options["--data"] = [text for text in cell.data if not text.startswith(DATA)]
-    options |= {name: [str(one)] for name, one in only.items() if name in options and one}
+    options |= {
+        name: [str(one)] for name, one in only.items() if name in options and one not in (None, "")
+    }
     return [*command[:2], *(word for name, words in options.items() for word in (name, *words))]
 
 
