@@ -69,6 +69,18 @@ def test_no_table_of_numbers_is_typed_by_hand(page: str) -> None:
         assert len(numbers) < 4, table
 
 
+@pytest.mark.parametrize("page", sorted({table.page for table in TABLES}))
+def test_pictures_and_tables_are_of_commands_of_their_page(page: str) -> None:
+    runs = FIGURES.commands(page).keys()
+    text = (FIGURES.DOCS / page).read_text("utf-8")
+    made = FIGURES.PICTURE.findall(text)
+    assert {run for run, _, _ in made} <= runs
+    if runs:  # a notebook draws those of choosing.md
+        assert [shown for _, _, shown in made] == re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+    of_page = [cell for cell in CELLS if cell.page == page]
+    assert {cell.how["run"] for cell in of_page if "plan" not in cell.how} <= runs
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("cell", drawn(), ids=lambda cell: cell.key)
 def test_a_drawn_figure_is_what_its_command_gives(cell: Any, tmp_path: Path, monkeypatch) -> None:
