@@ -111,6 +111,8 @@ class Cell:
             results = results.filter(
                 pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value))
             )
+        if not results.num_rows and chosen.get("bound") != "published":  # which may prove nothing
+            raise ValueError(f"{self.key}: no run fits")
         of = self.how["of"]
         columns = [results[name].drop_null().to_numpy() for name in np.atleast_1d(of).tolist()]
         if not all(len(values) for values in columns):
