@@ -36,10 +36,13 @@ MARKED = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(?=\n\n)", re.DOTALL)
 PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((figures/\S+)\)")
 DATA = "DATA/"  # in a page's commands: where its readers have their data
 
-_HOW = ("run", "file", "of", "take", "times", "shown", "mark", "dear")  # all else chooses rows
+# Of a cell; all else says which rows it is of.
+_HOW = ("run", "file", "of", "take", "over", "times", "shown", "mark", "dear", "plan")
+_HUSHBEAM = (sys.executable, "-m", "pipelines.cli")
 _TAKES: Mapping[str, Callable[[Any], Any]] = {
     "mean": np.mean,
     "first": lambda values: values[0],
+    "root": lambda values: np.mean(np.sqrt(values)),
     "deviation": lambda values: np.std(values, ddof=1),
     "error": lambda values: np.std(values, ddof=1) / np.sqrt(len(values)),
 }
@@ -79,7 +82,7 @@ class Cell:
     @property
     def file(self) -> str:
         """The table among what its run writes."""
-        return f"{self.how.get('file', 'results')}.parquet"
+        return str(self.how.get("file", "results.parquet"))
 
     @property
     def data(self) -> list[str]:
@@ -91,19 +94,27 @@ class Cell:
     @property
     def made(self) -> bool:
         """Whether its population is made, so that anybody can make the figure."""
-        return not all(text.startswith(DATA) for text in self.data)
+        return "plan" in self.how or not all(text.startswith(DATA) for text in self.data)
 
     def value(self, results: pa.Table) -> list[float] | None:
         """The figure, or several, of the results of its run; None where there is none."""
-        some = results
-        for name, value in self.chosen.items():
-            some = some.filter(
-                pc.is_null(some[name]) if value is None else pc.equal(some[name], pa.scalar(value))
+        found = self._taken(results, self.chosen)
+        if found and "over" in self.how:
+            others = self._taken(results, {**self.chosen, **self.how["over"]})
+            return others and [one / other for one, other in zip(found, others, strict=True)]
+        return found
+
+    def _taken(self, results: pa.Table, chosen: Mapping[str, Any]) -> list[float] | None:
+        """What is taken of the rows that are chosen."""
+        for name, value in chosen.items():
+            column = results[name]
+            results = results.filter(
+                pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value))
             )
+        if not results.num_rows and chosen.get("bound") != "published":  # which may prove nothing
+            raise ValueError(f"{self.key}: no run fits")
         of = self.how["of"]
-        columns = [
-            some[name].drop_null().to_numpy() for name in (of if isinstance(of, list) else [of])
-        ]
+        columns = [results[name].drop_null().to_numpy() for name in np.atleast_1d(of).tolist()]
         if not all(len(values) for values in columns):
             return None
         take = _TAKES[self.how.get("take", "mean")]
@@ -177,6 +188,13 @@ def tables() -> list[Table]:
     ]
 
 
+def read(path: Path) -> pa.Table:
+    """A table that a command has written."""
+    if path.suffix == ".json":
+        return pa.Table.from_pylist(json.loads(path.read_text("utf-8")))
+    return pq.read_table(path)
+
+
 @cache
 def commands(page: str) -> dict[str, list[str]]:
     """The commands of a page, by the folder that each writes."""
@@ -184,6 +202,14 @@ def commands(page: str) -> dict[str, list[str]]:
     lines = re.findall(r"^hushbeam (evaluate .*)$", text, re.MULTILINE)
     words = [shlex.split(line) for line in lines]
     return {each[each.index("--output") + 1]: each for each in words if "--output" in each}
+
+
+def planned(cell: Cell) -> pa.Table:
+    """What `hushbeam plan` says of the mechanism that it would take, for a cell's setting."""
+    words = ["plan", *cell.how["plan"].format(**cell.chosen).split(), "--json"]
+    done = subprocess.run([*_HUSHBEAM, *words], check=True, capture_output=True, text=True)
+    best = min(json.loads(done.stdout)["rows"], key=lambda row: row["error"])
+    return pa.Table.from_pylist([{**best, **cell.chosen}])
 
 
 def narrowed(cell: Cell) -> list[str]:
@@ -196,14 +222,19 @@ def narrowed(cell: Cell) -> list[str]:
     system = chosen.get("system", "")
     if chosen.get("bound") == "published":
         system += ":published"
+    if "model" in chosen:
+        system += f"@{chosen['model']}"
     only = {"--systems": system}
     for option, name in (("--epsilons", "epsilon"), ("--deltas", "delta"), ("--ns", "n"),
-                         ("--dimensions", "d"), ("--alphas", "alpha")):  # fmt: skip
+                         ("--dimensions", "d"), ("--alphas", "alpha"),
+                         ("--liars", "liars")):  # fmt: skip
         only[option] = chosen.get(name)
     command = commands(cell.page)[cell.how["run"]]
     options = _options(command)
     options["--data"] = [text for text in cell.data if not text.startswith(DATA)]
-    options |= {name: [str(one)] for name, one in only.items() if name in options and one}
+    options |= {
+        name: [str(one)] for name, one in only.items() if name in options and one not in (None, "")
+    }
     return [*command[:2], *(word for name, words in options.items() for word in (name, *words))]
 
 
@@ -218,10 +249,14 @@ def _options(command: Sequence[str]) -> dict[str, list[str]]:
     return options
 
 
-def _names(text: str) -> tuple[str, str]:
-    """What results call the data that a page types so: as it is, or without the users' number."""
+def _names(text: str) -> set[str]:
+    """What results may call the data that a page types so: without its folder, or its sizes."""
     name = text.removeprefix(DATA).replace(".parquet", "")
-    return name, re.sub(r":[\de.]+,?", ":", name, count=1).rstrip(":")
+    family, _, given = name.partition(":")
+    if text.startswith(DATA):
+        return {name, family}
+    numbers = [f"{float(number):g}" for number in given.split(",")]
+    return {name, *(f"{family}:{','.join(numbers[sizes:])}".rstrip(":") for sizes in (1, 2))}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -239,8 +274,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             key: x for key, x in kept.items() if not key.startswith(f"{table.page}#{table.name}: ")
         }
         for cell in filter(None, chain(*table.cells)):
-            path = _written(table.page, cell.how["run"], cell.file, arguments)
-            value = cell.value(pq.read_table(path))
+            value = cell.value(
+                planned(cell)
+                if "plan" in cell.how
+                else read(_written(table.page, cell.how["run"], cell.file, arguments))
+            )
             kept[cell.key] = None if value is None else [float(f"{one:.12g}") for one in value]
     lines = (f"{json.dumps(key, ensure_ascii=False)}: {kept[key]}" for key in sorted(kept))
     CELLS.write_text("{\n" + ",\n".join(lines).replace(": None", ": null") + "\n}\n", "utf-8")
@@ -268,9 +306,7 @@ def _written(page: str, run: str, file: str, arguments: argparse.Namespace) -> P
     if not (folder / file).exists():
         words = [word.replace(DATA, f"{arguments.data}/") for word in commands(page)[run]]
         words[words.index("--output") + 1] = str(folder)
-        subprocess.run(
-            [sys.executable, "-m", "pipelines.cli", *words, "--jobs", arguments.jobs], check=True
-        )
+        subprocess.run([*_HUSHBEAM, *words, "--jobs", arguments.jobs], check=True)
     return folder / file
 
 

@@ -39,7 +39,7 @@ from mechanisms.randomness import RandomSource
 
 # Shares of the budget: of products, of gradients at three models, of the judgement. Products need
 # be no more exact than steps along them are anyway; gradients end up in the weights. Chosen, like
-# the number of rounds, on adult and credit_default (`docs/reproduction-training.md`).
+# the number of rounds, by log losses on the tables adult and credit_default.
 SHARES = (0.35, 0.2, 0.2, 0.2, 0.05)
 
 
