@@ -125,6 +125,6 @@ MUTANTS = (
         'return {"value": value} | ({"group": groups[0]} if groups else {})',
         'return {"group": value} | ({"value": groups[0]} if groups else {})',
         _CONTRACT,
-        known_by="figures_are_true and histogram and central and 100",
+        known_by="figures_are_true and unknown and 100",
     ),
 )
