@@ -180,6 +180,7 @@ class Table:
             yield f"| {' | '.join([row, *words])} |".replace("|  |", "| |").replace("|  |", "| |")
 
 
+@cache
 def tables() -> list[Table]:
     """All that the file says."""
     said = yaml.safe_load((DOCS / "figures" / "tables.yaml").read_text("utf-8"))
