@@ -79,7 +79,8 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
     telemetry = open_telemetry(release.input, True, release.reading)
     metric: Any = registry.find_for(release).resolve(release, Source(telemetry=telemetry))
     said = {*release.model_fields_set} - {
-        "input", "output", "epsilon", "delta", "confidence", "dummies", "user_column", "expected",
+        "input", "output", "epsilon", "delta", "large_delta", "confidence", "dummies",
+        "user_column", "expected",
     }  # fmt: skip
     asked = {name: metric.request[name] for name in sorted(said - release.unsaid)}
     kind = str(options.question)

@@ -71,11 +71,16 @@ def _rows(page: str) -> list[list[str]]:
 
 
 def _beside(row: list[str], labels: tuple[str, ...]) -> bool:
-    """Whether a row is that of these labels; a quantile's may be written in percent."""
-    return all(
-        label in row or (_number(label) is not None and f"{100 * float(label):g} %" in row)
-        for label in labels
-    )
+    """Whether a row is that of these labels; a quantile's may be written in percent, or as one."""
+    return all({label, *_quantile(label)} & {*row} for label in labels)
+
+
+def _quantile(label: str) -> list[str]:
+    """How a probability is written where it is a quantile's."""
+    if _number(label) is None:
+        return []
+    percent = f"{100 * float(label):g} %"
+    return [percent, f"{percent} quantile", *(["median"] if float(label) == 0.5 else [])]
 
 
 def _crossing(rows: list[list[str]], labels: tuple[str, ...]) -> str:

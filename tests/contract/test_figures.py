@@ -33,40 +33,8 @@ FEW = 60
 RUNS = 12
 """Of each form, at least: intervals that hold together one by one are then told from joint ones."""
 
-_FIGA = "labels of groups stand in `value`: mended with columns named like the release's own"
-_FIGB = (
-    "an unbiased count below 0 lies outside its own interval: mended with the interval of counts"
-)
-AWAITED = {
-    ("mean", "shuffler"): _FIGA,
-    ("mean", "devices"): _FIGA,
-    ("sum", "shuffler"): _FIGA,
-    ("sum", "devices"): _FIGA,
-    ("sum", "running totals"): _FIGA,
-    ("distribution", "shuffler"): "shares up to a bin lie outside their intervals: mended with it",
-    ("count", "shuffler"): _FIGB,
-    ("count", "devices"): _FIGB,
-    ("count", "running totals"): _FIGB,
-    ("cross-tab", "local"): _FIGB,
-    ("cross-tab", "shuffle"): _FIGB,
-    ("cross-tab", "shuffler"): _FIGB,
-    ("cross-tab", "devices"): _FIGB,
-}
-"""Faults that are known, and mended beside this suite: a case that passes says so."""
-
 CASES = [(kind, name) for kind in registry.names() for name in forms.offered(kind)]
 every_case = pytest.mark.parametrize(("kind", "name"), CASES, ids=map(" ".join, CASES))
-
-
-def _marks(case: tuple[str, str]) -> list[pytest.MarkDecorator]:
-    if case not in AWAITED:
-        return []
-    return [pytest.mark.xfail(strict=True, raises=AssertionError, reason=AWAITED[case])]
-
-
-every_true_case = pytest.mark.parametrize(
-    ("kind", "name"), [pytest.param(*case, id=" ".join(case), marks=_marks(case)) for case in CASES]
-)
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +63,7 @@ def times(form: Form, size: int) -> int:
 
 
 @pytest.mark.parametrize("size", [QUICK, pytest.param(MANY, marks=pytest.mark.verify)])
-@every_true_case
+@every_case
 def test_figures_are_true(kind: str, name: str, size: int) -> None:
     form, options = asked(kind, name)
     if form.refused:

@@ -60,6 +60,7 @@ COUNTING = {
 CHEAP: dict[str, list[list[str]]] = {
     "init": [["init", "LOG"]],
     "check": [["check", "plan.yaml"]],
+    "look": [["look", "LOG"]],
     "ledger": [["ledger", "init", *LEDGER, "--population", "riders", "--budget", "2"]],
     "plan": [["plan", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
     "audit": [["audit", "grr", "--epsilon", "1", "--domain-size", "4", "--shuffle", "1000"]],
@@ -90,6 +91,7 @@ SLOW: dict[str, list[list[str]]] = {
 TOLD = {
     "train": {"release", "statement", "tables", "guarantees", "model", "verdict"},
     "init": {"plan"},
+    "look": {"look"},
     "check": {"design", "metrics", "refused"},
     "total": {"release", "window", "windows", "guarantee", "rows"},
     "ask": {"session", "answers", "share_left", "epsilon_left", "guarantee"},

@@ -208,17 +208,17 @@ def test_refuses_files_that_disagree(refuse, workspace) -> None:
 
     numbers = pa.array([1, 2, 3])
     write("wide.parquet", n=numbers, who=numbers)
-    write("narrow.parquet", n=numbers.cast(pa.int32()), who=numbers)
     write("other.parquet", m=numbers, who=numbers)
     write("named.parquet", n=numbers, who=numbers.cast(pa.string()))
     asked = {"column": "n", "domain": "1..3"}
+    write("text.parquet", n=numbers.cast(pa.string()), who=numbers)
     refuse(
-        "column 'n' is int64 in wide.parquet but int32 in narrow.parquet",
-        input=["wide.parquet", "narrow.parquet"], **asked,
+        "column 'n' holds integers (int64) in wide.parquet but text (string) in text.parquet",
+        input=["wide.parquet", "text.parquet"], **asked,
     )  # fmt: skip
     refuse("other.parquet has no one column 'n'", input=["wide.parquet", "other.parquet"], **asked)
     refuse(
-        "column 'who' is int64 in wide.parquet but string in named.parquet",
+        "column 'who' holds integers (int64) in wide.parquet but text (string) in named.parquet",
         input=["wide.parquet", "named.parquet"], user_column="who", min_reports=2, **asked,
     )  # fmt: skip
 

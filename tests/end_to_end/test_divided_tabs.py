@@ -97,7 +97,7 @@ def test_releases_are_compared_and_laid_side_by_side(run) -> None:
     assert np.array(drawn["estimate"], float).shape == (len(drawn["labels"]), 2)
     (since,) = series.changes(tabs.windows)
     assert (since["window"], since["compared"]) == ("2026-11-01", len(drawn["labels"]))
-    assert since["labels"] == []
+    assert since["names"] == []
 
 
 def test_a_stream_serves_them() -> None:

@@ -134,7 +134,7 @@ def require_law(runs: dict[str, dict[str, Any]], texts: list[tuple[str, str]]) -
 
 def _is_noise(path: str) -> bool:
     return bool(
-        re.search(r"estimate|lower|upper|share|standard_error|unbiased|doubts|figures", path)
+        re.search(r"estimate|lower|upper|share|standard_error|unbiased|doubts|figures|gained", path)
     )
 
 

@@ -310,7 +310,7 @@ def test_a_stream_lands_text_and_leaves_a_damaged_file_aside(workspace, run) -> 
 def estimates(table: pa.Table, column: str = "value") -> dict[str | None, float]:
     """Each value's estimate, wherever the table has the value."""
     return {
-        None if (value := row["value"] or row[column]) is None else str(value).lower()
+        None if (value := row["value"]) is None else str(value).lower()
         if column == "big" else str(value): row["estimate"]
         for row in table.to_pylist()
     }  # fmt: skip

@@ -275,7 +275,7 @@ def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
     assert len(pairs) == 9
     for row, truth in zip(users, (15, 15, 0), strict=True):
         assert abs(row["estimate"] - truth) < 6.2 * row["standard_error"]
-        own = [each for each in pairs if each["two"] == row["two"]]
+        own = [each for each in pairs if each["column_2"] == row["column_2"]]
         for figure in ("estimate", "fitted"):
             assert sum(each[figure] for each in own) == row[figure]
 

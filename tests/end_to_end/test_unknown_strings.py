@@ -160,10 +160,9 @@ def test_strings_are_cut_where_that_is_asked_and_shown_as_text(run) -> None:
     assert "日本語… (and longer)" in page
 
 
-@pytest.mark.parametrize("path", ["empty/*.parquet", "nobody/*.parquet"])
-def test_a_log_without_rows_is_released_like_any_other(path: str, run) -> None:
+def test_a_log_without_rows_is_released_like_any_other(run) -> None:
     canaries.write(Path("empty"), canaries.table().slice(0, 0))
-    assert run(words(path)).code == 0
+    assert run(words("empty/*.parquet")).code == 0
     assert len(Release(Path("out")).table(TABLE)) == 0
 
 

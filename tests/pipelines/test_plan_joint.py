@@ -26,6 +26,7 @@ input: logs.parquet
 output: out
 epsilon: {epsilon}
 delta: {delta}
+large_delta: true
 min_reports: {least}
 metrics:
 """

@@ -85,7 +85,7 @@ def test_a_name_that_looks_like_a_glob_is_that_column(tmp_path):
         ((["f0=0"], [], []), "--number f0=0: the bounds must be two numbers"),
         ((["f0=5,1"], [], []), "the first must be below the second"),
         ((["f0=0,nan"], [], []), "must be finite"),
-        ((["z*=0,1"], [], []), "no column matches 'z\\*'; there are: f0"),
+        ((["z*=0,1"], [], []), "no column matches 'z\\*'; it has: f0"),
         ((["zz=0,1"], [], []), "has no one column 'zz'"),
         ((["v=0,1"], [], []), "'v' holds list<.*>; numbers are needed"),
         ((["*=0,1"], [], []), "'v' holds list<.*>; .*'\\*' matches it"),

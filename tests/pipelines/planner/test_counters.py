@@ -146,7 +146,7 @@ def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
         ("--tables 9,9 --reports 5", "--reports means nothing beside --tables, but with"),
         ("--tables 9,9 --model local", "--reports is missing"),
         ("--tables 9,9 --model local --reports 5 --delta 1e-6", "--delta means nothing beside"),
-        ("--tables 9000,9000", "--tables, --epsilon, --delta: these counters need"),
+        ("--tables 90000,90000", "8,100,360,006 counters are more than the 268,435,456 there may"),
         ("--averages 9 --digits 17", "a number has at most 16 digits"),
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
         ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
