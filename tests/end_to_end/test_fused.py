@@ -23,9 +23,11 @@ from tests.fakes import canaries
 from tests.fakes.losing_engine import losing as careless
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
+from transforms.blocks import PartitionDoFn
 from transforms.collect_counts import CountMessages
 from transforms.contributions import ChooseDoFn, ThinUsersDoFn
 from transforms.encode import EncodeDoFn
+from transforms.group_codes import PartCodesDoFn
 from transforms.shuffle import DrawBucketsDoFn
 
 _REAL = {"column": "real", "bounds": "0,300"}
@@ -71,15 +73,20 @@ def words(kind: str, log: str, asked: dict[str, Any], **changes: Any) -> list[st
 
 @pytest.fixture
 def never_grouped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Counts what a shuffler is given."""
+    """Counts what a shuffler is given, by messages or by their codes."""
     came: list[int] = []
-    honest = DrawBucketsDoFn.rows
 
-    def rows(self: Any, block: Any) -> Any:
-        came.append(block.size)
-        return honest(self, block)
+    def watched(step: type[PartitionDoFn]) -> None:
+        honest = step.rows
 
-    monkeypatch.setattr(DrawBucketsDoFn, "rows", rows)
+        def rows(self: Any, block: Any) -> Any:
+            came.append(block.size)
+            return honest(self, block)
+
+        monkeypatch.setattr(step, "rows", rows)
+
+    watched(DrawBucketsDoFn)
+    watched(PartCodesDoFn)
     return came
 
 
