@@ -301,7 +301,7 @@ def test_days_that_are_late_or_come_twice_make_no_release_wrong(run, workspace: 
     # A day is not known beside one before it that is missing; when that has come, all is.
     lacking = {k for k in range(days) for gap in late if gap < k < gap + late[gap]} - {*late}
     assert {k for k in range(days) if complete[k] < len(NAMES)} == lacking
-    outcome = run(["ledger", "show", "--ledger", "ledger.sqlite"])
+    outcome = run(["ledger", "show", "--all", "--ledger", "ledger.sqlite"])
     assert outcome.out.count("committed") == days
 
 

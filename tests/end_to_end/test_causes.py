@@ -83,7 +83,11 @@ def require_reason(outcome: canaries.Outcome, reason: str, workspace: Path, code
     ("change", "reason"),
     [
         (grow, "they hold 36,000 rows, and held 18,000 before"),
-        (append, "{day} is not a readable Parquet file (empty, cut off, or another format)"),
+        (
+            append,
+            "{day} is not a readable Parquet file (cut off, damaged, or of a kind that its reader "
+            "does not read)",
+        ),
         (vanish, "cannot read {day}: No such file or directory"),
     ],
 )

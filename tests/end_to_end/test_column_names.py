@@ -172,7 +172,8 @@ def require_figures(
     if kind == "count" and len(labels) == 1:
         for row in rows:
             true = {texts[0]: 3 * N / 4, texts[1]: N / 4}.get(row["value"], 0)
-            assert abs(row["estimate"] - true) < FAR * row["standard_error"]
+            # Noise of a fifth of a unit has Laplace's tail: beyond 8 it is once in 10^13.
+            assert abs(row["estimate"] - true) < max(FAR * row["standard_error"], 8)
 
 
 def test_all_kinds_are_tried() -> None:
