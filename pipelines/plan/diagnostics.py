@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from apache_beam.pvalue import AsSingleton
 from mechanisms.channel import Mechanism
 from mechanisms.postprocess.plausibility import chance
 from pipelines.metrics.metric import Content
+from pipelines.views import facts
 from transforms.collect_counts import Counted, CountMessages
 from transforms.combine_all import CombineAll
 
@@ -83,11 +83,11 @@ def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] 
     """
     before = content.statement["in_words"]
     after = [*first, *(instead.get(text, text) for text in before)]
-    page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))
+    page = content.files[_PAGE].replace(*(_paragraphs(texts) for texts in (before, after)))
     said = content.statement | {"in_words": after}
     return content._replace(files=content.files | {_PAGE: page}, statement=said)
 
 
 def _paragraphs(texts: Sequence[str]) -> bytes:
     """Sentences as every page has them."""
-    return "".join(f"<p>{html.escape(text)}</p>" for text in texts).encode()
+    return facts.promises({"in_words": texts}).encode()

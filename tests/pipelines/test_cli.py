@@ -209,7 +209,9 @@ def test_exit_codes_and_stderr_of_a_process(
     done = process(canaries.request(log, **({"domain": domain} | changes)), tmp_path)
     assert done.returncode == code
     assert done.stderr.startswith(complaint)
-    assert len(done.stderr.splitlines()) == (1 if complaint else 0)
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if "many of the rows have no value" not in line]
+    assert len(said) == (1 if complaint else 0)
 
 
 @pytest.mark.verify
