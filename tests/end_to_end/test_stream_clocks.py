@@ -326,7 +326,7 @@ def test_the_command_says_what_is_held_and_takes_it_in_later(workspace, run, clo
     assert run(["stream", "plan.yaml", "--once"]).code == 1
     outcome = run(["stream", "plan.yaml", "--once", "--accept-clock"])
     assert outcome.code == 0
-    assert f"{USERS} {AHEAD}" in outcome.out
+    assert AHEAD not in outcome.out  # rows of users are counted in `stream status` alone
 
 
 def test_status_tells_what_waits_and_why_while_the_stream_runs(machine: Machine, run) -> None:
