@@ -116,7 +116,14 @@ def seen(folder: Path, outcome: Any) -> dict[str, Any]:
     found = {"code": outcome.code, **dict(leaves(json.loads(outcome.out), "json"))}
     for file in sorted(folder.rglob("statement.json")):
         found |= leaves(json.loads(file.read_text()), str(file.relative_to(folder)))
-    return {path: value for path, value in found.items() if str(folder) not in str(value)}
+    return {path: _plain(value) for path, value in found.items() if str(folder) not in str(value)}
+
+
+def _plain(value: Any) -> Any:
+    """A text without what liars reach: a noisy figure of three digits, that is often the same."""
+    if isinstance(value, str) and "Nobody sees who lies" in value:
+        return re.sub(r"\d[\d.,e-]*", "#", value)
+    return value
 
 
 def require_law(runs: dict[str, dict[str, Any]], texts: list[tuple[str, str]]) -> None:
