@@ -242,6 +242,9 @@ class DistributionEstimator:
         total = self.reconstruction.shares @ array / n
         unbiased = total / present if present > 0 else np.full_like(total, np.nan)
         bound = self._shares.bound(min(max(present, 0.0), 1.0))
+        variance = bound.variance(unbiased, n, max(present, 1 / n))
+        if n >= _FEW and present > 0:
+            variance = np.minimum(variance, self._seen_variance(array, unbiased, present))
         sums = np.minimum(np.cumsum(shares), 1.0)
         # Rounding may leave a cumulative share a hair below.
         sums[-1] = 1.0
@@ -263,7 +266,7 @@ class DistributionEstimator:
             self.edges,
             shares,
             unbiased,
-            np.sqrt(bound.variance(unbiased, n, max(present, 1 / n))),
+            np.sqrt(variance),
             *_around(shares, *opened_limits(total, bound, n, confidence, present)),
             sums,
             *limits_of_sums,
@@ -275,6 +278,23 @@ class DistributionEstimator:
             best.converged,
             unusable_share(self.reconstruction, array, confidence) if self.hides else None,
         )
+
+    def _seen_variance(self, counts: Floats, unbiased: Floats, present: float) -> Floats:
+        """(bins,) of the unbiased shares, the values given: what reports vary by, less the values.
+
+        Limits hold for whatever population, and so must the variance behind them; an error is that
+        of this one. Straight from the counts, so that no iteration moves it.
+
+        Args:
+            counts: (codes,) of all reports.
+            unbiased: (bins,) shares among those who have a number.
+            present: the share of these.
+        """
+        n, known = counts.sum(), self.reconstruction
+        deviations = known.shares - unbiased[:, None] * known.presence
+        reports = deviations**2 @ counts / n
+        values = present * unbiased * (1 - unbiased)
+        return np.asarray(np.maximum(reports - values, 0) / n / present**2)
 
     def forged_reach(self, summary: Summary, share: float) -> tuple[float, float]:
         """How far made-up reports can have moved any unbiased sum of the first shares; the mean.

@@ -83,7 +83,7 @@ def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] 
     """
     before = content.statement["in_words"]
     after = [*first, *(instead.get(text, text) for text in before)]
-    page = content.files[_PAGE].replace(*(_paragraphs(texts) for texts in (before, after)))
+    page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))
     said = content.statement | {"in_words": after}
     return content._replace(files=content.files | {_PAGE: page}, statement=said)
 

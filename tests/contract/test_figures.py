@@ -30,8 +30,6 @@ QUICK, MANY = 100, 300
 FEW = 60
 """In place of `QUICK`, where a release has one of them: a third of a standard error passes there in
 0.006 % of the cases if noise is normal, and in 15 % if it is Laplace's."""
-TOO_LARGE = {("distribution", "local", MANY)}
-"""Whose errors are known to be stated too large, which many releases alone show: to be mended."""
 RUNS = 12
 """Of each form, at least: intervals that hold together one by one are then told from joint ones."""
 
@@ -66,11 +64,8 @@ def times(form: Form, size: int) -> int:
 
 @pytest.mark.parametrize("size", [QUICK, pytest.param(MANY, marks=pytest.mark.verify)])
 @every_case
-def test_figures_are_true(kind: str, name: str, size: int, request) -> None:
+def test_figures_are_true(kind: str, name: str, size: int) -> None:
     form, options = asked(kind, name)
-    if (kind, name, size) in TOO_LARGE:
-        why = "stated errors of single bins' unbiased shares are 1.6 times the real ones"
-        request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=why))
     if form.refused:
         return
     repeat = runs.repeat_totals if name == forms.HORIZON else runs.repeat
