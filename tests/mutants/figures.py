@@ -121,10 +121,10 @@ MUTANTS = (
     Mutant(
         "figures-labels-in-the-wrong-column",
         "A group stands in the column of values, and a value in that of groups.",
-        "pipelines/metrics/schema.py",
-        'return {"value": value} | ({"group": groups[0]} if groups else {})',
-        'return {"group": value} | ({"value": groups[0]} if groups else {})',
+        "pipelines/metrics/counting/metric.py",
+        "first = 0 if self.grouped else len(LABELS) - len(self.domains)",
+        "first = len(LABELS) - len(self.domains) if self.grouped else 0",
         _CONTRACT,
-        known_by="figures_are_true and unknown and 100",
+        known_by="figures_are_true and count and 100",
     ),
 )
