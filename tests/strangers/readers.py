@@ -31,7 +31,9 @@ class Truth(NamedTuple):
 
 
 def truth(path: Path) -> Truth | None:
-    """What is in a file; None if no other reader reads it."""
+    """What is in a file; None if no other reader reads it, or the one that does misreads it."""
+    if path.name in _MISREAD:
+        return None
     for reader in _READERS.get(path.suffix, ()):
         try:
             return reader(path)
@@ -192,6 +194,9 @@ def _json_lines(path: Path) -> Truth:
 def _scalar(value: Any) -> str | None:
     return str(value).lower() if type(value) is bool else value if type(value) is str else None
 
+
+# A page's head tells of a wrong size: polars refuses the file, DuckDB reads other bytes.
+_MISREAD = ("ARROW-17100.parquet",)
 
 _READERS: dict[str, tuple[Callable[[Path], Truth], ...]] = {
     ".parquet": (_duckdb, _polars("read_parquet")),

@@ -41,9 +41,18 @@ class ArrowFile:
     ) -> Iterator[pa.Table]:
         with open_file() as stream:
             for batch in _batches(stream, columns):
-                table = pa.Table.from_batches([batch])
+                table = _held(pa.Table.from_batches([batch]))
                 _require_sound(table)
                 yield table
+
+
+def _held(table: pa.Table) -> pa.Table:
+    """A table whose columns are of its file's schema: nulls in place of what has no name."""
+    for place, field in enumerate(_named(table.schema)):
+        if field.type != table.schema.types[place]:
+            nothing = pa.nulls(table.num_rows, field.type)
+            table = table.set_column(place, field.with_nullable(True), nothing)
+    return table
 
 
 def _named(schema: pa.Schema) -> pa.Schema:

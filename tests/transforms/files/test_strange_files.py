@@ -555,3 +555,27 @@ def test_a_column_of_arrow_that_contradicts_itself_is_named(tmp_path: Path) -> N
     path = written(tmp_path, "log.arrow", broken)
     assert read(path, ["n"]) == {"n": [1, 2, 3]}
     assert "column 'text' contradicts itself" in refusal(path)
+
+
+@pytest.mark.parametrize("unit", ["month_interval", "day_time_interval"])
+def test_intervals_that_pyarrow_has_no_name_for_stop_no_other_column(
+    unit: str, tmp_path: Path
+) -> None:
+    """No program writes them through pyarrow: the unit in the schema is changed behind its back."""
+    rows = pa.table({"span": pa.nulls(3, pa.month_day_nano_interval()), "n": [1, 2, 3]})
+    content = of_stream_file(rows)
+    code = bytes([("month_interval", "day_time_interval").index(unit), 0])
+    made = (
+        content[:place] + code + content[place + 2 :]
+        for place in range(len(content) - 1)
+        if content[place : place + 2] == b"\x02\x00"
+    )
+    path = written(tmp_path, "log.arrows", next(c for c in made if _unit_of(c) == unit))
+    assert read(path, ["span", "n"]) == {"span": [None] * 3, "n": [1, 2, 3]}
+
+
+def _unit_of(content: bytes) -> str:
+    try:
+        return str(pa.ipc.open_stream(content).schema.field(0).type)
+    except (pa.ArrowException, OSError, IndexError):
+        return ""
