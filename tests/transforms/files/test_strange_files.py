@@ -565,3 +565,10 @@ def test_a_log_of_many_columns_is_looked_at_in_a_time_that_grows_with_them() -> 
     found = of_log([schema, other], [1, 1])
     assert found.types == (("k7", pa.string()),)
     assert time.process_time() - started < 20  # a column held against each other one took 200
+
+
+def test_lines_that_name_other_members_without_end_are_refused(tmp_path: Path) -> None:
+    lines = ("{" + ",".join(f'"{k}-{n}":1' for n in range(1001)) + "}" for k in range(100))
+    (path := tmp_path / "log.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UnreadableError, match="its lines have more than 100,000 members"):
+        look(str(path))
