@@ -30,9 +30,9 @@ class _Command(NamedTuple):
 # What people come for, in the order in which they do.
 _RELEASE = "publish one thing about a log"
 _PLANS = "publish by a plan, within a budget"
-_CHOICE = "choose a mechanism, and doubt it"
+_CHOICE = "compare and audit mechanisms"
 _AFTERWARDS = "read what was published"
-_SHELL = "type less"
+_SHELL = "shell completion"
 _APART = "the three parties, each on its own machine"
 
 _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
@@ -43,12 +43,10 @@ _OTHERS = {
     ),
     "total": _Command(
         "pipelines.running.command",
-        "a count that grows day by day, at one price for all days",
+        "a count that grows day by day, charged once",
         _RELEASE,
     ),
-    "ask": _Command(
-        "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
-    ),
+    "ask": _Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
     "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "look": _Command(
         _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
@@ -83,7 +81,7 @@ _OTHERS = {
     ),
     "synthetic": _Command(
         "pipelines.synthetic.command",
-        "rows of made people, from a published cross-tab",
+        "synthetic records, from a published cross-tab",
         _AFTERWARDS,
     ),
     "client": _Command(_PARTIES, "values to randomised reports, on the device", _APART),
@@ -91,7 +89,7 @@ _OTHERS = {
     "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),
     "keys": _Command(_PARTIES, "keys for sealed reports", _APART),
     "completion": _Command(
-        "pipelines.completion", "what bash, zsh or fish completes words by", _SHELL
+        "pipelines.completion", "a script that completes words in bash, zsh or fish", _SHELL
     ),
 }
 

@@ -40,6 +40,12 @@ def init(log: Sequence[str], output: str | None) -> int:
     text = _text(log, sample)
     for finding in _found(sample):
         warnings.warn(str(finding), Caution, stacklevel=1)
+    if sample.encoding:
+        line = f"text is not UTF-8: the draft reads it as {sample.encoding}, which is a guess"
+        warnings.warn(line, Caution, stacklevel=1)
+    if sample.twice:
+        names = ", ".join(map(quoted, sample.twice))
+        warnings.warn(f"{names}: the name of several columns, left out", Caution, stacklevel=1)
     if output is None:
         answers.tell(plan=text)
         print(text, end="")
@@ -89,6 +95,8 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
     yield "output: release"
     if sample.delimiter:
         yield f"delimiter: {quoted('tab' if sample.delimiter == chr(9) else sample.delimiter)}"
+    if sample.encoding:
+        yield f"encoding: {quoted(sample.encoding)}  # TO DECIDE: a guess, for it is not UTF-8"
     if sample.unnamed:
         yield "# TO DECIDE: the first line seems to be a row already; if so, name its columns here"
         yield f"header: [{', '.join(map(quoted, sample.header))}]"

@@ -27,6 +27,7 @@ from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.schema import LABELS, read_own
 from pipelines.metrics.statement import head, versions
 from pipelines.terms import cautioned, next_to_nothing
+from pipelines.views.digits import three_digits
 from pipelines.views.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
@@ -175,7 +176,7 @@ class Counting(Metric):
 
     @property
     def expected_error(self) -> str:
-        return f"± {self.error:.3g}"
+        return f"± {three_digits(self.error)}"
 
     @property
     def bits(self) -> float:
@@ -187,7 +188,7 @@ class Counting(Metric):
         return (
             f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
             f"{self.design.number:,.0f} dummies, and the standard error{self.figure} is "
-            f"{self.error:.3g}"
+            f"{three_digits(self.error)}"
         )
 
     @property
