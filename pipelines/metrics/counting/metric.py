@@ -342,7 +342,9 @@ class Counting(Metric):
         levels = len(self.reporting.levels) - len(self.reporting.sides)
         laws = [self.design.level_law(i) for i in range(levels)]
         # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
-        heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
+        # At a great epsilon a variance is rounded to 0: such noise is 0 but for less than any tail.
+        spreads = [(law, math.sqrt(law.var())) for law in laws]
+        heavy = max((law.isf(tail) / spread for law, spread in spreads if spread > 0), default=0.0)
         return max(normal_quantile(confidence, comparisons), heavy)
 
     @property
