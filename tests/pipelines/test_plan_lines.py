@@ -204,6 +204,30 @@ def test_a_check_says_which_input_is_not_there(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("city,delay\nOslo,1\n".encode("utf-16"), "the names of its columns are no UTF-8 text"),
+        ("t\u00f8mt,delay\nOslo,1\n".encode("latin-1"), "the names of its columns are no UTF-8"),
+        (b"", "it has no first line that names its columns"),
+        (b"\n\n", "it has no first line that names its columns"),
+    ],
+)
+def test_a_check_refuses_the_header_that_a_run_refuses(
+    content: bytes, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_bytes(content)
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "collection: c\nversion: 1\ninput: log.csv\noutput: out\nepsilon: 1.0\n"
+        "metrics: [{name: n, kind: count}]\n"
+    )
+    for refused in (check, lambda plan: open_job(load(plan), "all")):
+        with pytest.raises(RequestError, match=r"line 3: input: .*log\.csv is not") as refusal:
+            refused(str(path))
+        assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("key", "said"),
     [
         ("metrics:", "metrics must be a list of one metric or more, as in [{name: users, kind"),

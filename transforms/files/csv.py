@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,16 +35,29 @@ class Csv:
         self._delimiter = delimiter
 
     def look(self, open_file: Opener, reading: Reading) -> Look:
-        names = self._names(open_file, reading)
+        names = self.names(open_file, reading)
         tables = self.tables(open_file, names[:1], reading)
         return Look(sum(table.num_rows for table in tables), reading.schema(names))
 
-    def first_line(self, text: str, reading: Reading) -> list[str]:
-        """The fields of the first line of a text that has one."""
-        delimiter = reading.delimiter or self._delimiter
-        return next(
-            filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)), []
-        )
+    def names(self, open_file: Opener, reading: Reading) -> list[str]:
+        """The columns; of a file without a byte in it those that the plan names.
+
+        Args:
+            open_file: opens it, at its start.
+            reading: of text.
+
+        Raises:
+            Mangled: nothing names them, or no text of that encoding does.
+        """
+        with self._opened(open_file, reading, lambda _: "skip", None) as batches:
+            names = list(reading.header) if batches is None else list(batches.schema.names)
+        if not names:
+            raise Mangled("it has no first line that names its columns")
+        if any(_UNKNOWN in name for name in names):
+            raise Mangled(
+                "the names of its columns are no UTF-8 text; name its encoding, as in cp1252"
+            )
+        return names
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
@@ -66,18 +78,6 @@ class Csv:
                 ]
                 yield pa.table(parts, schema=schema)
         yield pa.table([pa.nulls(ragged, field.type) for field in schema], schema=schema)
-
-    def _names(self, open_file: Opener, reading: Reading) -> list[str]:
-        """The columns; of a file without a byte in it those that the plan names."""
-        with self._opened(open_file, reading, lambda _: "skip", None) as batches:
-            names = list(reading.header) if batches is None else list(batches.schema.names)
-        if not names:
-            raise Mangled("it has no first line that names its columns")
-        if any(_UNKNOWN in name for name in names):
-            raise Mangled(
-                "the names of its columns are no UTF-8 text; name its encoding, as in cp1252"
-            )
-        return names
 
     @contextmanager
     def _opened(

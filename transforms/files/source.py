@@ -104,9 +104,9 @@ def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
         return look(path, reading).schema
     if not isinstance(chosen, Csv):
         return None
-    names = [*reading.header] or chosen.first_line(beginning(path, reading), reading)
-    if not names or any("\N{REPLACEMENT CHARACTER}" in name for name in names):
-        return None  # a run will tell
+    with _told(path, chosen):
+        _require_like(path, chosen)
+        names = chosen.names(_opener(path, chosen, reading), reading.without(parts))
     return reading.schema([*names, *(name for name in parts if name not in names)])
 
 
