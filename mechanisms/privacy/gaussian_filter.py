@@ -135,8 +135,8 @@ class GaussianFilter:
             OverspentError: too little is left.
             ValueError: it takes no part.
         """
-        if not 1 <= more.parts <= WHOLE:
-            raise ValueError("an answer takes at least a part of the budget, and at most all")
+        if not more.parts >= 1:
+            raise ValueError("an answer takes at least a part of the budget")
         answers = [*spent, more]
         over = -self.left(answers)
         if over > 0:

@@ -96,6 +96,8 @@ def test_an_answer_that_is_refused_draws_nothing(folder: str) -> None:
     rng, fresh = SeededRandom(1), SeededRandom(1)
     with pytest.raises(WithheldError, match=r"would take 0\.6 of the budget, and 0\.5 is left"):
         ask(folder, count(), int(0.6 * WHOLE), [9], rng)
+    with pytest.raises(WithheldError, match=r"would take 2 of the budget, and 0\.5 is left"):
+        ask(folder, count(), 2 * WHOLE, [9], rng)
     assert rng.words(4).tolist() == fresh.words(4).tolist()
 
 

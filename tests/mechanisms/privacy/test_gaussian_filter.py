@@ -106,7 +106,9 @@ def test_parts_add_up_exactly_in_any_order() -> None:
     budget.require(spent, Spent(WHOLE - 9 * (WHOLE // 10)))
     with pytest.raises(OverspentError, match="is left"):
         budget.require(spent, Spent(WHOLE - 9 * (WHOLE // 10) + 1))
-    for parts in (0, -1, WHOLE + 1):
+    with pytest.raises(OverspentError, match=r"would take 2 of the budget, and 1 is left"):
+        budget.require([], Spent(2 * WHOLE))
+    for parts in (0, -1):
         with pytest.raises(ValueError, match="at least a part"):
             budget.require([], Spent(parts))
 
