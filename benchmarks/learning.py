@@ -167,14 +167,14 @@ def _write_log(path: Path) -> None:
 
 def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
-    from pipelines.cli import main as hushbeam
+    from pipelines.cli.cli import main as hushbeam
 
     words = ["train", "--input", log, "--number", "f*=-1,1", "--target", "y=-1,1", "--epsilon", "1"]
     code = hushbeam([*words, "--steps", str(STEPS), "--output", output, *arguments])
     if code:
         sys.exit(code)
     print(json.dumps({"cpu": time.process_time(), "peak": peak_memory()}), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 if __name__ == "__main__":

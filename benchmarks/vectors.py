@@ -121,7 +121,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
     import apache_beam as beam
 
-    from pipelines.cli import main as hushbeam
+    from pipelines.cli.cli import main as hushbeam
     from transforms.telemetry import ReadTelemetry
 
     imported = time.process_time()
@@ -136,7 +136,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
             sys.exit(code)
     ended = time.process_time()
     print(json.dumps({"job": ended - imported, "peak": peak_memory()}), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 if __name__ == "__main__":

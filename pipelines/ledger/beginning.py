@@ -27,8 +27,8 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
 from pipelines.ledger.store import Change, Written
 from pipelines.ledger.witness import Seen, witness_at
-from pipelines.paths import folder_of
-from pipelines.secrets import state_folder
+from pipelines.storage.paths import folder_of
+from pipelines.storage.secrets import state_folder
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pipelines.errors import FailedError, RequestError, reason
 from pipelines.ledger.chain import Link
 from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
 from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
-from pipelines.paths import flush, share
+from pipelines.storage.paths import flush, share
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
 _HEADER = 100  # bytes

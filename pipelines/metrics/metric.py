@@ -18,19 +18,19 @@ from rich.console import Console
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
-from pipelines import release
 from pipelines.errors import RequestError
-from pipelines.inputs import ALONE, Source, Telemetry
+from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import Reports as Reports
 from pipelines.metrics.permanent import Permanent
-from pipelines.metrics.schema import own
-from pipelines.metrics.statement import parquet
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
+from pipelines.releases import release
+from pipelines.releases.schema import own
+from pipelines.releases.statement import parquet
 from pipelines.views.headline import LARGEST
-from pipelines.views.wording import FUSED, FUSED_HERE
+from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part

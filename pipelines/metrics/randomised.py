@@ -15,10 +15,10 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
-from pipelines.metrics.statement import counted, head, versions
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
+from pipelines.releases.statement import counted, head, versions
+from pipelines.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.progress import REPORTS
 

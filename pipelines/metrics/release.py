@@ -9,10 +9,10 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines import release
 from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
-from pipelines.metrics.schema import joinable
+from pipelines.releases import release
+from pipelines.releases.schema import joinable
 from transforms.progress import SETTLED, tally
 
 

@@ -23,15 +23,16 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.counters.design import Counters
 from mechanisms.counters.passes import layer
 from mechanisms.randomness import SecureRandom
-from pipelines import answers, release
 from pipelines.errors import DONE, RequestError, reason
 from pipelines.parties import summary
 from pipelines.parties.memory import Memory, outlast, stands
 from pipelines.parties.notes import KEPT, LAYERS, Kept, match, put, read_note
-from pipelines.parties.split import Split
-from pipelines.paths import beside, flush
 from pipelines.plan.metrics import mark
 from pipelines.plan.served import seconds_of
+from pipelines.plan.split import Split
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.storage.paths import beside, flush
 from pipelines.views.console import Screen
 from transforms.blocks import repeated
 from transforms.conservation import ADDED

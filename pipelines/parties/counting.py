@@ -19,11 +19,11 @@ from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.report_files import ReadAll, Sizes
-from pipelines.parties.split import Split
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.split import Split
 from pipelines.plan.target import Target
-from pipelines.views.wording import RAW_ROWS
+from pipelines.wording import RAW_ROWS
 from transforms.collect_counts import Counted
 from transforms.conservation import LostError, passing
 from transforms.progress import LOST, tally

@@ -23,7 +23,7 @@ from mechanisms.wire.sealing import seal_slots
 from mechanisms.wire.strings import seal_strings
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
-from pipelines.parties.split import Split
+from pipelines.plan.split import Split
 from transforms.encoders.block import one_row
 from transforms.encoders.encoder import encoded
 from transforms.encoders.part import DRAWN

@@ -17,9 +17,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines import secrets
 from pipelines.errors import RequestError, because, reason
-from pipelines.paths import flush
+from pipelines.storage import secrets
+from pipelines.storage.paths import flush
 
 MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"

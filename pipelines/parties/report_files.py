@@ -27,7 +27,7 @@ from mechanisms.wire.screening import (
     tallied,
 )
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.inputs import NoFilesError, matched
+from pipelines.logs.inputs import NoFilesError, matched
 from transforms.progress import REPORTS, tally
 from transforms.report_tables import least_bytes
 from transforms.reports import BinarySink, ParquetSink, read

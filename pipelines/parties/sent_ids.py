@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Form, Reports
-from pipelines import secrets
 from pipelines.parties.memory import Memory
 from pipelines.parties.notes import Sent
-from pipelines.paths import flush
+from pipelines.storage import secrets
+from pipelines.storage.paths import flush
 from transforms.conservation import Batches
 
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])

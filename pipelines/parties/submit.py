@@ -19,13 +19,13 @@ from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_slots
 from mechanisms.wire.strings import seal_strings
-from pipelines import secrets
-from pipelines.inputs import Telemetry
+from pipelines.jobs.run import SEAL_COST
+from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet, sink_of
-from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
-from pipelines.run import SEAL_COST
+from pipelines.plan.split import Split
+from pipelines.storage import secrets
 from transforms.blocks import Generator, GroupOnce, bucket_count
 from transforms.conservation import (
     PASSED,

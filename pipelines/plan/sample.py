@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import RequestError
-from pipelines.inputs import Telemetry, matched, open_telemetry
+from pipelines.logs.inputs import Telemetry, matched, open_telemetry
 from transforms.encoders.columns import decoded
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed

@@ -18,7 +18,6 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.planner.target import MODELS, Target
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.planner import question, rows
 from pipelines.planner.counts import instead
@@ -30,8 +29,9 @@ from pipelines.planner.request import (
     losses,
     promise,
 )
-from pipelines.requests import Whole, no_more, request
-from pipelines.views.wording import upward
+from pipelines.request import answers
+from pipelines.request.requests import Whole, no_more, request
+from pipelines.wording import upward
 
 _EXAMPLE = """\
 examples:

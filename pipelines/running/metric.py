@@ -16,18 +16,18 @@ from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SecureRandom
 from mechanisms.running.totals import Contribution, RunningTotals, least
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.metric import Content, Reports
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.running.kept import Kept, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import RAISING_NONE, among
+from pipelines.wording import RAISING_NONE, among
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,10 +21,10 @@ from apache_beam.io.filesystem import FileMetadata
 from numpy.typing import NDArray
 
 from pipelines.errors import FailedError, RequestError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
-from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
 from pipelines.stream.release import Backlog, ReleaseWindow

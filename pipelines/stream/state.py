@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 
-from pipelines.paths import flush
+from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.clocks import Evidence, Reading, passed
 from pipelines.stream.folder import flush_all, joined, kept

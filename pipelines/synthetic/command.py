@@ -8,8 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.randomness import SecureRandom
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
+from pipelines.request import answers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,8 +69,9 @@ def run(arguments: argparse.Namespace, rest: list[str], open_rng: Generator = Se
     Raises:
         RequestError: there is no such release, or too many rows, or the file is there already.
     """
-    from pipelines import release, table_files
-    from pipelines.requests import no_more
+    from pipelines.releases import release
+    from pipelines.request.requests import no_more
+    from pipelines.storage import table_files
 
     no_more(rest)
     output: str = arguments.output

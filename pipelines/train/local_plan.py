@@ -19,7 +19,7 @@ from mechanisms.planner.target import Target, default_delta
 from mechanisms.vector.base import CubeMean, VectorMean
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
-from pipelines.terms import counted_share
+from pipelines.metrics.terms import counted_share
 from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
 from pipelines.train.options import TrainOptions
 

@@ -10,10 +10,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines import release
-from pipelines.inputs import Telemetry
 from pipelines.ledger.held import is_held
+from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
+from pipelines.releases import release
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob

@@ -20,7 +20,7 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
-from pipelines.views.wording import factor, upward
+from pipelines.wording import factor, upward
 from transforms.conservation import (
     PASSED,
     PERTURBED,

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page
 
-from pipelines import cli
+from pipelines.cli.cli import cli
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.metrics.statement import parquet
+from pipelines.releases.statement import parquet
 from tests.browser.looks import (
     LOOKS,
     require_drawn_within,

@@ -21,13 +21,13 @@ from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
-from pipelines import inputs
-from pipelines.inputs import ALONE
+from pipelines.logs import inputs
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
-from pipelines.requests import request
+from pipelines.plan.split import split
+from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness

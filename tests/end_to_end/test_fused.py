@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from tests.end_to_end.examples import DOMAIN, EXAMPLES, Case
 from tests.end_to_end.test_release_contract import losing

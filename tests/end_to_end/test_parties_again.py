@@ -13,12 +13,12 @@ import pytest
 
 from mechanisms.counters.passes import layered
 from mechanisms.randomness import SeededRandom
-from pipelines.history import found
 from pipelines.ledger.account import accounts, entries
 from pipelines.parties.passes import job_of
-from pipelines.parties.split import split
 from pipelines.parties.summary import Summary
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.releases.history import found
 from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
 from transforms.collect_counts import Counted

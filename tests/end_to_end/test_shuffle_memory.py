@@ -21,8 +21,8 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.parties import memory
 from pipelines.parties.batches import left_by
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
 from tests.fakes.memory_files import MemoryFileSystem
 from transforms import report_tables

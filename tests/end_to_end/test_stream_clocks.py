@@ -17,9 +17,9 @@ import pytest
 from rich.console import Console
 
 from pipelines.errors import Caution, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.run import beam_options
 from pipelines.stream.driver import Driver
 from pipelines.stream.state import State
 from pipelines.stream.windows import streamed

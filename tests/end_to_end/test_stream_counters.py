@@ -16,11 +16,11 @@ import pytest
 from rich.console import Console
 
 from mechanisms.counters.design import Counters
-from pipelines import release
 from pipelines.errors import Caution, FailedError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.ledger import Ledger
 from pipelines.plan.loading import load
-from pipelines.run import beam_options
+from pipelines.releases import release
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.run import identity
 from pipelines.stream.state import State

@@ -157,7 +157,7 @@ def test_each_window_of_a_subscription_is_released_with_each_report_once(
 ) -> None:
     first, second = reports(plan, 360, 1), reports(plan, 240, 2)
     other = reports(plan, 7, 3, bytes(16))
-    command = [sys.executable, "-m", "pipelines.cli", "stream", "plan.yaml"]
+    command = [sys.executable, "-m", "pipelines.cli.cli", "stream", "plan.yaml"]
     run = subprocess.Popen(
         [*command, "--subscription", queue.subscription],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

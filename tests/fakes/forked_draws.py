@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from rich.console import Console
 
 from mechanisms.randomness import SecureRandom, SeededRandom
-from pipelines.run import beam_options, run_beam
+from pipelines.jobs.run import beam_options, run_beam
 from transforms.pieces import Piece
 from transforms.progress import live, tally
 

@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "rows-of-users-are-counted",
         "A statement says how many rows users have: one user's third row shows.",
-        "pipelines/metrics/statement.py",
+        "pipelines/releases/statement.py",
         '**({"rows_read": tallies.get(ROWS, 0)} if unit == "row" else {}),',
         '"rows_read": tallies.get(ROWS, 0),',
         ("tests/pipelines/test_numbers.py",),
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "a-large-delta-without-a-word",
         "A delta of one half is taken like any other.",
-        "pipelines/requests.py",
+        "pipelines/request/requests.py",
         "if delta is not None and delta > LARGEST_DELTA and not meant:",
         "if delta is not None and delta > 1 and not meant:",
         ("tests/pipelines/test_large_delta.py",),
@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "yes-is-a-number",
         "A request takes True for an epsilon of 1.",
-        "pipelines/requests.py",
+        "pipelines/request/requests.py",
         'if isinstance(value, bool) and "bool" not in repr(field.annotation):',
         "if False:",
         ("tests/pipelines/test_large_delta.py",),

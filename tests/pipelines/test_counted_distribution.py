@@ -17,9 +17,9 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.requests import request
+from pipelines.request.requests import request
 from transforms.collect_counts import Counted
 from transforms.encoders.encoder import Rows
 

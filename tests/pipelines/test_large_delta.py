@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 import hushbeam
 from mechanisms.catalog import build
-from pipelines.audit_command import AuditOptions
+from pipelines.cli.audit import AuditOptions
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions
 from pipelines.metrics.histogram.options import HistogramOptions
+from pipelines.metrics.terms import cautioned
 from pipelines.plan.loading import load
-from pipelines.requests import request
+from pipelines.request.requests import request
 from pipelines.running.options import TotalOptions
-from pipelines.terms import cautioned
 from pipelines.train.options import TrainOptions
 
 HISTOGRAM = {

@@ -11,10 +11,11 @@ import pytest
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from pipelines.errors import FailedError, RequestError, WithheldError
-from pipelines.ledger.backoff import Backoff
-from pipelines.ledger.bucket_store import BucketStore, Changed, Unavailable
+from pipelines.ledger.bucket_store import BucketStore
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.store import Written
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.objects import Changed, Unavailable
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS

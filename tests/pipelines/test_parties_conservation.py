@@ -16,8 +16,8 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.parties.batches import BatchSink
 from pipelines.parties.report_files import ReadAllDoFn
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.fakes.losing_engine import losing, nothing
 from transforms.collect import EstimateFn
 from transforms.contributions import ChooseDoFn

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from pipelines import inputs
+from pipelines.logs import inputs
 from pipelines.metrics.active_users.metric import ActiveUsers
 from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOptions
 from pipelines.metrics.active_users.stickiness import shares

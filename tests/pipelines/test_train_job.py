@@ -19,8 +19,8 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.requests import request
-from pipelines.run import _DEEPEST
+from pipelines.jobs.run import _DEEPEST
+from pipelines.request.requests import request
 from pipelines.train.central import DivergedError
 from pipelines.train.curator import CuratorPlan
 from pipelines.train.curve import Point, curve_table, private_curve, public_curve

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.requests import request
+from pipelines.request.requests import request
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.run import alternative

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.evaluate.engine.options import Options, add_options
 from pipelines.evaluate.engine.study import Study, evaluate
-from pipelines.requests import no_more, request
+from pipelines.request.requests import no_more, request
 
 _RESUMED = """
 A study that was killed goes on where it stopped when it is started again by the same command. Every

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from pipelines.options import description, flag, option
-from pipelines.requests import Epsilon, Whole
+from pipelines.request.options import description, flag, option
+from pipelines.request.requests import Epsilon, Whole
 
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]

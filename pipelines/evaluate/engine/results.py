@@ -17,11 +17,11 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Line, Outcome
 from pipelines.evaluate.engine.journal import write_whole
 from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.populations.population import Population
+from pipelines.request import answers
 
 _WIDEST = 5  # columns of numbers that fit a terminal
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pipelines import answers
 from pipelines.errors import DONE, FailedError, RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, Simulation
 from pipelines.evaluate.engine.figures import Along, Costs, Sheet, figures, write_figures
@@ -25,7 +24,8 @@ from pipelines.evaluate.engine.options import Options
 from pipelines.evaluate.engine.results import Results, refusals, say, show, write_json, write_table
 from pipelines.evaluate.engine.runs import Bench, run
 from pipelines.evaluate.populations.population import Population
-from pipelines.options import flag
+from pipelines.request import answers
+from pipelines.request.options import flag
 from pipelines.views.plots import require_matplotlib
 
 RESULTS, REFUSED = "results.parquet", "refused.json"

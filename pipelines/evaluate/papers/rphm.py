@@ -20,11 +20,11 @@ from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.vector.predictions import crossover
-from pipelines import answers
 from pipelines.evaluate.engine.figures import Point
 from pipelines.evaluate.engine.results import Results, say, write_json
 from pipelines.evaluate.populations.rows import Rows
 from pipelines.evaluate.systems.rows import target
+from pipelines.request import answers
 
 HM, RPHM = "multi_hm", "multi_rphm"
 

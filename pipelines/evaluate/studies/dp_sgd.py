@@ -23,7 +23,7 @@ from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.images import Images, read_images
-from pipelines.options import option
+from pipelines.request.options import option
 
 _EXACT = "-exact"  # ends the names of runs without noise
 _HIDDEN = 100  # units of the perceptron

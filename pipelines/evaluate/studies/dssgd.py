@@ -16,7 +16,6 @@ from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
-from pipelines import answers
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.figures import Along
@@ -42,8 +41,9 @@ from pipelines.evaluate.papers.dssgd import (
 )
 from pipelines.evaluate.populations.images import Images, read_images
 from pipelines.evaluate.studies.dp_sgd import ACCURACY
-from pipelines.options import option
-from pipelines.requests import Epsilon, Whole
+from pipelines.request import answers
+from pipelines.request.options import option
+from pipelines.request.requests import Epsilon, Whole
 
 _PROTECTS = 10  # the largest epsilon of a run that protects anybody at all
 

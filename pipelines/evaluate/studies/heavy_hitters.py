@@ -25,8 +25,8 @@ from pipelines.evaluate.engine.measure import Measure
 from pipelines.evaluate.engine.options import Deltas, EpsilonOptions, Names
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations.strings import Strings, read_strings
-from pipelines.options import option
-from pipelines.requests import Whole
+from pipelines.request.options import option
+from pipelines.request.requests import Whole
 
 COLUMNS = pa.schema(
     [

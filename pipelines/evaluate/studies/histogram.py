@@ -31,7 +31,7 @@ from pipelines.evaluate.systems.augmented import Augmented
 from pipelines.evaluate.systems.augmented_systems import found
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS
 from pipelines.evaluate.systems.liars import AttackedSystem, pushed
-from pipelines.options import option
+from pipelines.request.options import option
 
 COLUMNS = pa.schema(
     [

@@ -14,7 +14,6 @@ from rich.console import Console
 from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import SeededRandom
-from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import ERRORS, Command
 from pipelines.evaluate.engine.figures import Along, Sheet, write_figures
@@ -35,7 +34,8 @@ from pipelines.evaluate.systems.means import (
     SummedMean,
     lines,
 )
-from pipelines.options import option
+from pipelines.request import answers
+from pipelines.request.options import option
 
 COLUMNS = pa.schema(
     [

@@ -29,8 +29,8 @@ from pipelines.evaluate.systems.augmented_systems import found
 from pipelines.evaluate.systems.histograms import BEST, SYSTEMS
 from pipelines.evaluate.systems.liars import ATTACKS, AttackedSystem, Targets, lines
 from pipelines.evaluate.systems.whole_reports import sifted
-from pipelines.options import option
-from pipelines.requests import Whole
+from pipelines.request.options import option
+from pipelines.request.requests import Whole
 
 DOUBTED = 1e-6  # the probability below which a collector warns
 

@@ -19,7 +19,6 @@ from mechanisms.learning.objectives import SquaredError
 from mechanisms.learning.scores import Numbers
 from mechanisms.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
-from pipelines import answers
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.differences import Differences
 from pipelines.evaluate.engine.figures import Along, Sheet
@@ -38,8 +37,9 @@ from pipelines.evaluate.systems.gradients import (
     lines,
 )
 from pipelines.evaluate.systems.sums import SUMS, Fit
-from pipelines.options import option
-from pipelines.requests import Whole
+from pipelines.request import answers
+from pipelines.request.options import option
+from pipelines.request.requests import Whole
 
 FOLDS = ("fold_1", "fold_2", "fold_3", "fold_4", "fold_5")
 

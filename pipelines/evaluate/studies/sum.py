@@ -18,7 +18,7 @@ from pipelines.evaluate.engine.options import Ascending, Deltas, EpsilonOptions,
 from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.populations import numbers
 from pipelines.evaluate.systems.number_sums import SYSTEMS, Numbers, SumSystem, fitted, lines
-from pipelines.options import option
+from pipelines.request.options import option
 
 COLUMNS = pa.schema(
     [

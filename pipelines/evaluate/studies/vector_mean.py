@@ -17,7 +17,7 @@ from pipelines.evaluate.engine.study import Study
 from pipelines.evaluate.papers import rphm
 from pipelines.evaluate.populations.rows import Rows, read_rows
 from pipelines.evaluate.systems.rows import VECTORS, RowSystem, lines
-from pipelines.options import option
+from pipelines.request.options import option
 
 COLUMNS = pa.schema(
     [

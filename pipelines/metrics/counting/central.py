@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pyarrow as pa
 
 from mechanisms.channel import Floats, Guarantee
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Reports
 from transforms.encoders.block import CellBlock, applicable

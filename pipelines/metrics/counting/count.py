@@ -11,7 +11,7 @@ import numpy as np
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.dummies import Independent
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, designed
 from pipelines.metrics.counting.drowned import Typical

@@ -14,10 +14,10 @@ from apache_beam.pvalue import AsDict
 from mechanisms.channel import Floats
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError, WithheldError, reason
+from pipelines.jobs.publishing import require_nothing_lost
+from pipelines.jobs.run import beam_options, run_beam
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.view import OTHER_LABEL
-from pipelines.publishing import require_nothing_lost
-from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen
 from transforms.blocks import Generator
 from transforms.collect_counts import Counted

@@ -15,8 +15,8 @@ from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import meeting
@@ -26,8 +26,8 @@ from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.result import TABLE
 from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
-from pipelines.metrics.schema import read_own
-from pipelines.views.wording import upward
+from pipelines.releases.schema import read_own
+from pipelines.wording import upward
 from transforms.encoders.block import CellBlock
 from transforms.encoders.prefixes import PrefixEncoder
 

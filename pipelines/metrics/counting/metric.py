@@ -24,10 +24,10 @@ from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, Reports, table_of
-from pipelines.metrics.schema import LABELS, read_own
-from pipelines.metrics.statement import head, versions
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import RAISING_NONE, among
+from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.releases.schema import LABELS, read_own
+from pipelines.releases.statement import head, versions
+from pipelines.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder

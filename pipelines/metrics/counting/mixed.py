@@ -19,7 +19,7 @@ from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.options import CLIENTS_SHARE
-from pipelines.options import flag
+from pipelines.request.options import flag
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.reports import SplitReporting
 

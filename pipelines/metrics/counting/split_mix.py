@@ -14,8 +14,8 @@ from mechanisms.counters.split_mean import Moments, SplitMean
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.mean import CountedMean, finest
 from pipelines.metrics.counting.mixed import Mixed, designed, require_one

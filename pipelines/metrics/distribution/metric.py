@@ -19,17 +19,24 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fill
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.numbers import are_whole, open_numbers, read_bounds, read_fill
-from pipelines.terms import drowned, least_batch, least_reports, require_proven, target_terms
+from pipelines.metrics.terms import (
+    drowned,
+    least_batch,
+    least_reports,
+    require_proven,
+    target_terms,
+)
+from pipelines.releases import release
+from pipelines.releases.schema import read_own
 from pipelines.views.headline import MIDDLE, QUANTILE
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder

@@ -20,23 +20,23 @@ from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.terms import (
+from pipelines.metrics.terms import (
     cautioned,
     least_batch,
     next_to_nothing,
     require_proven,
     target_terms,
 )
-from pipelines.views.wording import upward
+from pipelines.releases.schema import read_own
+from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder, accepts
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from mechanisms.frequency.task import FrequencyTask, too_large
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
@@ -31,9 +31,9 @@ from pipelines.metrics.histogram.result import (
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.terms import best_design, drowned, hiding_cost
-from pipelines.views.wording import many_messages
+from pipelines.metrics.terms import best_design, drowned, hiding_cost
+from pipelines.releases.schema import read_own
+from pipelines.wording import many_messages
 from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
 

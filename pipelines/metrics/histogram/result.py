@@ -14,7 +14,7 @@ from mechanisms.postprocess.intervals import (
     opened,
     standard_errors,
 )
-from pipelines.views.wording import covered
+from pipelines.wording import covered
 from transforms.encoders.domain import Domain
 
 if TYPE_CHECKING:

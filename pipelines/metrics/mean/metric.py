@@ -23,8 +23,9 @@ from mechanisms.mean.usable_mean import unusable_share, usable_mean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import of_moments, open_numbers, read_fill
 from pipelines.metrics.mean import result, view
 from pipelines.metrics.mean.design import (
     best_design,
@@ -35,10 +36,9 @@ from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.metrics.statement import published_exactly
-from pipelines.numbers import of_moments, open_numbers, read_fill
-from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
+from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
+from pipelines.releases.schema import read_own
+from pipelines.releases.statement import published_exactly
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 from transforms.progress import REPORTS, WITHHELD

@@ -18,16 +18,16 @@ from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.strings import seals_of
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
-from pipelines.metrics.schema import read_own
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
+from pipelines.releases.schema import read_own
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 

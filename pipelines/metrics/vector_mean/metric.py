@@ -22,20 +22,20 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import read_fill
+from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.metric import FRESH, Coins, Content, Reports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
-from pipelines.numbers import read_fill
-from pipelines.row_attributes import read_attributes
-from pipelines.terms import best_design, hiding_cost
 from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder

@@ -18,7 +18,7 @@ from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.unusable.share import Share
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 from transforms.encoders.attributes import Attribute, categorical, numeric
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.heavy_hitters import fitting
-from pipelines import cli
+from pipelines.cli.cli import cli
 from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES
 from pipelines.evaluate.studies import dp_sgd, key_value, mean, vector_mean
 from pipelines.evaluate.systems import gradients, histograms, liars, means, number_sums, rows
 from pipelines.evaluate.systems.treatments import TREATMENTS
-from pipelines.options import flag
+from pipelines.request.options import flag
 
 DOCS = Path(__file__).parents[3] / "docs"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
@@ -162,7 +162,7 @@ def test_nobody_waits_for_beam_nor_for_pictures_before_there_are_any(workspace) 
     more = ["--epsilons", "1", "--data", "zipf:100,5,1", "--repetitions", "1"]
     script = (
         f"import sys, importlib; [importlib.import_module(name) for name in {MODULES}];"
-        "early = 'matplotlib' in sys.modules; from pipelines.cli import main;"
+        "early = 'matplotlib' in sys.modules; from pipelines.cli.cli import main;"
         f"sys.exit(early or main({words + more}) or 'apache_beam' in sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

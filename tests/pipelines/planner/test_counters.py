@@ -23,7 +23,7 @@ from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from pipelines.requests import request
+from pipelines.request.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
 

@@ -1,0 +1,141 @@
+"""The commands of `hushbeam`: which there are, and where each is.
+
+Only the module of the command that is typed is imported: the others' would cost it a second.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from pipelines.command import metric as metric_command
+from pipelines.errors import RequestError
+from pipelines.metrics import registry
+
+
+class _Command(NamedTuple):
+    """A command that is no metric.
+
+    Attributes:
+        module: its `add_to` adds the command, perhaps among others.
+        brief: what it does, for the list of commands.
+        task: the heading that it stands under there.
+    """
+
+    module: str
+    brief: str
+    task: str
+
+
+# What people come for, in the order in which they do.
+_RELEASE = "publish one thing about a log"
+_PLANS = "publish by a plan, within a budget"
+_CHOICE = "choose a mechanism, and doubt it"
+_AFTERWARDS = "read what was published"
+_SHELL = "type less"
+_APART = "the three parties, each on its own machine"
+
+_PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
+
+_OTHERS = {
+    "train": _Command(
+        "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
+    ),
+    "total": _Command(
+        "pipelines.running.command",
+        "a count that grows day by day, at one price for all days",
+        _RELEASE,
+    ),
+    "ask": _Command(
+        "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
+    ),
+    "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
+    "look": _Command(
+        _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
+    ),
+    "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
+    "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
+    "stream": _Command(
+        "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
+    ),
+    "ledger": _Command(
+        "pipelines.bookkeeping.command",
+        "show, explain and settle what was spent of a budget",
+        _PLANS,
+    ),
+    "plan": _Command(
+        "pipelines.planner.command", "compare mechanisms for a target, without data", _CHOICE
+    ),
+    "audit": _Command(
+        "pipelines.cli.audit", "check a claim, by enumeration and by attack", _CHOICE
+    ),
+    "evaluate": _Command(
+        "pipelines.evaluate.command", "compare systems on made releases of known truth", _CHOICE
+    ),
+    "site": _Command(
+        "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
+    ),
+    "compare": _Command(
+        "pipelines.compare.command",
+        "what differs beyond noise between releases, or in one",
+        _AFTERWARDS,
+    ),
+    "export": _Command(
+        "pipelines.cli.export", "one table of many releases, in Parquet or CSV", _AFTERWARDS
+    ),
+    "synthetic": _Command(
+        "pipelines.synthetic.command",
+        "rows of made people, from a published cross-tab",
+        _AFTERWARDS,
+    ),
+    "client": _Command(_PARTIES, "values to randomised reports, on the device", _APART),
+    "shuffle": _Command(_PARTIES, "reports to shuffled reports", _APART),
+    "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),
+    "keys": _Command(_PARTIES, "keys for sealed reports", _APART),
+    "completion": _Command(
+        "pipelines.cli.completion", "what bash, zsh or fish completes words by", _SHELL
+    ),
+}
+
+
+def add_commands(commands: Any, word: str | None) -> None:
+    """Add the command that is meant, or the list of all.
+
+    Args:
+        commands: where they are added.
+        word: what was typed where a command stands; anything else gets the list.
+    """
+    if word in _OTHERS:
+        import_module(_OTHERS[word].module).add_to(commands)
+    elif word is not None and registry.known(word):
+        metric_command.add_to(commands, word)
+    else:
+        for name in names():
+            commands.add_parser(name)
+
+
+def names() -> list[str]:
+    """Every command."""
+    return [*(name for name in registry.names() if name not in _OTHERS), *_OTHERS]
+
+
+def listed() -> str:
+    """Every command and what it does, a line each, by what people come for."""
+    tasks: dict[str, list[str]] = {}
+    wide = max(map(len, names()))
+    for name in names():
+        task, brief = _RELEASE, ""
+        if name in _OTHERS:
+            task, brief = _OTHERS[name].task, _OTHERS[name].brief
+        line = f"  {name:{wide}}  {brief or _brief(name)}"
+        tasks.setdefault(task, []).append(line)
+    parts = ("\n".join((f"{task}:", *lines)) for task, lines in tasks.items())
+    return "\n\n".join((*parts, "`hushbeam COMMAND --help` tells the rest."))
+
+
+def _brief(name: str) -> str:
+    """What a metric publishes; or why it cannot be imported, and the list is there all the same."""
+    try:
+        return registry.options(name).brief
+    except RequestError as error:
+        return str(error)
