@@ -65,7 +65,7 @@ def plain(log: str) -> None:
     """The least any job could do: read the column and count it."""
     import apache_beam as beam
 
-    from transforms.telemetry import ReadTelemetry
+    from transforms.rows.telemetry import ReadTelemetry
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         (

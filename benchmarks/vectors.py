@@ -20,7 +20,7 @@ from benchmarks.measure import peak_memory, run_apart, seconds
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
-from transforms.collect_counts import CountMessages
+from transforms.collector.collect_counts import CountMessages
 from transforms.encoders.attributes import NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.coordinates import CoordinateEncoder
@@ -122,7 +122,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     import apache_beam as beam
 
     from pipelines.cli.cli import main as hushbeam
-    from transforms.telemetry import ReadTelemetry
+    from transforms.rows.telemetry import ReadTelemetry
 
     imported = time.process_time()
     if not arguments:

@@ -21,7 +21,7 @@ _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 explain(
     "mrs",
     "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here is "
-    "shuffled by sorting on random keys (transforms/shuffle.py)",
+    "shuffled by sorting on random keys (transforms/shuffle/shuffle.py)",
 )
 explain("pop", "it is HP-SDP's post-processing; ask for it with --postprocess pop")
 

@@ -31,8 +31,8 @@ from apache_beam.runners.worker import sdk_worker_main
 
 from pipelines.errors import FailedError
 from pipelines.storage import alive
-from transforms.pieces import be_worker, shared
-from transforms.progress import count, pass_on
+from transforms.elements.pieces import be_worker, shared
+from transforms.elements.progress import count, pass_on
 
 Result = TypeVar("Result")
 

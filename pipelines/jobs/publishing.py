@@ -17,9 +17,9 @@ from pipelines.storage.claims import TAKEN
 from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.wording import one_line
+from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
-from transforms.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -30,8 +30,8 @@ from pipelines.compat.option_views import ViewedOptions
 from pipelines.compat.worker_processes import cores, may_fork, worker_processes
 from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
 from pipelines.views.console import counters, progress
+from transforms.elements.progress import reset
 from transforms.files import systems
-from transforms.progress import reset
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
 _LOCAL_RUNNER = "FnApiRunner"

@@ -31,7 +31,7 @@ from transforms.files.source import UnreadableError, format_of, head, look, pack
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
 
 if TYPE_CHECKING:
-    from transforms.telemetry import ReadTelemetry
+    from transforms.rows.telemetry import ReadTelemetry
 
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
@@ -85,7 +85,7 @@ class Telemetry:
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
         """From nothing to tables of the columns that are asked for."""
-        from transforms.telemetry import ReadTelemetry
+        from transforms.rows.telemetry import ReadTelemetry
 
         return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading, self.agreed)
 

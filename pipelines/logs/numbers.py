@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
+from transforms.columns import is_moment, is_numeric
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.columns import is_moment, is_numeric
 from transforms.files.moments import moments
 from transforms.windows import SECOND
 

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from mechanisms.counters.choose import SlottedCounters
     from mechanisms.heavy_hitters.crowds import Crowds
-    from transforms.blocks import Generator
-    from transforms.conservation import Shuffled
-    from transforms.contributions import Contributions
-    from transforms.shuffle import Shuffle
+    from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
+    from transforms.shuffle.shuffle import Shuffle
+    from transforms.units.contributions import Contributions
 
 PAGE = "report.html"
 
@@ -384,8 +384,8 @@ class Metric(ABC):
 
     def counts(self, reports: Reports) -> beam.PCollection:
         """How often each message came."""
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
+        from transforms.collector.collect_counts import CountMessages
+        from transforms.elements.combine_all import CombineAll
 
         count = CombineAll(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count

@@ -13,7 +13,7 @@ from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
-from transforms.progress import SETTLED, tally
+from transforms.elements.progress import SETTLED, tally
 
 
 @dataclass

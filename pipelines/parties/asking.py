@@ -34,10 +34,10 @@ from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.storage.paths import beside, flush
 from pipelines.views.console import Screen
-from transforms.blocks import repeated
-from transforms.conservation import ADDED
-from transforms.dummies import WithDummies
-from transforms.slots import SealCodes
+from transforms.elements.blocks import repeated
+from transforms.elements.conservation import ADDED
+from transforms.shuffle.dummies import WithDummies
+from transforms.shuffle.slots import SealCodes
 
 LAST = 1.0  # the share of the last pass
 REST = "rest"  # as it is written

@@ -40,11 +40,11 @@ from pipelines.request.requests import no_more
 from pipelines.storage import secrets
 from pipelines.views.console import Screen, rejects
 from pipelines.wording import upward
-from transforms.conservation import LostError
-from transforms.enrolled import UNKNOWN, listed
+from transforms.elements.conservation import LostError
+from transforms.elements.progress import LOST, REPORTS, ROWS, tally
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
-from transforms.progress import LOST, REPORTS, ROWS, tally
+from transforms.units.enrolled import UNKNOWN, listed
 
 _STANDARD_INPUT = "-"
 

@@ -34,12 +34,12 @@ from pipelines.plan.split import Split, require_counters, require_sealable, spli
 from pipelines.plan.target import Target
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
-from transforms.blocks import bucket_count
-from transforms.conservation import LostError, passing
-from transforms.duplicates import DropCopiedSeals
-from transforms.progress import LOST, ROWS, ever, tally
-from transforms.reports import MessagesOf
-from transforms.unseal import UnsealDoFn
+from transforms.elements.blocks import bucket_count
+from transforms.elements.conservation import LostError, passing
+from transforms.elements.progress import LOST, ROWS, ever, tally
+from transforms.reports.duplicates import DropCopiedSeals
+from transforms.reports.reports import MessagesOf
+from transforms.reports.unseal import UnsealDoFn
 
 # What takes the place of RAW_ROWS: this job has seen no row.
 ONLY_REPORTS = (

@@ -43,13 +43,13 @@ from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
-from transforms.blocks import Generator, GroupOnce, bucket_count
-from transforms.conservation import ADDED, DRAWN, LostError
-from transforms.dummies import ranges_of
-from transforms.progress import LOST, WITHHELD, tally
-from transforms.sealed_crowds import CountSeals
-from transforms.slots import SealCodes, SealedDummies, TakeApart
-from transforms.unseal import DrawSealedDoFn
+from transforms.elements.blocks import Generator, GroupOnce, bucket_count
+from transforms.elements.conservation import ADDED, DRAWN, LostError
+from transforms.elements.progress import LOST, WITHHELD, tally
+from transforms.reports.unseal import DrawSealedDoFn
+from transforms.shuffle.dummies import ranges_of
+from transforms.shuffle.sealed_crowds import CountSeals
+from transforms.shuffle.slots import SealCodes, SealedDummies, TakeApart
 
 FILES = 64  # of every batch: their number must not tell how much there was to write
 

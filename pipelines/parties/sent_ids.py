@@ -20,7 +20,7 @@ from pipelines.parties.memory import Memory
 from pipelines.parties.notes import Sent
 from pipelines.storage import secrets
 from pipelines.storage.paths import flush
-from transforms.conservation import Batches
+from transforms.elements.conservation import Batches
 
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
 _PURPOSE = b"hushbeam shuffle memory 1"

@@ -39,7 +39,7 @@ from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
-from transforms.blocks import bucket_count
+from transforms.elements.blocks import bucket_count
 
 # What ends so was written, and must not be handed on.
 _UNSENT = (WithheldError, SharedError, LostMemoryError)

@@ -28,12 +28,12 @@ from pipelines.plan.metrics import mark
 from pipelines.plan.split import Split
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
-from transforms.conservation import Batches, LostError
-from transforms.duplicates import Distinct, DropDuplicates
-from transforms.progress import LOST, tally
-from transforms.reports import MessagesOf
-from transforms.shuffle import Shuffle
-from transforms.unseal import ShuffleSealed
+from transforms.elements.conservation import Batches, LostError
+from transforms.elements.progress import LOST, tally
+from transforms.reports.duplicates import Distinct, DropDuplicates
+from transforms.reports.reports import MessagesOf
+from transforms.reports.unseal import ShuffleSealed
+from transforms.shuffle.shuffle import Shuffle
 
 _ALL, _ONCE, _AGAIN, _BEFORE = (
     "all",

@@ -26,8 +26,8 @@ from pipelines.parties.report_files import is_parquet, sink_of
 from pipelines.plan.division import drawn
 from pipelines.plan.split import Split
 from pipelines.storage import secrets
-from transforms.blocks import Generator, GroupOnce, bucket_count
-from transforms.conservation import (
+from transforms.elements.blocks import Generator, GroupOnce, bucket_count
+from transforms.elements.conservation import (
     PASSED,
     PERTURBED,
     Batches,
@@ -39,15 +39,15 @@ from transforms.conservation import (
     require_whole,
     summed,
 )
+from transforms.elements.pieces import Piece
+from transforms.elements.progress import LOST, REPORTS, tally
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
-from transforms.enrolled import OfEnrolled
-from transforms.ordered import ByIds
-from transforms.perturb import PerturbDoFn
-from transforms.pieces import Piece
-from transforms.progress import LOST, REPORTS, tally
-from transforms.reports import ReportsCoder
+from transforms.reports.ordered import ByIds
+from transforms.reports.reports import ReportsCoder
+from transforms.rows.perturb import PerturbDoFn
+from transforms.units.enrolled import OfEnrolled
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.plan.findings import Finding, findings
 from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
 from pipelines.request import answers
-from transforms.encoders.columns import is_moment, is_numeric
+from transforms.columns import is_moment, is_numeric
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest
 from transforms.files.reading import TYPES

@@ -24,7 +24,7 @@ from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
 from pipelines.request.options import undashed
 from pipelines.wording import RAW_ROWS, meaning
-from transforms.progress import WITHHELD
+from transforms.elements.progress import WITHHELD
 from transforms.windows import moment_of
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")

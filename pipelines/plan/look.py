@@ -32,7 +32,7 @@ from pipelines.plan.parts import MetricRequest
 from pipelines.plan.sample import USER, Sample, sampled, texts_of
 from pipelines.request import answers
 from pipelines.views.console import Screen
-from transforms.encoders.columns import is_moment
+from transforms.columns import is_moment
 from transforms.encoders.domain import Domain
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError

@@ -21,8 +21,8 @@ from pipelines.releases import release
 from pipelines.releases.schema import joinable
 from pipelines.views.headline import chosen
 from pipelines.views.pages import placed
-from transforms.progress import SETTLED, tally
-from transforms.telemetry import ReadTelemetry
+from transforms.elements.progress import SETTLED, tally
+from transforms.rows.telemetry import ReadTelemetry
 
 
 @dataclass

@@ -29,9 +29,9 @@ from pipelines.request import answers
 from pipelines.request.options import undashed
 from pipelines.storage.stores import require_reachable
 from pipelines.views.console import Screen
+from transforms.elements.progress import REPORTS
+from transforms.elements.progress import WITHHELD as COUNTED_OUT
 from transforms.files.systems import escaped
-from transforms.progress import REPORTS
-from transforms.progress import WITHHELD as COUNTED_OUT
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pipelines.errors import RequestError, reason
 from pipelines.storage.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.storage.paths import flush, make_folders
+from transforms.elements.progress import tally
 from transforms.files.systems import FileSystems, escaped
-from transforms.progress import tally
 
 # How the counter begins that says why a folder could not be written.
 UNWRITTEN = "output not written: "

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
 from pipelines.wording import RAW_ROWS, meaning
+from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import NULL_USER
 from transforms.encoders.part import ELSEWHERE
-from transforms.progress import ROWS
 
 _PACKAGES = ("hushbeam", "apache-beam", "numpy", "scipy", "pyarrow", "cryptography")
 _version = cache(version)  # a package's whole description is read for it, 1 ms each

@@ -32,9 +32,9 @@ from pipelines.wording import RAISING_NONE, among
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
-    from transforms.conservation import Shuffled
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
 
 LAST = "last.parquet"
 
@@ -175,12 +175,12 @@ class Running(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
+        from transforms.elements.conservation import Batches, Shuffled
 
         return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
 
     def shuffled(self, reports: Reports) -> Reports:
-        from transforms.conservation import leaving
+        from transforms.elements.conservation import leaving
 
         sent = leaving(reports.messages, self.shuffled_batches.batches)
         return reports._replace(flow=(*reports.flow, sent))

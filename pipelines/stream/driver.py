@@ -34,8 +34,8 @@ from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
 from transforms.encoders.users import UserDigest
-from transforms.once_per_window import OncePerWindow
-from transforms.windowed import ToWindows
+from transforms.rows.windowed import ToWindows
+from transforms.units.once_per_window import OncePerWindow
 from transforms.windows import SECOND, now
 
 _ROWS = 1 << 22  # of one batch, or one file

@@ -20,7 +20,7 @@ from pipelines.stream.clocks import Evidence, Reading, passed
 from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
-from transforms.once_per_window import merge
+from transforms.units.once_per_window import merge
 
 
 class State(Memory):

@@ -15,7 +15,7 @@ from pipelines.jobs.run import opened
 from pipelines.storage.stores import GOOGLE_EXTRA
 from pipelines.stream.reports import ServeReports
 from pipelines.stream.windows import Streamed
-from transforms.progress import ever
+from transforms.elements.progress import ever
 
 # The local runner that reads queues; what a batch runs on here does not.
 _RUNNER = "BundleBasedDirectRunner"

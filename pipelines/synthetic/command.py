@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.synthetic.published import Tables
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _DOC = (
     "Rows of made people, whose tables of two columns are those of a published cross-tab. They are "

@@ -25,10 +25,10 @@ from pipelines.train.schema import Schema
 from pipelines.train.sums import SumsPlan, plan_sums
 from pipelines.train.target import read_target
 from pipelines.wording import upward
-from transforms.blocks import Generator
+from transforms.elements.blocks import Generator
+from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD
 from transforms.encoders.attributes import Category, Number
-from transforms.examples import Examples
-from transforms.progress import DIVERGED, REPORTS, WITHHELD
+from transforms.rows.examples import Examples
 
 HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says

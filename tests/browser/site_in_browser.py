@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.releases.statement import parquet
 from tests.browser.looks import (

@@ -33,7 +33,7 @@ from mechanisms.randomness import PermanentRandom, SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import KeyRing, create_key
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.plan.client_schema import CheckedPlan
 from pipelines.plan.described import described
 from pipelines.plan.loading import load

@@ -12,7 +12,7 @@ import pytest
 from scipy import special
 
 from mechanisms.randomness import SeededRandom
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.logs.inputs import Source
 from pipelines.metrics import registry
 from tests.oracles.encoders import encode_table

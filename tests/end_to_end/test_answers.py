@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.cli import commands
+from pipelines.cli import commands
 from pipelines.metrics import registry
 from tests.end_to_end.examples import DOMAIN, RANDOMISED, Case
 from tests.fakes import canaries

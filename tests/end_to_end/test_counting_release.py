@@ -35,14 +35,14 @@ from tests.oracles.pages import Page, require_alone
 from tests.oracles.releases import Release, require_nobody, require_numbers, require_whole
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
-from transforms.collect_counts import Counted
-from transforms.dummies import AddDummies, DrawDummiesDoFn
-from transforms.encode import EncodeDoFn
+from transforms.collector.collect_counts import Counted
+from transforms.elements.numbers import amount, is_numbered
+from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import Rows
-from transforms.group_codes import AddUpDoFn
-from transforms.numbers import amount, is_numbered
-from transforms.progress import ROWS
-from transforms.units import ReportUsersDoFn
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.dummies import AddDummies, DrawDummiesDoFn
+from transforms.shuffle.group_codes import AddUpDoFn
+from transforms.units.units import ReportUsersDoFn
 
 FAR = 6.2  # standard errors
 USERS = {"user_column": "user"}

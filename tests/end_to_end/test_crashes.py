@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 STEPS = [
     "transforms.encoders.values.ValueEncoder.encode",
     "transforms.encoders.users.UserDigest.__call__",
-    "transforms.contributions.choose_one_per_user",
+    "transforms.units.contributions.choose_one_per_user",
     "mechanism.perturb",
     "mechanisms.randomness.SecureRandom.integers",
     "mechanism.count",

@@ -16,7 +16,7 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract

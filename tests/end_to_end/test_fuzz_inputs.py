@@ -116,7 +116,7 @@ def test_fuzz_rows_are_encoded_or_counted(batch: pa.RecordBatch) -> None:
 @given(broken())
 @settings(max_examples=RUNS)
 def test_fuzz_no_run_says_what_a_file_holds(data: bytes) -> None:
-    from pipelines.cli.cli import cli
+    from pipelines.cli import cli
 
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.heavy_hitters.simulation import report
 from mechanisms.randomness import SeededRandom
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract

@@ -16,7 +16,7 @@ from mechanisms import catalog
 from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract

@@ -20,7 +20,7 @@ from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.metrics.randomised import Randomised
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
@@ -28,8 +28,8 @@ from pipelines.releases.schema import own
 from tests.end_to_end.examples import RANDOMISED
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
-from transforms import report_tables
-from transforms import reports as files_of_reports
+from transforms.reports import report_tables
+from transforms.reports import reports as files_of_reports
 
 pytestmark = pytest.mark.verify
 

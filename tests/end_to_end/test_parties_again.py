@@ -21,7 +21,7 @@ from pipelines.plan.split import split
 from pipelines.releases.history import found
 from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 PLAN = """\
 collection: counted

@@ -16,7 +16,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.errors import FailedError
 from pipelines.ledger.ledger import Ledger
 from pipelines.plan.loading import load

@@ -19,7 +19,7 @@ from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.parties.device import ClientReports
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
-from transforms.slots import CountWords
+from transforms.shuffle.slots import CountWords
 
 PLAN = """\
 collection: drawn

@@ -39,7 +39,7 @@ TWO = "--direct_num_workers=2"
 # What a party does for each report, in the process that is asked for it.
 STEPS = {
     "client": "mechanisms.wire.hpke.Context.seal",
-    "shuffle": "transforms.unseal.DrawSealedDoFn.rows",
+    "shuffle": "transforms.reports.unseal.DrawSealedDoFn.rows",
     "collect": "mechanisms.wire.hpke.Context.open",
 }
 # A worker is killed at such a step; nobody else is.

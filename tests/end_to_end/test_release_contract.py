@@ -25,10 +25,10 @@ from pipelines.wording import one_line
 from tests.end_to_end.examples import CASES, DOMAIN, EXAMPLES, RANDOMISED, Case
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
-from transforms.contributions import ChooseDoFn
-from transforms.encode import EncodeDoFn
-from transforms.progress import CHANGED, ROWS, live, reset
-from transforms.shuffle import OrderDoFn
+from transforms.elements.progress import CHANGED, ROWS, live, reset
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.shuffle import OrderDoFn
+from transforms.units.contributions import ChooseDoFn
 
 every_kind = pytest.mark.parametrize("kind", EXAMPLES)
 

@@ -25,7 +25,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
 from tests.fakes.memory_files import MemoryFileSystem
-from transforms import report_tables
+from transforms.reports import report_tables
 
 ROOT = Path(__file__).parents[2]
 

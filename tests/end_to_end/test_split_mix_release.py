@@ -26,8 +26,8 @@ from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
 from tests.oracles.transforms import fresh_stream, restart
-from transforms.collect_counts import Counted
-from transforms.mix import DrawEnrolledDoFn, SplitAbsentDoFn, SplitNoiseDoFn, SplitUnitsDoFn
+from transforms.collector.collect_counts import Counted
+from transforms.shuffle.mix import DrawEnrolledDoFn, SplitAbsentDoFn, SplitNoiseDoFn, SplitUnitsDoFn
 
 ASKED: dict[str, Any] = {
     "column": "number", "bounds": "-3,5", "whole_numbers": True, "epsilon": 2.0, "enrolled": 2500,

@@ -52,9 +52,9 @@ from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
+from transforms.elements.progress import WITHHELD, live
 from transforms.files.systems import FileSystems
-from transforms.progress import WITHHELD, live
-from transforms.windowed import AHEAD, LATE
+from transforms.rows.windowed import AHEAD, LATE
 from transforms.windows import SECOND
 
 pytestmark = pytest.mark.verify

@@ -24,7 +24,7 @@ from pipelines.stream.driver import Driver
 from pipelines.stream.state import State
 from pipelines.stream.windows import streamed
 from tests.fakes.ledgers import begun_by
-from transforms.windowed import AHEAD
+from transforms.rows.windowed import AHEAD
 from transforms.windows import SECOND
 
 pytestmark = pytest.mark.verify

@@ -29,8 +29,8 @@ from tests.end_to_end.test_stream import BEGIN, HOUR, NAMES, land, released, row
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.golden.fixed_randomness import fixed_randomness
-from transforms.dummies import DrawDummiesDoFn
-from transforms.mix import SplitAbsentDoFn
+from transforms.shuffle.dummies import DrawDummiesDoFn
+from transforms.shuffle.mix import SplitAbsentDoFn
 
 pytestmark = pytest.mark.verify
 

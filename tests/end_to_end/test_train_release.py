@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.wording import upward
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_nobody, require_whole

@@ -30,8 +30,8 @@ from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, OTHER_PLAN
 from pipelines.plan.loading import load
 from pipelines.stream.windows import Streamed, streamed
-from transforms.progress import REPORTS
-from transforms.windowed import LATE
+from transforms.elements.progress import REPORTS
+from transforms.rows.windowed import LATE
 
 ROOT = Path(__file__).parents[2]
 JAR = "HUSHBEAM_PUBSUB_EMULATOR"

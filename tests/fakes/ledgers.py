@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Literal
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.ledger.beginning import Request, init
 from pipelines.ledger.entries import Budget, Population, Scope
 from pipelines.ledger.ledger import Ledger

@@ -18,7 +18,7 @@ import yaml
 from apache_beam.options.pipeline_options import PipelineOptions
 from threadpoolctl import threadpool_limits
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.releases.schema import own
 from tests.golden import arithmetic
 from tests.golden.cases import Case

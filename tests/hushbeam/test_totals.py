@@ -14,7 +14,7 @@ import pytest
 
 import hushbeam
 from mechanisms.randomness import SeededRandom
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.running import totals as running
 from pipelines.running.kept import Place
 

@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "engines-count-rows-of-users",
         "An engine's counters say how many rows users have.",
-        "transforms/encode.py",
+        "transforms/rows/encode.py",
         "            if self._told:\n",
         "            if True:\n",
         ("tests/transforms/test_encode.py",),

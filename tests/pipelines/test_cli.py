@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
 from pipelines.releases import release

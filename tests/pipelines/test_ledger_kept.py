@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry, Owner
 from pipelines.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.errors import RequestError
 from pipelines.ledger.beginning import adopt
 from pipelines.ledger.entries import Entry

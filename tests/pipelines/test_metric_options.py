@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.beam_yaml import steps
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.command import arguments
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX

@@ -11,8 +11,8 @@ from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.options import NumberOptions
 from pipelines.releases.statement import counted, head, parquet, versions
 from pipelines.request.requests import request
-from transforms.blocks import bucket_count
-from transforms.progress import ROWS
+from transforms.elements.blocks import bucket_count
+from transforms.elements.progress import ROWS
 
 
 def options(**changes: object) -> NumberOptions:

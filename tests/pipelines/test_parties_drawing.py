@@ -38,10 +38,10 @@ from pipelines.parties.report_files import find
 from pipelines.plan.document import Plan
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import run, source
-from transforms import report_tables
-from transforms.dummies import spread
-from transforms.slots import CountWords
-from transforms.unseal import UnsealDoFn
+from transforms.reports import report_tables
+from transforms.reports.unseal import UnsealDoFn
+from transforms.shuffle.dummies import spread
+from transforms.shuffle.slots import CountWords
 
 MARK = bytes(range(16))
 EVENTS = Counters.meeting(Amounts(3, 2, 2).levels, "add or remove", epsilon=1.0, delta=1e-6)

@@ -16,7 +16,7 @@ from pipelines.releases import release
 from pipelines.storage import claims
 from pipelines.storage.claims import TAKEN, Claim, TakenError
 from tests.fakes.memory_files import MemoryFileSystem
-from transforms import progress
+from transforms.elements import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
 STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}

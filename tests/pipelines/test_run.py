@@ -18,7 +18,7 @@ from pipelines.jobs.run import _workers, beam_options, run_beam
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.request.requests import request
 from pipelines.storage.claims import TAKEN
-from transforms.progress import LOST, live, tally
+from transforms.elements.progress import LOST, live, tally
 
 ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
 

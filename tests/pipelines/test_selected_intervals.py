@@ -20,8 +20,8 @@ from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.result import histogram_table
 from pipelines.metrics.mean.result import mean_table
 from tests.oracles.statistics import zipf
-from transforms.collect import frequencies
-from transforms.collect_counts import Counted
+from transforms.collector.collect import frequencies
+from transforms.collector.collect_counts import Counted
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hushbeam
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.releases.statements import Statement
 from tests.pipelines.test_export import publish_day
 

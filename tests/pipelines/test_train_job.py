@@ -30,9 +30,9 @@ from pipelines.train.local_run import scored_steps
 from pipelines.train.options import MOST_STEPS, TrainOptions
 from pipelines.train.participants import ParticipantsPlan
 from pipelines.train.publish import PublishModel
-from transforms.blocks import bucket_count
-from transforms.shuffle import Shuffle
-from transforms.train_curve import Scored
+from transforms.elements.blocks import bucket_count
+from transforms.rounds.train_curve import Scored
+from transforms.shuffle.shuffle import Shuffle
 
 ROWS = 20_000
 

@@ -25,7 +25,7 @@ from pipelines.metrics.unusable.share import ALL, MANY, Share
 from pipelines.metrics.unusable.verdict import Verdict, verdict
 from pipelines.request.requests import request
 from tests.golden.fixed_randomness import fixed_randomness
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 RUNS = 600
 FAR = 6.5

@@ -21,7 +21,7 @@ from pipelines.compat import worker_processes
 from pipelines.errors import FailedError
 from tests.fakes.forked_draws import ELEMENTS, LARGE, WORKERS
 from tests.fakes.waiting import HANGS
-from transforms.pieces import Piece
+from transforms.elements.pieces import Piece
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,9 +21,9 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import KeyRing
 from tests.oracles.transforms import run, source
 from tests.oracles.wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
-from transforms import report_tables, reports
-from transforms.ordered import in_order
-from transforms.reports import BinarySink, MessagesOf, ParquetSink
+from transforms.reports import report_tables, reports
+from transforms.reports.ordered import in_order
+from transforms.reports.reports import BinarySink, MessagesOf, ParquetSink
 
 # Of format version 2; and of version 3, which has the first 8 bytes of the same ids, in order.
 NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]

@@ -29,14 +29,14 @@ from pipelines.storage.paths import DAY
 from pipelines.views.digits import digits
 from pipelines.views.headline import FIRST
 from pipelines.views.pictures import bars
+from transforms.columns import is_moment
 from transforms.encoders.activity import ActivityReporting, DayEncoder
-from transforms.encoders.columns import is_moment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}

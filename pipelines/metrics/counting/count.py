@@ -23,7 +23,7 @@ from transforms.encoders.reports import LIMITED, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _PAIRS = (
     "Rows that lack one of both values, or have one that is not declared, share one count, "

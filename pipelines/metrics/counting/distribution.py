@@ -38,8 +38,8 @@ from transforms.encoders.reports import UNUSABLE, PathReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 Ends = tuple[Floats, Floats]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"system", "oracle", "rows_per_user"})
 
@@ -111,7 +111,7 @@ class CountedHeavyHitters(CountedStrings):
         return self.reporting.keys(block.cells).ravel()  # one a level of each row
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.discover_counted import DiscoverCounted
+        from transforms.collector.discover_counted import DiscoverCounted
 
         false_strings = self.options.false_strings
         step = DiscoverCounted(self.reporting, self.design, false_strings, self.open_rng)

@@ -38,8 +38,8 @@ from transforms.encoders.reports import LIMITED, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"mechanism", "max_messages", "bound"})
 # Of epsilon, where units have a counter of their own, which shares are divided by.

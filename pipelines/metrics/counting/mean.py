@@ -31,8 +31,8 @@ from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for

@@ -28,7 +28,7 @@ from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reac
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 
 _LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers

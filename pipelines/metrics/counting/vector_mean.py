@@ -44,8 +44,8 @@ from transforms.encoders.reports import PRESENT, RowReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"radius", "mechanism", "shrink", "prior", "rows_per_user"})
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range

@@ -29,8 +29,8 @@ from transforms.encoders.rows import Absence, RowEncoder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_distribution import Distribution
+    from transforms.collector.collect_distribution import Distribution
+    from transforms.elements.blocks import Generator
 
 _MOST_QUANTILES = 1000
 _HALF = "a half, which a cumulative share said to be a half is never off by more than"
@@ -145,7 +145,7 @@ class DistributionOfNumbers(Randomised):
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.collect_distribution import CollectDistribution
+        from transforms.collector.collect_distribution import CollectDistribution
 
         confidence = self.options.confidence
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.discover import Discovered
+    from transforms.collector.discover import Discovered
+    from transforms.elements.blocks import Generator
 
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
@@ -153,7 +153,7 @@ class HeavyHitters(Randomised):
         return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.discover import Discover
+        from transforms.collector.discover import Discover
 
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)

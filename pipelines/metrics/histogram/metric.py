@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect import Frequencies
+    from transforms.collector.collect import Frequencies
+    from transforms.elements.blocks import Generator
 
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
@@ -129,7 +129,7 @@ class Histogram(Randomised):
         return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.collect import CollectExactly, CollectFrequencies
+        from transforms.collector.collect import CollectExactly, CollectFrequencies
 
         known, hides = (self.mechanism, self.postprocess), self.options.hides
         if self.model == "central":

@@ -18,7 +18,7 @@ from pipelines.wording import covered
 from transforms.encoders.domain import Domain
 
 if TYPE_CHECKING:
-    from transforms.collect import Frequencies
+    from transforms.collector.collect import Frequencies
 
 TABLE = "histogram.parquet"
 

@@ -39,17 +39,17 @@ from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
 from pipelines.releases.schema import read_own
 from pipelines.releases.statement import published_exactly
+from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
-from transforms.progress import REPORTS, WITHHELD
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
-    from transforms.scout import Chosen
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
+    from transforms.rounds.scout import Chosen
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 
@@ -215,7 +215,7 @@ class Mean(Randomised):
     @property
     def _declared(self) -> Chosen:
         """The bounds, chosen by whoever asked."""
-        from transforms.scout import Chosen
+        from transforms.rounds.scout import Chosen
 
         return Chosen(self.bounds, 0.0, 0, 0)
 

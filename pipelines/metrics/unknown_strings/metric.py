@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 TABLE = "unknown_strings.parquet"
 
@@ -181,7 +181,7 @@ class UnknownStrings(CountedStrings):
 
     @property
     def _buckets(self) -> int:
-        from transforms.blocks import bucket_count
+        from transforms.elements.blocks import bucket_count
 
         # Long strings make wide rows, and a bucket's rows are in memory together.
         return bucket_count(self.telemetry.rows * max(1, self.options.max_length // 64))
@@ -190,7 +190,7 @@ class UnknownStrings(CountedStrings):
         return block
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.crowds import PublishCrowds
+        from transforms.shuffle.crowds import PublishCrowds
 
         step = PublishCrowds(self.reporting, self.width, self._buckets, self.open_rng)
         return reports.messages | "Crowds" >> step

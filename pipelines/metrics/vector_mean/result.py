@@ -22,7 +22,7 @@ from pipelines.wording import upward
 from transforms.encoders.attributes import Attribute, categorical, numeric
 
 if TYPE_CHECKING:
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 REPORTS = "reports.parquet"

@@ -18,9 +18,9 @@ from pipelines.metrics.metric import FRESH
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import best_design
 from pipelines.wording import covered
-from transforms.collect import CollectFrequencies
+from transforms.collector.collect import CollectFrequencies
+from transforms.columns import null
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import null
 from transforms.encoders.encoder import BATCH, NULL_VALUE
 
 

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.compare.result import SCHEMA
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.releases.statement import parquet

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.heavy_hitters import fitting
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.evaluate.engine.command import Command
 from pipelines.evaluate.papers import dssgd
 from pipelines.evaluate.populations.tables import TABLES

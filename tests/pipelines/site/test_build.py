@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.cli import cli
+from pipelines.cli import cli
 from pipelines.metrics import registry
 from pipelines.releases import schema
 from pipelines.site import build
