@@ -13,11 +13,12 @@ from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
-from pipelines.plan.document import Plan
+from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.job import PlanJob, has_clients, headed, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
+from pipelines.plan.sample import there
 from pipelines.request import answers
 from pipelines.views.console import Screen
 from pipelines.wording import one_line
@@ -65,7 +66,7 @@ def check(
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
     about = [*about_clients, *_about_units(job), *said(job.metrics), *job.cautions, *about_windows]
-    for line in [*about, *_about_ledger(job.plan)]:
+    for line in [*about, *_about_input(plan), *_about_ledger(plan)]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
 
@@ -125,6 +126,13 @@ def _hiding(metric: Metric) -> str:
     if cost is None:
         return ""
     return f"\n{100 * max(cost - 1, 0):.2g} % of it hides what is missing"
+
+
+def _about_input(plan: Plan) -> list[str]:
+    """What of it is not there, where the log is on this machine and of no window."""
+    names = (name for name in plan.input if "://" not in name and WINDOW not in name)
+    missing = (name for name in names if not there([name]))
+    return [f"no file matches {name} here: `hushbeam run` refuses that" for name in missing]
 
 
 def _about_ledger(plan: Plan) -> list[str]:

@@ -192,3 +192,12 @@ def test_a_check_of_what_a_run_would_refuse_says_so_and_fails(
     assert "a run would be refused" in told
     assert main(["check", path, "--json"]) == 1
     assert "a run would be refused" in json.loads(capsys.readouterr().out)["refused"]
+
+
+def test_a_check_says_which_input_is_not_there(tmp_path: Path, capsys) -> None:
+    """It needs no log; but on the machine of the log `run` would refuse what a check passes."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("/{window}", "/day"))
+    assert check(str(path)) == 0
+    shown = capsys.readouterr().out.replace("\n", "")
+    assert f"no file matches {tmp_path}/logs/day.parquet here" in shown
