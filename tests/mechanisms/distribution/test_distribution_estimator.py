@@ -178,14 +178,14 @@ def test_standard_errors_are_those_of_the_unbiased_shares() -> None:
     assert spread == pytest.approx(told, rel=0.12)
 
 
-@pytest.mark.parametrize("name", ["nm", "pm", "laplace", "grr"])
+@pytest.mark.parametrize("name", ["nm", "pm", "grr"])
 @pytest.mark.parametrize("values", [smooth, spiky])
 def test_standard_errors_are_those_of_who_reported(name: str, values) -> None:
     """A bound over all that may be reported would be up to 2.5 times as much."""
     estimator, runs = of(name), 3000
     counts = many_counts(estimator.reconstruction, values(N), runs, seed=19)
     spread = (counts @ estimator.reconstruction.shares.T / N).std(axis=0)
-    told = np.mean([estimator.summarise(each).standard_error for each in counts[:20]], axis=0)
+    told = np.mean([estimator.summarise(each).standard_error for each in counts[:3]], axis=0)
     # A standard deviation of 3,000 runs is 1.3 % off; seven times that is a false alarm.
     assert spread == pytest.approx(told, rel=0.1)
 
