@@ -23,9 +23,9 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
+from mechanisms.planner.simulation import simulate
 from mechanisms.randomness import SecureRandom, SeededRandom
-from mechanisms.simulation import simulate
+from mechanisms.targets.target import Target
 
 N, D = 1_000_000, 42_178
 BLOCK = 1 << 16  # users, as the pipeline has them

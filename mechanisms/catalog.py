@@ -33,7 +33,7 @@ MODULES = {
     "mechanisms.frequency.count_mean_sketch": "frequency",
     "mechanisms.frequency.dummies": "frequency",
     "mechanisms.frequency.correlated_noise": "frequency",
-    "mechanisms.frequency.divided_tables": "tables",
+    "mechanisms.vector.divided_tables": "tables",
     "mechanisms.frequency.dump": "frequency",
     "mechanisms.papers.hp_sdp": "frequency",
     "mechanisms.mean.optimal": "mean",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.randomness import RandomSource
-from mechanisms.rounding import ceiling, exponential_bounds
 
 _UNIT = 1 << 48  # cell probabilities are cut to multiples of 2^-48, 16 times what doubles resolve
 _LEAST = 2.0**-80  # of the range: less noise than this cannot be seen on any grid

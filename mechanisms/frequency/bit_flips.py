@@ -18,6 +18,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import (
     Counts,
     Floats,
@@ -33,8 +34,7 @@ from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
-from mechanisms.rounding import ceiling, exponential_bounds
-from mechanisms.vector.coordinates import chosen_coordinates
+from mechanisms.sampling.sparse_bits import chosen_coordinates
 
 _WORD = 1 << 64
 _LARGEST_DOMAIN = 1 << 27  # values; the collector's table takes 16 bytes for each

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Guarantee, Kinds, Messages, require_epsilon, require_integer
 from mechanisms.frequency.public_seed import PublicSeed
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource, Words
-from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
 _BLOCK = 1 << 15  # reports perturbed at a time, so that they stay in a core's cache

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats
 from mechanisms.frequency.noise_laws import Normal
-from mechanisms.frequency.oracle import FrequencyOracle, Noise, support_variance
+from mechanisms.frequency.oracle import FrequencyOracle, support_variance
+from mechanisms.postprocess.intervals import Noise
 
 
 class PublicSeed(FrequencyOracle):

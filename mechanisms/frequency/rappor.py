@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Guarantee, Messages, require_epsilon, require_integer
 from mechanisms.frequency.noisy_filters import NoisyFilters
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.public_hash import most_functions
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
-from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
 _MOST_COUNTERS = 1 << 26

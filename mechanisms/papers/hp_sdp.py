@@ -12,9 +12,9 @@ from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
 from mechanisms.privacy import published
 from mechanisms.registry import explain, register
+from mechanisms.targets.target import Target
 
 _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 

@@ -16,13 +16,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import UnusableLaw, WithUnusable
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.registry import register
-from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.vector.rows import require_dimension
 from mechanisms.vector.usable_coordinates import UsableCoordinates
 

@@ -20,10 +20,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from mechanisms.channel import Guarantee
+from mechanisms.compat.roots import brentq
 from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
-from mechanisms.roots import brentq
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.wording import upward
 

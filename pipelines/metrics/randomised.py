@@ -72,7 +72,7 @@ class Randomised(Metric):
 
     @property
     def profile(self) -> PrivacyLoss:
-        from mechanisms.release_profile import release_profile
+        from mechanisms.planner.release_profile import release_profile
 
         return worst_profile([release_profile(design) for design in self.designs])
 

@@ -11,7 +11,7 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.channel import Mechanism
-from mechanisms.postprocess.plausibility import chance
+from mechanisms.heavy_hitters.plausibility import chance
 from pipelines.metrics.metric import Content
 from pipelines.views import facts
 from transforms.collector.collect_counts import Counted, CountMessages

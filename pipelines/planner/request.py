@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Task
+from mechanisms.targets.target import Task
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.terms import target_terms

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.planner.design import Design
-from mechanisms.planner.target import Target
+from mechanisms.planner.rows import Prediction, crossover, predict
+from mechanisms.targets.target import Target
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError

@@ -11,7 +11,7 @@ from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.details import Table as Columns
-from mechanisms.frequency.divided_tables import DividedTables
+from mechanisms.vector.divided_tables import DividedTables
 from pipelines.errors import RequestError
 from pipelines.planner.question import Question, Several, Users, empty
 from pipelines.request import answers

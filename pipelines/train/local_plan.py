@@ -15,7 +15,7 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
+from mechanisms.targets.target import Target, default_delta
 from mechanisms.vector.base import CubeMean, VectorMean
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError

@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "a-risk-without-the-slope",
         "A rule is judged by its distance from the estimates: whatever stays at them wins.",
-        "mechanisms/postprocess/risk.py",
+        "mechanisms/frequency/risk.py",
         "return apart + 2 * float(",
         "return apart + 0 * float(",
         ("tests/mechanisms/postprocess/test_choice.py",),

@@ -21,13 +21,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mechanisms.catalog import build
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.mean.grid import Grid
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.memoised import MemoisedClient, law_of
 from mechanisms.randomness import PermanentRandom
+from mechanisms.sampling.grid import Grid
 from mechanisms.sampling.integer_tables import IntegerTable
+from mechanisms.specification import Dummies, decimals
 from mechanisms.wire import binary
-from mechanisms.wire.channels import Dummies, decimals
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.sealing import info, key_id, slot_info

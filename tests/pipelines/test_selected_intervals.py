@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from mechanisms.catalog import build, find, of_task
+from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.intervals import estimate_mean
-from mechanisms.postprocess.choice import POSTPROCESSING
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.result import histogram_table

@@ -13,8 +13,8 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
+from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.postprocess.choice import AUTO, Processed, publish, require_known
 from mechanisms.randomness import SecureRandom
 from transforms.collector.collect_counts import Collector, Counted, Counting, CountMessages
 from transforms.elements.blocks import Generator
@@ -117,7 +117,7 @@ class CollectFrequencies(beam.PTransform):
 
     Attributes:
         mechanism: what perturbed the messages.
-        postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
+        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
         users: numbers that add up to how many users reported; needed where a user sends several
             messages, for their number does not tell.
         apart: whether the last value stands for none.
@@ -165,7 +165,7 @@ class CollectExactly(beam.PTransform):
 
     Attributes:
         mechanism: what makes the counts private.
-        postprocess: one of `mechanisms.postprocess.choice.POSTPROCESSING`.
+        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
         open_rng: opens the generator on the worker that draws the noise.
         apart: whether the last value stands for none.
     """

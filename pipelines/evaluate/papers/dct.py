@@ -19,7 +19,6 @@ import pyarrow as pa
 from mechanisms.channel import Floats
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.window import Window
-from mechanisms.postprocess.channel_products import SlidingWindow
 from mechanisms.randomness import SeededRandom
 from pipelines.evaluate.engine.figures import Drawn
 from pipelines.evaluate.populations.numbers import Numbers
@@ -158,7 +157,7 @@ def _sums(mechanism: ScalarMean) -> tuple[Floats, Floats]:
     """The chances of each code, and those times the value, added up over the cells."""
     points = mechanism.grid
     if isinstance(mechanism, Window):  # whose codes may be too many to list for every cell
-        products = SlidingWindow.of(mechanism.law)
+        products = mechanism.law.products
         return products.apply(np.ones(points.size)), products.apply(points)
     likelihood, moment = np.zeros(mechanism.codes), np.zeros(mechanism.codes)
     for cell, point in enumerate(points):

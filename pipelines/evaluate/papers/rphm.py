@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from mechanisms.channel import Floats
-from mechanisms.vector.predictions import crossover
+from mechanisms.planner.rows import crossover
 from pipelines.evaluate.engine.figures import Point
 from pipelines.evaluate.engine.results import Results, say, write_json
 from pipelines.evaluate.populations.rows import Rows

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from scipy import special
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency.predictions import zipf
+from mechanisms.planner.histograms import zipf
 from pipelines.errors import RequestError
 from pipelines.evaluate.populations.population import Histogram
 from pipelines.evaluate.populations.sources import (

@@ -15,8 +15,8 @@ from mechanisms.heavy_hitters.fitting import SYSTEMS, Plan
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.heavy_hitters.simulation import quality, simulate
-from mechanisms.planner.target import Target
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, Simulation
 from pipelines.evaluate.engine.command import QUANTILES, Command

@@ -14,10 +14,10 @@ from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
-from mechanisms.planner.target import Target
+from mechanisms.planner.simulation import collect, simulate
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.simulation import collect, simulate
+from mechanisms.targets.target import Target
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON, Along, Costs

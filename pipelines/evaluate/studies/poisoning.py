@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from mechanisms import planner
 from mechanisms.channel import Counts
+from mechanisms.frequency.choice import publish
+from mechanisms.frequency.recovery import ldp_recover
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import Unary
-from mechanisms.planner.target import Target
-from mechanisms.postprocess.choice import publish
-from mechanisms.postprocess.plausibility import chance
-from mechanisms.postprocess.recovery import ldp_recover
+from mechanisms.heavy_hitters.plausibility import chance
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from pipelines.evaluate.engine.cells import Cell, Simulation
 from pipelines.evaluate.engine.command import QUANTILES, Command
 from pipelines.evaluate.engine.figures import ALONE, BY_DELTA, BY_EPSILON

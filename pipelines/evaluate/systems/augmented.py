@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Report
 from mechanisms.frequency.independent_bins import IndependentBins
-from mechanisms.frequency.oracle import Noise
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.dummy_shares import Keys

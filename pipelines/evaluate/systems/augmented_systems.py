@@ -10,7 +10,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
+from mechanisms.targets.target import Target
 from pipelines.evaluate.systems.augmented import Augmented
 from pipelines.evaluate.systems.dummy_laws import LAWS, PUBLISHED
 from pipelines.evaluate.systems.filtered import Filtered

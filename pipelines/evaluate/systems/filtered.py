@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Counts, Floats
 from mechanisms.counters.levels import Level
 from mechanisms.counters.solve import least_noise
-from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
+from mechanisms.targets.target import Target
 from pipelines.evaluate.systems.augmented import NOTHING, Augmented, drawn
 from pipelines.evaluate.systems.dummy_laws import Parts, truncated
 

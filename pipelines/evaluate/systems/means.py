@@ -12,7 +12,7 @@ from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.window import Window
 from mechanisms.postprocess import expectation_maximisation
-from mechanisms.postprocess.channel_products import SlidingWindow, UniformBins
+from mechanisms.postprocess.channel_products import UniformBins
 from mechanisms.registry import Registration
 from pipelines.errors import RequestError
 from pipelines.evaluate.engine.cells import Cell, Line, expanded
@@ -99,7 +99,7 @@ def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -
     if not isinstance(mechanism, Window):
         raise TypeError("expectation maximisation is for window mechanisms here")
     bins = min(expectation_maximisation.bins_for(n), mechanism.cells)
-    channel = UniformBins(SlidingWindow.of(mechanism.law), bins)
+    channel = UniformBins(mechanism.law.products, bins)
     fitted = expectation_maximisation.fit(counts, channel, smooth=smooth, accelerate=not smooth)
     mean = expectation_maximisation.mean_of_bins(fitted.distribution)
     return {"estimate": mean, "iterations": fitted.iterations}

@@ -17,12 +17,12 @@ from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.devices import Law
 from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.split_mix import SplitMix
+from mechanisms.honesty import crowd
 from mechanisms.mean.task import MeanTask
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
-from mechanisms.privacy.honesty import crowd
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from pipelines.evaluate.engine.cells import Cell, Line, expanded
 
 _BEYOND = 1e-18  # what central noise may have beyond its table

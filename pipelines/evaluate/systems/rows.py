@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mechanisms.catalog import of_task
+from mechanisms.planner.rows import Prediction, predict
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.predictions import Prediction, predict
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mechanisms.channel import Floats
+from mechanisms.planner.rows import Prediction
 from mechanisms.postprocess import shrinkage
-from mechanisms.vector.predictions import Prediction
 from mechanisms.vector.random_projection import MultiRphm
 from pipelines.evaluate.populations.rows import Rows
 

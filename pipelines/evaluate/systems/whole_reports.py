@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
+from mechanisms.frequency.set_sizes import SetSizes
 from mechanisms.frequency.unary import Unary
-from mechanisms.postprocess.set_sizes import SetSizes
 from mechanisms.randomness import SeededRandom
 
 _BLOCK = 1 << 24  # bits drawn at a time

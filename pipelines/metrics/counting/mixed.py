@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mechanisms import honesty
 from mechanisms.channel import Guarantee
 from mechanisms.counters.laws import recorded
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
-from mechanisms.privacy import honesty
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions

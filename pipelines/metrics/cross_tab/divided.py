@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.frequency.divided_tables import DividedTables, TablesTask
 from mechanisms.planner.design import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
+from mechanisms.vector.divided_tables import DividedTables, TablesTask
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised

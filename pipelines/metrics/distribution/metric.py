@@ -16,9 +16,9 @@ from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fill

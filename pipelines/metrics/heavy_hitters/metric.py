@@ -17,9 +17,9 @@ from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised

@@ -16,7 +16,7 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
+from mechanisms.targets.target import Target, default_delta
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.mean.options import MeanOptions

@@ -13,8 +13,8 @@ from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
-from mechanisms.frequency.divided_tables import DividedTables
 from mechanisms.heavy_hitters.crowds import Crowds
+from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
 from pipelines.metrics.counting.count import CountMetric

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from pipelines.evaluate.systems.augmented import Augmented
 from pipelines.evaluate.systems.augmented_systems import found
 from pipelines.evaluate.systems.dummy_laws import LAWS, PUBLISHED, Parts, even_coins, two_sided

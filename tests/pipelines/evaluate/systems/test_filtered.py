@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.targets.target import Target
 from pipelines.evaluate.systems.augmented_systems import found
 from pipelines.evaluate.systems.dummy_laws import Parts
 from pipelines.evaluate.systems.filtered import ALPHA, Filtered

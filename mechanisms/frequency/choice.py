@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.channel import Floats
+from mechanisms.frequency.empirical_bayes import empirical_bayes
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.postprocess.empirical_bayes import empirical_bayes
-from mechanisms.postprocess.risk import Candidate, Errors
+from mechanisms.frequency.risk import Candidate, Errors
 from mechanisms.postprocess.shrinkage import to_mean
 from mechanisms.postprocess.simplex import project
 

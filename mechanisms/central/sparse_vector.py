@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.central.rounds import accounted, shifted_loss
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.privacy.rounds import accounted, shifted_loss
 from mechanisms.randomness import RandomSource
 
 _ROUNDING = 1 - 2.0**-50  # what a part of epsilon is multiplied by, so that rounding loses none

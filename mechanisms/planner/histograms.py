@@ -8,11 +8,11 @@ import numpy as np
 from scipy import special
 
 from mechanisms.channel import Floats
+from mechanisms.compat.roots import brentq
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.planner.design import Design
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from mechanisms.roots import brentq
 
 _MANY = 1 << 17  # values, of which the projection takes away all but the same from each
 _SUPPORT = 1000  # values that are left above 0, on average, for that to hold to a few parts in 100

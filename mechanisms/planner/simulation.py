@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats
+from mechanisms.frequency.choice import publish
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.planner.design import Design
-from mechanisms.postprocess.choice import publish
 from mechanisms.randomness import SeededRandom
 
 

@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
+from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, checked_counts
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.details import Table
-from mechanisms.counts import checked_counts
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import LARGEST_ALPHABET
-from mechanisms.planner.target import Target, Task
 from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
+from mechanisms.targets.target import Target, Task
 from mechanisms.vector.cells import cells_in_range
 from mechanisms.vector.mixed_choice import oracle
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.postprocess.risk import Candidate, Errors
+from mechanisms.frequency.risk import Candidate, Errors
 
 _FOLDS = 4  # a share has no say in the law that it is held against, so that risks are unbiased
 _BULK = 10.0  # standard deviations up to which the shares that are thought of lie densely

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from mechanisms.channel import Mechanism
-from mechanisms.planner.target import M, Target, Task
 from mechanisms.privacy.budget import largest_shuffled
 from mechanisms.privacy.search import TOLERANCE
 from mechanisms.registry import Registration
+from mechanisms.targets.target import M, Target, Task
 
 _F = TypeVar("_F", bound=Mechanism)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from mechanisms.channel import Mechanism, require_epsilon
+from mechanisms.honesty import crowd, require_share
 from mechanisms.privacy.divergence import require_batch, require_delta
-from mechanisms.privacy.honesty import crowd, require_share
 from mechanisms.registry import Registration
 
 M = TypeVar("M", bound=Mechanism)

@@ -45,7 +45,7 @@ def release_profile(design: Design[Any]) -> PrivacyLoss:
 
     >>> from mechanisms.frequency.task import FrequencyTask
     >>> from mechanisms.planner.search import search
-    >>> from mechanisms.planner.target import Target
+    >>> from mechanisms.targets.target import Target
     >>> day = search(Target("shuffle", 0.13, 1e-8, 15_000, FrequencyTask(50)), "grr")
     >>> promised = PrivacyLoss.from_guarantee(day.release)
     >>> release_profile(day).delta(0.0) < 0.2 * promised.delta(0.0)
