@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA, peak_memory, run_apart, seconds
+from hushbeam.studies.populations.tables import read_examples
+from hushbeam.studies.systems.sums import SUMS
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax, SquaredError
@@ -25,8 +27,6 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.whole_gradients import WholeGradients
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
-from pipelines.evaluate.populations.tables import read_examples
-from pipelines.evaluate.systems.sums import SUMS
 
 TRAINED = 8000  # of 10,000; the last fifth is held back
 DELTA = 1e-5

@@ -1,11 +1,16 @@
 """The commands of `hushbeam`: which there are, and where each is.
 
-Only the module of the command that is typed is imported: the others' would cost it a second.
+Only the module of the command that is typed is imported: the others' would cost it a second. What
+stands above this floor, or in another distribution, adds a command as an entry point of the group
+`hushbeam.commands`, a name and "module:its `Command`"; a name that is ours stays ours.
 """
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from pipelines.command import metric as metric_command
@@ -13,7 +18,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 
 
-class _Command(NamedTuple):
+class Command(NamedTuple):
     """A command that is no metric.
 
     Attributes:
@@ -30,72 +35,80 @@ class _Command(NamedTuple):
 # What people come for, in the order in which they do.
 _RELEASE = "publish one thing about a log"
 _PLANS = "publish by a plan, within a budget"
-_CHOICE = "choose a mechanism, and doubt it"
+CHOICE = "choose a mechanism, and doubt it"
 _AFTERWARDS = "read what was published"
 _SHELL = "type less"
 _APART = "the three parties, each on its own machine"
 
+GROUP = "hushbeam.commands"
+
 _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
 
 _OTHERS = {
-    "train": _Command(
+    "train": Command(
         "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
     ),
-    "total": _Command(
+    "total": Command(
         "pipelines.running.command",
         "a count that grows day by day, at one price for all days",
         _RELEASE,
     ),
-    "ask": _Command(
+    "ask": Command(
         "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
     ),
-    "init": _Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
-    "look": _Command(
+    "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
+    "look": Command(
         _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
     ),
-    "check": _Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
-    "run": _Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
-    "stream": _Command(
+    "check": Command(_PLAN, "what a plan promises, costs and can know, without data", _PLANS),
+    "run": Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
+    "stream": Command(
         "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
     ),
-    "ledger": _Command(
+    "ledger": Command(
         "pipelines.bookkeeping.command",
         "show, explain and settle what was spent of a budget",
         _PLANS,
     ),
-    "plan": _Command(
-        "pipelines.planner.command", "compare mechanisms for a target, without data", _CHOICE
+    "plan": Command(
+        "pipelines.planner.command", "compare mechanisms for a target, without data", CHOICE
     ),
-    "audit": _Command(
-        "pipelines.cli.audit", "check a claim, by enumeration and by attack", _CHOICE
-    ),
-    "evaluate": _Command(
-        "pipelines.evaluate.command", "compare systems on made releases of known truth", _CHOICE
-    ),
-    "site": _Command(
+    "audit": Command("pipelines.cli.audit", "check a claim, by enumeration and by attack", CHOICE),
+    "site": Command(
         "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
     ),
-    "compare": _Command(
+    "compare": Command(
         "pipelines.compare.command",
         "what differs beyond noise between releases, or in one",
         _AFTERWARDS,
     ),
-    "export": _Command(
+    "export": Command(
         "pipelines.cli.export", "one table of many releases, in Parquet or CSV", _AFTERWARDS
     ),
-    "synthetic": _Command(
+    "synthetic": Command(
         "pipelines.synthetic.command",
         "rows of made people, from a published cross-tab",
         _AFTERWARDS,
     ),
-    "client": _Command(_PARTIES, "values to randomised reports, on the device", _APART),
-    "shuffle": _Command(_PARTIES, "reports to shuffled reports", _APART),
-    "collect": _Command(_PARTIES, "shuffled reports to a release", _APART),
-    "keys": _Command(_PARTIES, "keys for sealed reports", _APART),
-    "completion": _Command(
+    "client": Command(_PARTIES, "values to randomised reports, on the device", _APART),
+    "shuffle": Command(_PARTIES, "reports to shuffled reports", _APART),
+    "collect": Command(_PARTIES, "shuffled reports to a release", _APART),
+    "keys": Command(_PARTIES, "keys for sealed reports", _APART),
+    "completion": Command(
         "pipelines.cli.completion", "what bash, zsh or fish completes words by", _SHELL
     ),
 }
+
+
+def _others() -> dict[str, Command]:
+    """Every command that is no metric."""
+    return _OTHERS | {k: v for k, v in _added(tuple(sys.path)).items() if k not in _OTHERS}
+
+
+@cache
+def _added(path: tuple[str, ...]) -> dict[str, Command]:
+    """What entry points of a search path add; every look takes 20 ms."""
+    return {point.name: point.load() for point in entry_points(group=GROUP)}
 
 
 def add_commands(commands: Any, word: str | None) -> None:
@@ -109,6 +122,8 @@ def add_commands(commands: Any, word: str | None) -> None:
         import_module(_OTHERS[word].module).add_to(commands)
     elif word is not None and registry.known(word):
         metric_command.add_to(commands, word)
+    elif word in _others():
+        import_module(_others()[word].module).add_to(commands)
     else:
         for name in names():
             commands.add_parser(name)
@@ -116,7 +131,8 @@ def add_commands(commands: Any, word: str | None) -> None:
 
 def names() -> list[str]:
     """Every command."""
-    return [*(name for name in registry.names() if name not in _OTHERS), *_OTHERS]
+    others = _others()
+    return [*(name for name in registry.names() if name not in others), *others]
 
 
 def listed() -> str:
@@ -125,8 +141,8 @@ def listed() -> str:
     wide = max(map(len, names()))
     for name in names():
         task, brief = _RELEASE, ""
-        if name in _OTHERS:
-            task, brief = _OTHERS[name].task, _OTHERS[name].brief
+        if name in _others():
+            _, brief, task = _others()[name]
         line = f"  {name:{wide}}  {brief or _brief(name)}"
         tasks.setdefault(task, []).append(line)
     parts = ("\n".join((f"{task}:", *lines)) for task, lines in tasks.items())

@@ -155,7 +155,7 @@ def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) 
 # Runs the command until it reaches the function named first, and stops there for good.
 STALLED = """
 import importlib, pathlib, sys, threading
-from pipelines import cli
+from pipelines.cli import cli
 
 def stall(*_):
     pathlib.Path("reached").touch()

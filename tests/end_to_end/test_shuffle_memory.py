@@ -246,7 +246,7 @@ def test_old_windows_are_forgotten_and_no_others(run, workspace, monkeypatch) ->
 # Runs the command, and dies where it would call the function named first.
 KILLED = """
 import importlib, os, sys
-from pipelines import cli
+from pipelines.cli import cli
 
 module, name = sys.argv[1].split(":")
 owner = importlib.import_module(module)

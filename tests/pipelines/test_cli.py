@@ -130,7 +130,7 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
 
 _LITTER = """
 import weakref
-from pipelines import cli
+from pipelines.cli import cli
 class Cycle:
     def __init__(self): self.itself = self
 def litter():
@@ -155,7 +155,7 @@ def test_garbage_is_collected_once_there_is_much() -> None:
 
 _POOL = """
 import os
-from pipelines import cli
+from pipelines.cli import cli
 def pool():
     print(os.environ.get("ARROW_DEFAULT_MEMORY_POOL", ""))
     return 0

@@ -106,7 +106,7 @@ def test_a_process_with_strange_threads_is_not_copied(said, before: str, may: bo
 # Imports take all of the time, so that programs are run in copies of one that has made them.
 NURSERY = """
 import json, os, sys
-from pipelines import worker_processes
+from pipelines.compat import worker_processes
 for line in sys.stdin:
     reader, writer = os.pipe()
     if not (child := os.fork()):
@@ -160,7 +160,7 @@ def test_a_worker_that_dies_before_it_begins_ends_the_job(said) -> None:
 
 GARBAGE = """
 import gc, os
-from pipelines import worker_processes
+from pipelines.compat import worker_processes
 
 class Left:
     def __init__(self):
