@@ -58,14 +58,17 @@ class Plan:
             FailedError: the job ended without a release.
         """
         with called(debug=debug) as cautions:
-            from pipelines.plan.run import run
+            from pipelines.plan.run import run, unusable
 
             folder = run(self.path, window, [*beam])
         warn(cautions, 2)
         if folder is None:
             raise FailedError(HANDED_OVER)
         whole = Release(folder)
-        warn([f"withheld, too few reports: {name}" for name in whole.statement["withheld"]], 2)
+        # Of one without a value that can be used the run has said so.
+        said = unusable(whole.statement)
+        few = [name for name in whole.statement["withheld"] if name not in said]
+        warn([f"withheld, too few reports: {name}" for name in few], 2)
         return whole.metrics
 
     def __repr__(self) -> str:

@@ -33,7 +33,7 @@ class AskOptions(ReleaseOptions):
     subject: ClassVar[str] = "what is asked"
     withheld: ClassVar[str] = "too little budget"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain", "groups")
-    brief: ClassVar[str] = "questions of one log, until its budget is gone"
+    brief: ClassVar[str] = "interactive queries within a budget"
     description: ClassVar[str] = (
         "A session of questions about one log, each chosen after the answers before, within one "
         "budget: begin it with --epsilon, then ask. Every answer has the noise that its share of "

@@ -35,9 +35,9 @@ class Command(NamedTuple):
 # What people come for, in the order in which they do.
 _RELEASE = "publish one thing about a log"
 _PLANS = "publish by a plan, within a budget"
-CHOICE = "choose a mechanism, and doubt it"
+CHOICE = "compare and audit mechanisms"
 _AFTERWARDS = "read what was published"
-_SHELL = "type less"
+_SHELL = "shell completion"
 _APART = "the three parties, each on its own machine"
 
 GROUP = "hushbeam.commands"
@@ -50,12 +50,10 @@ _OTHERS = {
     ),
     "total": Command(
         "pipelines.running.command",
-        "a count that grows day by day, at one price for all days",
+        "a count that grows day by day, charged once",
         _RELEASE,
     ),
-    "ask": Command(
-        "pipelines.ask.command", "questions of one log, until its budget is gone", _RELEASE
-    ),
+    "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "look": Command(
         _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
@@ -87,7 +85,7 @@ _OTHERS = {
     ),
     "synthetic": Command(
         "pipelines.synthetic.command",
-        "rows of made people, from a published cross-tab",
+        "synthetic records, from a published cross-tab",
         _AFTERWARDS,
     ),
     "client": Command(_PARTIES, "values to randomised reports, on the device", _APART),
@@ -95,7 +93,7 @@ _OTHERS = {
     "collect": Command(_PARTIES, "shuffled reports to a release", _APART),
     "keys": Command(_PARTIES, "keys for sealed reports", _APART),
     "completion": Command(
-        "pipelines.cli.completion", "what bash, zsh or fish completes words by", _SHELL
+        "pipelines.cli.completion", "a script that completes words in bash, zsh or fish", _SHELL
     ),
 }
 

@@ -97,7 +97,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
         raise RequestError(said.getvalue().rpartition(": error: ")[2]) from None
     if unknown:
         raise UnknownWordsError(
-            f"neither hushbeam nor Beam knows {' '.join(unknown)}; see --help",
+            f"unknown option: {' '.join(unknown)}; see --help",
             unknown, parsers[0]._option_string_actions,
         )  # fmt: skip
     standard = options.view_as(StandardOptions)

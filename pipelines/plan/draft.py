@@ -22,6 +22,8 @@ from transforms.files.reading import TYPES
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _LONGEST = 64  # of a plan's names
 _MOST = 8  # metrics of strings; a plan divides its epsilon among all that it has
+# Beside a count that hides who takes part, no metric may publish how many did.
+_HIDDEN = "dummies: shuffler"
 _MANY = 0.5  # of a column's values that are written in a way of their own
 _LONG = 2000  # signs of a column's name that an expression holds
 
@@ -40,6 +42,12 @@ def init(log: Sequence[str], output: str | None) -> int:
     text = _text(log, sample)
     for finding in _found(sample):
         warnings.warn(str(finding), Caution, stacklevel=1)
+    if sample.encoding:
+        line = f"text is not UTF-8: the draft reads it as {sample.encoding}, which is a guess"
+        warnings.warn(line, Caution, stacklevel=1)
+    if sample.twice:
+        names = ", ".join(map(quoted, sample.twice))
+        warnings.warn(f"{names}: the name of several columns, left out", Caution, stacklevel=1)
     if output is None:
         answers.tell(plan=text)
         print(text, end="")
@@ -89,6 +97,8 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
     yield "output: release"
     if sample.delimiter:
         yield f"delimiter: {quoted('tab' if sample.delimiter == chr(9) else sample.delimiter)}"
+    if sample.encoding:
+        yield f"encoding: {quoted(sample.encoding)}  # TO DECIDE: a guess, for it is not UTF-8"
     if sample.unnamed:
         yield "# TO DECIDE: the first line seems to be a row already; if so, name its columns here"
         yield f"header: [{', '.join(map(quoted, sample.header))}]"
@@ -102,7 +112,6 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
         yield f"user_column: {quoted(columns[user])}"
     unit = "user" if user else "row"
     yield f"epsilon: 1.0  # TO DECIDE: what one release may reveal of a {unit}"
-    yield "min_reports: 1000  # TO DECIDE: the fewest reports that a figure may stand on"
     hours = _hours([said for said, kind in kinds.items() if is_moment(kind)], [*kinds])
     if hours:
         yield "derive:"
@@ -167,15 +176,18 @@ def _metric(
     asked, own = quoted(column), quoted(name)
     if is_moment(kind):
         if hour is not None:
-            yield f"  - {{name: {own}, kind: histogram, column: {quoted(hour)}, domain: 0..23}}"
+            about = f"column: {quoted(hour)}, domain: 0..23, {_HIDDEN}"
+            yield f"  - {{name: {own}, kind: histogram, {about}}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
-        yield f'  # - {{name: {own}, kind: mean, column: {asked}, bounds: "LEAST,MOST"}}'
+        yield f'  # - {{name: {own}, kind: mean, column: {asked}, bounds: "LEAST,MOST", {_HIDDEN}}}'
     elif pa.types.is_boolean(kind):
         yield "  # TO FINISH: a file with the lines true and false"
-        yield f"  # - {{name: {own}, kind: histogram, column: {asked}, domain: truths.txt}}"
+        about = f"column: {asked}, domain: truths.txt, {_HIDDEN}"
+        yield f"  # - {{name: {own}, kind: histogram, {about}}}"
     elif accepts(kind):
-        line = f"- {{name: {own}, kind: heavy-hitters, column: {asked}, max_length: 16}}"
+        about = f"column: {asked}, max_length: 16, {_HIDDEN}"
+        line = f"- {{name: {own}, kind: heavy-hitters, {about}}}"
         if enough:
             yield "  # TO DECIDE: each further metric takes its share of epsilon"
             yield f"  # {line}"

@@ -107,6 +107,21 @@ def _wrong(
     return RequestError(f"{places.where(place)}: {field} {text}")
 
 
+# What has another shape than a plan gives it, by pydantic's names for that, and that shape.
+_SHAPES = frozenset({"tuple_type", "too_short", "model_type"})
+_METRIC = "of the form {name: users, kind: count}"
+_WRITTEN = {
+    "metrics": "a list of one metric or more, as in [{name: users, kind: count}]",
+    "input": "a file, a glob, or a list of them, as in [a.csv, b.csv]",
+    "where": "a condition, or a list of them, as in [seconds > 0, city is not null]",
+    "derive": "of the form {NAME: EXPRESSION}, as in {hour: hour(started)}",
+    "types": "of the form {COLUMN: TYPE}, as in {seconds: float}",
+    "header": "a list of all columns' names, as in [user_id, city]",
+    "budget": "of the form {epsilon: 4, delta: 1e-5}",
+    "stream": "of the form {window: 1d, state: FOLDER}",
+}
+
+
 def _read(path: str) -> str:
     try:
         # As it is: to undo a compression that a name claims would raise what the bytes say.
@@ -197,4 +212,7 @@ def _explained(first: Any) -> str:
     if first["type"] == "missing":
         return "is missing"
     said = must(first)
+    if first["type"] in _SHAPES:
+        whole = len(first["loc"]) == 1
+        said = _WRITTEN.get(str(first["loc"][0]), "a list, as in [a, b]") if whole else _METRIC
     return f"must be {said}" if said else f"is wrong: {first['msg'].removeprefix('Value error, ')}"

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timezone
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,8 @@ class Look:
         Raises:
             RequestError: it cannot be read.
         """
-        return cls(sampled(log, PLAIN if plan is None else plan.reading), plan, window)
+        reading = PLAIN if plan is None else plan.reading
+        return cls(sampled(log, reading, guessed=plan is None), plan, window)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -224,15 +226,38 @@ class Look:
                 yield f"metric {metric.name}: {text}"
 
     def _of_column(self, name: str) -> Iterator[Finding]:
-        """Not of one that the plan reads by an expression already."""
-        derived = () if self.plan is None else self.plan.view.derived
-        if name not in View(derived).needed([one for one, _ in derived]):
+        """Not of one that an expression of the plan reads already."""
+        if name not in self._derived_from:
             yield from findings(self.sample.rows.column(name), self.sample.named[name])
+
+    @cached_property
+    def _derived_from(self) -> frozenset[str]:
+        """Columns of which an expression has values: of `hour(at)` over a text it has none."""
+        if self.plan is None:
+            return frozenset()
+        view, batch, found = View(self.plan.view.derived), self._typed(), frozenset[str]()
+        for name, _ in view.derived:
+            shares = _Asked(view, (), (), (name,)).shares(batch).values()
+            columns = view.needed([name])
+            least = min((_share_valued(self.sample.rows, column) for column in columns), default=0)
+            if any(share > _HALF * least for share in shares):
+                found |= columns
+        return found
 
     def _of_files(self) -> Iterator[str]:
         if self.sample.delimiter:
             sign = "tab" if self.sample.delimiter == "\t" else self.sample.delimiter
             yield f"fields are divided by another sign than the name says: delimiter: {spelt(sign)}"
+        if self.sample.encoding:
+            yield (
+                "text is not UTF-8, and what is not is no value: name how it is written, as in "
+                f"encoding: {self.sample.encoding}"
+            )
+        if self.sample.twice:
+            yield (
+                f"{', '.join(map(spelt, self.sample.twice))}: the name of several columns, so that "
+                "none of them can be asked for"
+            )
         if self.sample.unnamed:
             yield (
                 "the first line seems to be a row already, and its cells would be the names of "
@@ -330,7 +355,7 @@ class _Asked:
         for column, text in self.domains:
             known = _matches(seen.column(column), text)
             if known is not None:
-                found[f"{spelt(column)} is declared"] = known
+                found[f"{spelt(column)} is in the domain"] = known
         for column in self.others:
             some = seen.column(column)
             found[f"{spelt(column)} has a value"] = 1 - some.null_count / max(len(seen), 1)
@@ -404,6 +429,13 @@ def _types_hint(values: pa.Array, column: str) -> str:
     if texts is not None and _share_parsed(texts, "float") > _HALF:
         return f"; they are read as text: types: {{{spelt(column)}: float}}"
     return ""
+
+
+def _share_valued(rows: pa.Table, column: str) -> float:
+    """Which share of rows has a value in a column; 0 if there is no such column."""
+    if column not in rows.column_names:
+        return 0.0
+    return 1 - rows.column(column).null_count / max(rows.num_rows, 1)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -543,9 +575,9 @@ def _said(column: dict[str, Any]) -> str:
 
 def _of_users(users: dict[str, Any]) -> str:
     """Users in words."""
-    ends = (f"{percent(share)} at most {step:,g}" for step, share in users["with_at_most"])
+    ends = (f"{percent(share)} have up to {step:,g}" for step, share in users["with_at_most"])
     return (
         f"users, by {spelt(users['column'])}: {users['in_the_sample']:,} in the sample, "
-        f"{users['rows_a_user']:.3g} rows each; of them have {', '.join(ends)}; "
+        f"{users['rows_a_user']:.3g} rows each on average; by rows: {', '.join(ends)}; "
         f"{percent(users['rows_without'])} of rows have no user"
     )

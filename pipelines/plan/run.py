@@ -109,7 +109,7 @@ def release_window(
         ledger = Ledger.open(plan.ledger, releases_of(plan), plan.collection)
     stands = _standing(plan, window, output) if ledger is None else _paid(ledger, plan, window)
     if stands is not None:
-        say_where(stands, screen)
+        _say_again(stands, screen)
         return stands
     job = prepare(plan, window)
     # Looked up first: whatever was released by then was drawn by then.
@@ -119,7 +119,7 @@ def release_window(
         _require_newest(known, remembered)
     with _reserved(ledger, job, span, remembered) as right:
         if right.published:
-            say_where(right.output, screen)
+            _say_again(right.output, screen)
             return right.output
         if remembered:
             # A window that is drawn is in the totals of all later ones, come of this run what may.
@@ -259,12 +259,29 @@ def _published(
         return False
     show(job, screen)
     conclude(job, screen)
-    statement = json.loads(release.read(job.options.output, release.STATEMENT))
+    _say_of_itself(json.loads(release.read(job.options.output, release.STATEMENT)))
+    return True
+
+
+def _say_again(folder: str, screen: Screen) -> None:
+    """Say of a release that stands where it does, and why some of it was withheld."""
+    say_where(folder, screen)
+    if not release.holds_release(folder):  # moved, as an operator has said
+        return
+    statement = json.loads(release.read(folder, release.STATEMENT))
+    said = unusable(statement)
+    for name in statement["withheld"]:
+        if name not in said:
+            screen.print(f"{name}: withheld, too few reports", highlight=False)
+    _say_of_itself(statement)
+
+
+def _say_of_itself(statement: Mapping[str, Any]) -> None:
+    """The cautions of a release, and which metrics hardly a value of can be used."""
     for name, cautions in statement.get("cautions", {}).items():
         say_cautions(cautions, name)
     for name, why in unusable(statement).items():
         warnings.warn(f"{name}: withheld: {why}", Caution, stacklevel=1)
-    return True
 
 
 def unusable(statement: Mapping[str, Any]) -> dict[str, str]:

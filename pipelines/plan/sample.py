@@ -28,6 +28,8 @@ USER = re.compile(r"(user|member|customer|client|device|visitor|account|person)s
 
 ROWS = 1 << 16  # of a file that are looked at
 _FILES = 16  # that are looked at
+_BYTES = 1 << 20  # of a file of which is seen whether they are UTF-8
+_ODD = "\N{REPLACEMENT CHARACTER}"  # in the place of bytes that are not
 _LINES = 50
 _SURE = 0.9  # of the lines that have as many fields as the first one
 _DELIMITERS = (",", ";", "\t", "|")
@@ -43,12 +45,14 @@ class Sample:
         parts: (file, the first rows of it) of some of them; text as it is written there.
         delimiter: between the fields of CSV, where it is another than the name of the file says.
         unnamed: whether the first line of CSV seems to be a row, and no header.
+        encoding: that text seems to be written in, where it is not UTF-8 and nobody has said so.
     """
 
     telemetry: Telemetry
     parts: tuple[tuple[str, pa.Table], ...]
     delimiter: str = ""
     unnamed: bool = False
+    encoding: str = ""
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -65,6 +69,12 @@ class Sample:
         """Those that can be asked for: each is there once, and has a name."""
         names = self.telemetry.schemas[0].names
         return [name for name in names if name.strip() and names.count(name) == 1]
+
+    @property
+    def twice(self) -> list[str]:
+        """Names that several columns have."""
+        names = self.telemetry.schemas[0].names
+        return [name for name in dict.fromkeys(names) if name.strip() and names.count(name) > 1]
 
     def place(self, column: str) -> int:
         """Of a column in the file."""
@@ -83,22 +93,27 @@ class Sample:
         return {name: self.header[self.place(name)] for name in self.columns}
 
 
-def sampled(patterns: Sequence[str], reading: Reading = PLAIN) -> Sample:
+def sampled(patterns: Sequence[str], reading: Reading = PLAIN, guessed: bool = True) -> Sample:
     """Find a log, and read its beginning.
 
     Args:
         patterns: files, globs or folders.
         reading: what a person has said of text.
+        guessed: whether text is read in the encoding that it seems to have: a plan finds in it
+            what it says itself.
 
     Raises:
         RequestError: there is none, or it cannot be read.
     """
     found = tuple(one for pattern in patterns for one in within(pattern))
+    encoding = "" if reading.encoding else _encoding(found)
+    if guessed and encoding:  # first, for names of columns are written in it, too
+        reading = replace(reading, encoding=encoding)
     telemetry = open_telemetry(found, reading=reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
-            delimiter = _delimiter(first)
+            delimiter = _delimiter(first, reading)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
             telemetry = open_telemetry(found, reading=reading)
@@ -113,7 +128,7 @@ def sampled(patterns: Sequence[str], reading: Reading = PLAIN) -> Sample:
         parts = tuple(_first(telemetry, once))
     except UnreadableError as error:
         raise RequestError(f"--input: {error}") from None
-    sample = Sample(telemetry, parts, delimiter)
+    sample = Sample(telemetry, parts, delimiter, encoding=encoding)
     unnamed = format_of(first).name == "CSV" and not reading.header and _is_row(sample.rows, names)
     return replace(sample, unnamed=unnamed)
 
@@ -170,14 +185,33 @@ def _first(telemetry: Telemetry, columns: Sequence[str]) -> Iterator[tuple[str, 
                 break
 
 
-def _delimiter(file: str) -> str:
+def _encoding(patterns: Sequence[str]) -> str:
+    """What text seems to be written in, if it is not UTF-8; empty where it is.
+
+    Nearly all bytes are something in Windows' Western European, so that is no more than a guess.
+    What cannot be read is refused by whoever reads it.
+    """
+    files = [file.path for pattern in patterns for file in matched(pattern)]
+    for file in files[:: max(1, len(files) // _FILES)]:
+        try:
+            text = beginning(file, size=_BYTES) if format_of(file).text else ""
+        except UnreadableError:
+            continue
+        if text.startswith(_ODD * 2) or "\0" in text[:_LINES]:
+            return "utf-16"
+        if _ODD in text[:-1]:  # the last sign may be cut off
+            return "cp1252"
+    return ""
+
+
+def _delimiter(file: str, reading: Reading) -> str:
     """What stands between fields, where it is not what the name says; empty where it is.
 
     Raises:
         UnreadableError: the file cannot be read.
     """
     usual = "\t" if ".tsv" in file.lower() else ","
-    text = beginning(file)
+    text = beginning(file, reading)
     lines = [line for line in text.split("\n")[:_LINES] if line.strip()]
     if len(lines) > 1 and not text.endswith("\n") and len(lines) < _LINES:
         lines = lines[:-1]  # it may be cut off

@@ -36,8 +36,12 @@ _ID = r"^[0-9A-Za-z][0-9A-Za-z_-]*$"
 
 def _moment(text: str) -> str:
     """A time as statements say it; the text stays."""
-    if datetime.fromisoformat(text).tzinfo is None:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError("a time without its zone")
+    # A week before, or one window after, is a time too: Python's end with the years 1 and 9999.
+    if not 1000 <= moment.year < 5000:
+        raise ValueError("a time before the year 1000, or after 4999")
     return text
 
 
@@ -258,6 +262,12 @@ def read_tables(folder: str) -> dict[str, pa.Table]:
     return {name: read_table(folder, name, False) for name in release.table_names(folder)}
 
 
+_SHOWN = (
+    pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_string,
+    pa.types.is_large_string, pa.types.is_null,
+)  # fmt: skip
+
+
 def _require_shared(table: pa.Table) -> None:
     """Refuse a table without the columns that all kinds share, or with others of their names."""
     names = table.column_names
@@ -269,6 +279,9 @@ def _require_shared(table: pa.Table) -> None:
         kind = table.schema.field(field.name).type
         if not kind.equals(field.type):
             raise ValueError(f"its column {field.name} is {kind}, not {field.type}")
+    for field in table.schema:  # a page shows every column, and these are what it can show
+        if not any(shown(field.type) for shown in _SHOWN) and field.name not in schema.LONG.names:
+            raise ValueError(f"its column {field.name} is {field.type}, which no kind has"[:200])
     for name in {"unbiased", "low", "high"} & {*names}:
         kind = table.schema.field(name).type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):

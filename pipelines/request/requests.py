@@ -74,6 +74,8 @@ _MUST = {
     "int_from_float": "a whole number",
     "int_parsing_size": "a whole number that is not astronomic",
     "string_pattern_mismatch": "of the form {pattern}",
+    "literal_error": "{expected}",
+    "string_type": "a text, in quotes if it is a number",
     "string_too_short": "at least {min_length} character long",
 }
 

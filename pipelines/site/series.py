@@ -309,7 +309,7 @@ def gaps(windows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _short(values: Floats, errors: Floats) -> Any:
-    """Numbers for a page, to the digits that their errors allow and one more; None for NaN."""
+    """Numbers for a page, to the digits that their errors allow; None where none is finite."""
     values, errors = np.broadcast_arrays(values, errors)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = np.where(errors > 0, 2 - np.floor(np.log10(errors)), 12)
@@ -320,7 +320,7 @@ def _short(values: Floats, errors: Floats) -> Any:
 
 
 def _short_row(row: Floats) -> list[float | None]:
-    return [None if math.isnan(x) else float(f"{x:.9g}") for x in row.tolist()]
+    return [float(f"{x:.9g}") if math.isfinite(x) else None for x in row.tolist()]
 
 
 def table_now(series: Series) -> dict[str, Any]:

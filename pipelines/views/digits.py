@@ -21,6 +21,15 @@ def digits(value: float | None, error: float | None) -> str:
     return f"{round(value, places):,.{max(places, 0)}f}"
 
 
+def three_digits(number: float) -> str:
+    """A number that is foretold, to three digits and without an exponent, if it is no giant.
+
+    >>> three_digits(5463.2), three_digits(1.3579), three_digits(0.00041234), three_digits(1e12)
+    ('5,460', '1.36', '0.000412', '1e+12')
+    """
+    return f"{float(f'{number:.3g}'):,.10g}"
+
+
 def percent(share: float | None, error: float | None) -> str:
     """A share in percent, to the digits that its error allows.
 

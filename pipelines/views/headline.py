@@ -190,10 +190,20 @@ def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
         for name in ("estimate", "standard_error", "lower", "upper")
     )
     if not share and estimate is not None and float(estimate).is_integer():
-        estimate = int(estimate)  # counts have no digits behind a point
+        # Counts and whole numbers have no digits behind a point, and their intervals have none.
+        estimate, low, high = map(_whole, (estimate, low, high))
     key = (row["group"], row["value"])
     number = written(estimate, error, low, high)
     return Line(number, unit_of(figure), label(key, figure, several), key)
+
+
+def _whole(number: float | None) -> float | None:
+    """The same, as an integer if it is one.
+
+    >>> _whole(870.0), _whole(2.5), _whole(None)
+    (870, 2.5, None)
+    """
+    return int(number) if number is not None and float(number).is_integer() else number
 
 
 def written(
@@ -203,6 +213,8 @@ def written(
 
     >>> written(475.0, 0.19, 474.0, 476.0), written(142.7513, None, 140.6, 145.3)
     ('475.00 ± 0.19', '142.8 (140.6 to 145.3)')
+    >>> written(872, None, 870, 874)
+    '872 (870 to 874)'
     """
     if estimate is None or (isinstance(estimate, float) and math.isnan(estimate)):
         return "unknown"

@@ -324,7 +324,7 @@ def test_help_teaches(run) -> None:
         ("--user-column: 'real' holds double", {"user_column": "real"}),
         ("no file matches no-such.parquet", {"input": "no-such.parquet"}),
         ("the following arguments are required: --output", {"output": None}),
-        ("knows --colour red", {"colour": "red"}),
+        ("unknown option: --colour red", {"colour": "red"}),
     ],
 )
 def test_refuses(run, strings, workspace, expected: str, changes: dict[str, Any]) -> None:

@@ -106,7 +106,7 @@ def refuse(refused, log) -> Callable[..., None]:
                 ("cells must lie in", {"cells": "99999999"}),
                 ("invalid choice: 'wide'", {"interval": "wide"}),
                 ("--confidence must be ", {"confidence": "1"}),
-                ("knows --colour red", {"colour": "red"}),
+                ("unknown option: --colour red", {"colour": "red"}),
                 ("no file matches", {"input": "no-such.parquet"}),
                 ("the following arguments are required: --output", {"output": None}),
                 ("/ already holds files", {"output": "/"}),

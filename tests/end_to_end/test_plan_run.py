@@ -228,7 +228,7 @@ def test_check_touches_no_data(run, plan) -> None:
         (["run", "plan.yaml"], "--window"),
         (["run", "plan.yaml", "--window", "../../etc"], "--window"),
         (["check"], "required"),
-        (["run", "plan.yaml", "--window", "d1", "--rows"], "neither hushbeam nor Beam"),
+        (["run", "plan.yaml", "--window", "d1", "--rows"], "unknown option: --rows"),
     ],
 )
 def test_requests_that_cannot_be(run, plan, words, told) -> None:

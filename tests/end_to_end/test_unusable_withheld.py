@@ -10,7 +10,7 @@ import pytest
 
 import hushbeam
 from mechanisms.wire.sealing import create_key
-from pipelines.errors import WithheldError
+from pipelines.errors import Caution, WithheldError
 from tests.fakes import canaries
 
 N = 4000
@@ -74,7 +74,10 @@ def test_a_newcomers_path(log: Path, run) -> None:
             (row,) = pq.read_table(f"{out}/unusable.parquet").to_pylist()
             assert row["lower"] > 0.95
             assert row["lower"] <= row["estimate"] <= row["upper"] <= 1
-            assert "no value that can be used" in Path(out, "report.html").read_text()
+            page = Path(out, "report.html").read_text()
+            assert "Withheld: nearly no value can be used." in page
+            assert page.count("have no value that can be used") == 2  # first, and as a promise
+            assert "`" not in page
             told = statement(out)
             assert "mean" not in told
             assert "cut" not in told
@@ -107,6 +110,12 @@ def test_a_plan_publishes_its_other_metrics_and_pays_for_all(log: Path, run) -> 
     before = Path("out/statement.json").read_bytes()
     again = run(["run", "plan.yaml"])
     assert again.code == 1
+    assert "s: withheld: at least 95 %" in again.err
+    assert f"good: {said['cautions']['good'][0]}" in again.err
+    with pytest.warns(Caution) as heard:
+        assert [*hushbeam.Plan("plan.yaml").run()] == ["good", "n"]
+    (why,) = [str(one.message) for one in heard if "withheld" in str(one.message)]
+    assert why.startswith("s: withheld: at least 95 %")  # and not for too few reports
     assert Path("out/statement.json").read_bytes() == before
 
 

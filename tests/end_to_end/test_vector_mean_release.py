@@ -367,7 +367,7 @@ def refuse(refused, rows_log) -> Callable[..., None]:
         ("unknown mechanism 'pm'", AS_LIST | {"mechanism": "pm"}),
         ("--epsilon must be a number greater than 0", AS_LIST | {"epsilon": "0"}),
         ("--confidence must be", AS_LIST | {"confidence": "1"}),
-        ("knows --bounds 0,1", AS_LIST | {"bounds": "0,1"}),
+        ("unknown option: --bounds 0,1", AS_LIST | {"bounds": "0,1"}),
         ("no file matches", AS_LIST | {"input": "none.parquet"}),
         ("arguments are required: --output", AS_LIST | {"output": None}),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
+from pipelines import cli
 from pipelines.metrics.counting.result import Errors, columns, held
 from pipelines.metrics.cross_tab.metric import CrossTab
 from tests.end_to_end.test_counting_release import metric
@@ -70,3 +72,15 @@ def test_cells_of_cross_tabs_lie_in_their_intervals(log: str, workspace) -> None
         below, middle, above = (found[n].to_numpy() for n in (lower, "estimate", upper))
         assert ((below <= middle) & (middle <= above)).all()
         assert (below[middle >= 0] >= 0).all()
+
+
+@pytest.mark.parametrize("epsilon", ["40", "50", "60"])
+def test_a_distribution_without_noise_to_speak_of_is_published(epsilon: str, workspace) -> None:
+    """Its laws' variances are rounded to 0 there, and nothing is divided by them."""
+    (workspace / "one.csv").write_text("x\n30\n")
+    words = "--types x=float --column x --bounds 0,100 --bins 2 --dummies shuffler"
+    ends = ["--epsilon", epsilon, "--output", "out"]
+    assert cli.main(["distribution", "--input", "one.csv", *words.split(), *ends]) == 0
+    table = pq.read_table("out/distribution.parquet")
+    assert table["estimate"].to_pylist() == pytest.approx([1, 0], abs=1e-6)
+    assert table["cumulative"].to_pylist() == pytest.approx([1, 1], abs=1e-6)

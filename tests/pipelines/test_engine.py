@@ -12,7 +12,7 @@ from transforms.files.systems import FileSystems
 
 def test_words_that_nobody_knows_are_not_remembered(workspace) -> None:
     beam_options([])
-    with pytest.raises(RequestError, match="neither hushbeam nor Beam knows --bounds 0,1"):
+    with pytest.raises(RequestError, match="unknown option: --bounds 0,1"):
         prepared(["--bounds", "0,1"])
     assert FileSystems.match(["*.none"])[0].metadata_list == []
 

@@ -26,7 +26,7 @@ def test_it_is_for_the_owner_alone_and_says_so(workspace: Path, run) -> None:
     first, *_, last = outcome.out.splitlines()
     assert (first, last) == (FIRST, LAST)
     assert not canaries.found(outcome.said)
-    assert "100 in the sample, 1 rows each" in outcome.out
+    assert "100 in the sample, 1 rows each on average" in outcome.out
     told = json.loads(run(["look", "log.csv", "--json"]).out)
     assert (told["exit_code"], told["look"]["for"]) == (0, FIRST)
     assert told["look"]["users"]["in_the_sample"] == 100
@@ -96,7 +96,7 @@ def test_a_log_as_it_should_be_has_no_finding(workspace: Path, run) -> None:
     outcome = run(["look", "plan.yaml"])
     assert outcome.code == 0
     assert "-> nothing that stands out" in outcome.out
-    assert '"city" is declared: 100 %' in outcome.out
+    assert '"city" is in the domain: 100 %' in outcome.out
     assert "within 0 to 100, by steps: 100 %" in outcome.out
     both = run(["check", "--look", "plan.yaml", "--json"])
     assert json.loads(both.out)["look"]["findings"] == []
@@ -104,3 +104,44 @@ def test_a_log_as_it_should_be_has_no_finding(workspace: Path, run) -> None:
 
 def test_what_cannot_be_read_is_refused(workspace: Path, refused) -> None:
     refused(["look", "none.csv"], "no file matches none.csv")
+
+
+def planned(reading: str, metric: str) -> None:
+    text = f"{HEAD}input: log.csv\n{reading}metrics:\n  - {{name: m, kind: {metric}}}\n"
+    Path("plan.yaml").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("hour", "said"), [("hour(at)", True), ("hour(epoch(number(at), 'ms'))", False)]
+)
+def test_what_no_expression_reads_is_named_although_one_asks_for_it(
+    workspace: Path, run, hour: str, said: bool
+) -> None:
+    write("log.csv", "at", ["1795161600000"] * 9)
+    kind = "timestamp" if hour == "hour(at)" else "string"
+    reading = f'types: {{at: {kind}}}\nderive: {{h: "{hour}"}}\n'
+    planned(reading, "histogram, column: h, domain: 0..23")
+    outcome = run(["look", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    assert ('"at" look like milliseconds since 1970' in outcome.out) == said
+    assert ('0 % of "h" are among the declared values' in outcome.out) == said
+
+
+def test_text_that_is_not_utf_8_is_named_and_no_value_of_a_plan(workspace: Path, run) -> None:
+    Path("log.csv").write_bytes(b"city\n" + "Malmö\n".encode("latin-1") * 9)
+    said, valued = "as in encoding: cp1252", '"city" has a value: 0 %'
+    outcome = run(["look", "log.csv"])
+    assert (outcome.code, said in outcome.out) == (0, True)
+    assert '"city": text; 100 % have a value' in outcome.out
+    for reading, missing in (("", True), ("encoding: cp1252\n", False)):
+        planned(reading, "heavy-hitters, column: city")
+        out = run(["look", "plan.yaml"]).out
+        assert (said in out, valued in out) == (missing, missing)
+    # One sign that is cut off where the look ends is no other encoding.
+    Path("log.csv").write_bytes(b"city\n" + "ö".encode() * (1 << 19) + b"\n")
+    assert said not in run(["look", "log.csv"]).out
+
+
+def test_names_of_several_columns_are_named(workspace: Path, run) -> None:
+    write("log.csv", "a,a,b", ["x,y,z"] * 9)
+    assert '-> "a": the name of several columns' in run(["look", "log.csv"]).out

@@ -79,7 +79,7 @@ def test_the_page_of_groups(public):
     assert "x&lt;script&gt;" in text
     assert "<script" not in text
     assert "y" * 47 + "…" in text
-    assert ("share of users" in text) == (not public)
+    assert ("share of rows" in text) == (not public)
     assert ("0.5000 ± 0.0100" in text) == (not public)
     assert "withheld" in text
     assert "<td>3.50 to 6.50</td>" in text  # whoever reads the largest has picked it by looking

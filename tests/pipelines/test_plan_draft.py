@@ -54,3 +54,15 @@ def test_a_draft_overwrites_nothing(log: str, workspace: Path, run) -> None:
 @pytest.mark.parametrize("name", ["none.csv", "none*.parquet"])
 def test_a_log_that_is_not_there_is_refused(name: str, refused, workspace: Path) -> None:
     refused(["init", name], f"no file matches {name}")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_a_draft_names_the_encoding_that_text_seems_to_have(
+    workspace: Path, run, encoding: str
+) -> None:
+    Path("log.csv").write_bytes(("länder,city\n" + "x,Malmö\n" * 9).encode(encoding))
+    outcome = run(["init", "log.csv", "--output", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    assert f"the draft reads it as {encoding}, which is a guess" in outcome.err
+    assert load("plan.yaml").reading.encoding == encoding
+    assert 'column: "länder"' in Path("plan.yaml").read_text(encoding="utf-8")

@@ -201,3 +201,30 @@ def test_a_check_says_which_input_is_not_there(tmp_path: Path, capsys) -> None:
     assert check(str(path)) == 0
     shown = capsys.readouterr().out.replace("\n", "")
     assert f"no file matches {tmp_path}/logs/day.parquet here" in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("metrics:", "metrics must be a list of one metric or more, as in [{name: users, kind"),
+        ("metrics: []", "metrics must be a list of one metric or more"),
+        ("metrics: [a]", "metrics.0 must be of the form {name: users, kind: count}"),
+        ("input: 3", "input must be a file, a glob, or a list of them, as in [a.csv, b.csv]"),
+        ("types: x", "types must be of the form {COLUMN: TYPE}, as in {seconds: float}"),
+        ("derive: 3", "derive must be of the form {NAME: EXPRESSION}"),
+        ("budget: 4", "budget must be of the form {epsilon: 4, delta: 1e-5}"),
+        ("delimiter: 3", "delimiter must be a text, in quotes if it is a number"),
+        ("unit: rows", "unit must be 'row', 'user' or 'user per window'"),
+    ],
+)
+def test_what_has_another_shape_is_refused_with_the_right_one(
+    tmp_path: Path, key: str, said: str
+) -> None:
+    name = key.partition(":")[0]
+    first = "collection: c\nversion: 1\noutput: o\nepsilon: 1\n"
+    others = [line for line in ("input: log.csv\n", "metrics: [{name: n, kind: count}]\n")
+              if not line.startswith(name)]  # fmt: skip
+    (path := tmp_path / "plan.yaml").write_text(f"{first}{key}\n{''.join(others)}")
+    with pytest.raises(RequestError) as refused:
+        load(str(path))
+    assert f"plan.yaml, line 5: {said}" in str(refused.value)

@@ -71,7 +71,7 @@ def test_beams_options_reach_beam() -> None:
     ],
 )
 def test_what_beam_does_not_know_is_refused(words: list[str], unknown: str) -> None:
-    with pytest.raises(RequestError, match=f"neither hushbeam nor Beam knows {unknown}; see"):
+    with pytest.raises(RequestError, match=f"unknown option: {unknown}; see"):
         beam_options(words)
 
 

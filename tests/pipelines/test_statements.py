@@ -7,6 +7,8 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import datetime
+from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,10 @@ ODD: dict[str, tuple[str, Change, str]] = {
     "a window that is no time": ("cities", lambda s: s["window"].update(start="now"), "window"),
     "a time without a zone": (
         "cities", lambda s: s["window"].update(start="2026-11-01T00:00:00"), "window"),
+    "a window in the year 1": (
+        "cities", lambda s: s["window"].update(start="0001-01-02T00:00:00+00:00"), "window"),
+    "a window up to the year 9999": (
+        "cities", lambda s: s["window"].update(end="9999-01-01T00:00:00+00:00"), "window"),
     "no guarantee": ("cities", lambda s: s.pop("guarantees"), "guarantees"),
     "a guarantee of a word": (
         "cities", lambda s: s["guarantees"]["release"].update(epsilon="low"), "epsilon"),
@@ -154,6 +160,10 @@ def bomb() -> pa.Table:
     return pa.table({"value": text, "estimate": [0.5] * 10_000})
 
 
+def odd_column(table: pa.Table, cell: object) -> pa.Table:
+    return table.append_column("odd", pa.array([cell] * len(table)))
+
+
 TABLES: dict[str, Callable[[pa.Table], pa.Table]] = {
     "it has no column group": lambda table: table.drop_columns(["group"]),
     "its column estimate is string": lambda table: table.set_column(
@@ -164,6 +174,10 @@ TABLES: dict[str, Callable[[pa.Table], pa.Table]] = {
     "its column unbiased is": lambda table: table.set_column(
         table.column_names.index("unbiased"), "unbiased", pa.array(["a"] * len(table))
     ),
+    "its column odd is binary": lambda table: odd_column(table, b"\xff"),
+    "its column odd is timestamp": lambda table: odd_column(table, datetime(2026, 11, 1)),
+    "its column odd is decimal": lambda table: odd_column(table, Decimal("1.5")),
+    "its column odd is list": lambda table: odd_column(table, [float("nan")]),
 }
 
 
@@ -189,6 +203,22 @@ def test_windows_that_are_as_short_as_can_be_are_soon_looked_through(theirs: Pat
         said["window"]["end"] = f"2026-11-{end}+00:00"
         path.write_text(json.dumps(said))
     assert cli.main(COMMANDS["site"]) == 0
+
+
+@pytest.mark.parametrize("number", [float("inf"), 1.7e308])
+@pytest.mark.parametrize("column", ["estimate", "standard_error"])
+def test_figures_without_end_are_no_figures_of_a_site(
+    number: float, column: str, theirs: Path
+) -> None:
+    publish_day(2, Path("theirs"))
+    path = OTHERS / "cities/histogram.parquet"
+    table = pq.read_table(path)
+    numbers = pa.array([number] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, numbers), path)
+    assert cli.main(COMMANDS["site"]) == 0
+    pages = "".join(page.read_text() for page in Path("public").rglob("*.html"))
+    assert ":Infinity" not in pages
+    assert "[Infinity" not in pages
 
 
 def test_the_page_of_a_stranger_is_framed(theirs: Path) -> None:

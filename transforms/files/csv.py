@@ -74,7 +74,9 @@ class Csv:
         if not names:
             raise Mangled("it has no first line that names its columns")
         if any(_UNKNOWN in name for name in names):
-            raise Mangled("the names of its columns are no UTF-8 text")
+            raise Mangled(
+                "the names of its columns are no UTF-8 text; name its encoding, as in cp1252"
+            )
         return names
 
     @contextmanager

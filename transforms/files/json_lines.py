@@ -14,6 +14,7 @@ from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 22  # bytes that become a table
 _LARGEST_LINE = 1 << 24  # bytes
+_MOST_COLUMNS = 100_000  # as of Avro: each is kept in memory, and lines may name others without end
 
 # Numbers stay as they are written; made once, for that takes longer than reading a line does.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
@@ -39,6 +40,8 @@ class JsonLines:
             rows += len(lines)
             for line in lines:
                 names |= dict.fromkeys(_object(line))
+                if len(names) > _MOST_COLUMNS:
+                    raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
         _require_lines(first)
         return Look(rows, reading.schema(name for name in names if _written(name) is not None))
 

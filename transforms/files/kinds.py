@@ -71,13 +71,16 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
     for schema in whole or dict.fromkeys(schemas):
         for field in schema:
             found.setdefault(field.name, []).append(field.type)
-    laid_out = {(field.name, field.type) for schema in dict.fromkeys(schemas) for field in schema}
+    laid_out: dict[str, set[pa.DataType]] = {}
+    for schema in dict.fromkeys(schemas):
+        for field in schema:
+            laid_out.setdefault(field.name, set()).add(field.type)
     agree = ((column, agreed(types)) for column, types in found.items())
     return Agreed(
         tuple(
             (column, kind)
             for column, kind in agree
-            if kind is not None and any(n == column and k != kind for n, k in laid_out)
+            if kind is not None and laid_out[column] != {kind}
         )
     )
 

@@ -17,6 +17,7 @@ from pipelines.metrics.counting.design import declared, designed
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
+from pipelines.views.digits import three_digits
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, Reporting
 
@@ -83,7 +84,7 @@ class CountMetric(Counting):
 
     @property
     def expected_error(self) -> str:
-        return f"count ± {self.error:.3g}"
+        return f"count ± {three_digits(self.error)}"
 
     @property
     def figures(self) -> dict[str, str]:

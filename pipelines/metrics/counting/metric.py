@@ -27,6 +27,7 @@ from pipelines.metrics.metric import Metric, Reports, table_of
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.releases.schema import LABELS, read_own
 from pipelines.releases.statement import head, versions
+from pipelines.views.digits import three_digits
 from pipelines.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
@@ -175,7 +176,7 @@ class Counting(Metric):
 
     @property
     def expected_error(self) -> str:
-        return f"± {self.error:.3g}"
+        return f"± {three_digits(self.error)}"
 
     @property
     def bits(self) -> float:
@@ -187,7 +188,7 @@ class Counting(Metric):
         return (
             f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
             f"{self.design.number:,.0f} dummies, and the standard error{self.figure} is "
-            f"{self.error:.3g}"
+            f"{three_digits(self.error)}"
         )
 
     @property
@@ -341,7 +342,9 @@ class Counting(Metric):
         levels = len(self.reporting.levels) - len(self.reporting.sides)
         laws = [self.design.level_law(i) for i in range(levels)]
         # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
-        heavy = max(law.isf(tail) / math.sqrt(law.var()) for law in laws)
+        # At a great epsilon a variance is rounded to 0: such noise is 0 but for less than any tail.
+        spreads = [(law, math.sqrt(law.var())) for law in laws]
+        heavy = max((law.isf(tail) / spread for law, spread in spreads if spread > 0), default=0.0)
         return max(normal_quantile(confidence, comparisons), heavy)
 
     @property

@@ -21,6 +21,7 @@ from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.metrics.unusable.share import MANY
+from pipelines.views.digits import three_digits
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
@@ -130,7 +131,7 @@ class SumMetric(Counting):
 
     @property
     def expected_error(self) -> str:
-        return f"sum ± {self.error:.3g}"
+        return f"sum ± {three_digits(self.error)}"
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:

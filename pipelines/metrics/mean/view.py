@@ -42,7 +42,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         covers=facts.prose(statement["error"]["covers"]),
         promises=facts.promises(statement),
         exactly=facts.prose(statement["published_exactly"]),
-        last=html.escape(_last(table)),
+        last=html.escape(_last(table, statement)),
         rows="".join(_row(label, row, bounds) for label, row in rows),
         listed=len(top),
         all=f"{len(table):,}",
@@ -70,9 +70,10 @@ def interval(row: Mapping[str, Any]) -> str:
     return "withheld" if lower is None else f"{digits(lower, error)} to {digits(upper, error)}"
 
 
-def _last(table: pa.Table) -> str:
-    """The heading of the last column: how many reports there are, or which share of users."""
-    return "share of users" if "share" in table.column_names else "reports"
+def _last(table: pa.Table, statement: Mapping[str, Any]) -> str:
+    """The heading of the last column: how many reports there are, or which share of the units."""
+    unit, _, _ = statement["guarantees"]["release"]["unit"].partition(" ")
+    return f"share of {unit}s" if "share" in table.column_names else "reports"
 
 
 def _row(label: str, row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:

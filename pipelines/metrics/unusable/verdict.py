@@ -7,7 +7,6 @@ is decided by it is post-processing: nobody learns more from the decision than f
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,7 +130,7 @@ def share_alone(
     }
     page = pages.page(
         "pipelines.metrics.unusable",
-        head(None, kept, html.escape(f"Withheld: {found.withheld}.")),
+        head(None, kept, "Withheld: nearly no value can be used."),
         shares=facts.table((name or "share", str(share)) for name, share in found.parts.items()),
         promises=facts.promises(kept),
     )

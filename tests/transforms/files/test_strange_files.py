@@ -579,3 +579,17 @@ def _unit_of(content: bytes) -> str:
         return str(pa.ipc.open_stream(content).schema.field(0).type)
     except (pa.ArrowException, OSError, IndexError):
         return ""
+
+
+def test_a_log_of_many_columns_is_settled() -> None:
+    """Each column is looked at once: held against each other one, 30,000 took 200 CPU seconds."""
+    schema = pa.schema([(f"k{k}", pa.string()) for k in range(30_000)])
+    other = schema.set(7, pa.field("k7", pa.null()))
+    assert of_log([schema, other], [1, 1]).types == (("k7", pa.string()),)
+
+
+def test_lines_that_name_other_members_without_end_are_refused(tmp_path: Path) -> None:
+    lines = ("{" + ",".join(f'"{k}-{n}":1' for n in range(1001)) + "}" for k in range(100))
+    (path := tmp_path / "log.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UnreadableError, match="its lines have more than 100,000 members"):
+        look(str(path))
