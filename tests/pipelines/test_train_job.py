@@ -340,7 +340,7 @@ def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
         return Shuffle(least, codes, count, open_rng, **more)
 
     for module in ("train_step", "train_curve"):
-        monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
+        monkeypatch.setattr(f"transforms.rounds.{module}.Shuffle", shuffle)
     beam.Pipeline() | PublishModel(made)
     points = made.plan.curve.groups
     messages = rows / 2 / 2 * made.plan.design.mechanism.messages
