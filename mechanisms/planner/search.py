@@ -79,7 +79,7 @@ def searched(target: Target[Task[M]]) -> list[Registration]:
     """What "auto" looks at for a target."""
     return [
         one
-        for one in of_task(target.task.name).values()
+        for one in of_task(target.task.name, papers=False).values()
         if (target.model, target.bound) in one.serves
         and target.rule in one.searched
         and (target.model != "shuffle" or target.n <= one.largest_batch)

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from hushbeam.studies.systems.simulation import simulate
 from mechanisms import catalog
 from mechanisms.central.histogram import CentralHistogram
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
-from mechanisms.planner.simulation import simulate
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.targets.target import Target

@@ -16,8 +16,8 @@ import numpy as np
 from hushbeam.studies.populations.keys import Keys
 from mechanisms.channel import Counts, Floats
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.privkv import KeyedNumber
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.privkv import KeyedNumber
 
 
 @dataclass(frozen=True)

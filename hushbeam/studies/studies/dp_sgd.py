@@ -15,11 +15,11 @@ from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.populations.images import Images, read_images
-from mechanisms.learning.convolution import Convolution
+from hushbeam.studies.systems.convolution import Convolution
+from hushbeam.studies.systems.oriented_edges import OrientedEdges
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax
-from mechanisms.learning.oriented_edges import OrientedEdges
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SeededRandom

@@ -34,8 +34,8 @@ from hushbeam.studies.papers.dssgd import (
 )
 from hushbeam.studies.populations.images import Images, read_images
 from hushbeam.studies.studies.dp_sgd import ACCURACY
+from hushbeam.studies.systems.convolution import Convolution
 from mechanisms.channel import Floats
-from mechanisms.learning.convolution import Convolution
 from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.perceptron import Perceptron

@@ -16,12 +16,12 @@ from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Names
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.populations.strings import Strings, read_strings
+from hushbeam.studies.systems.searches import quality, simulate
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters import fitting
 from mechanisms.heavy_hitters.fitting import SYSTEMS, Plan
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
-from mechanisms.heavy_hitters.simulation import quality, simulate
 from mechanisms.randomness import SeededRandom
 from mechanisms.targets.target import Target
 from pipelines.errors import RequestError

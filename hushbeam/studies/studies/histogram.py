@@ -22,12 +22,12 @@ from hushbeam.studies.systems.augmented import Augmented
 from hushbeam.studies.systems.augmented_systems import found
 from hushbeam.studies.systems.histograms import BEST, SYSTEMS
 from hushbeam.studies.systems.liars import AttackedSystem, pushed
+from hushbeam.studies.systems.simulation import collect, simulate
 from mechanisms import planner
 from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
-from mechanisms.planner.simulation import collect, simulate
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.targets.target import Target

@@ -19,9 +19,9 @@ from hushbeam.studies.engine.study import Study
 from hushbeam.studies.papers.privkv import Rounds
 from hushbeam.studies.populations.keys import FORMS, Keys, read_keys
 from mechanisms.channel import Floats
+from mechanisms.papers.privkv import privkv
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import harmony, multi_optimal
-from mechanisms.vector.privkv import privkv
 from mechanisms.vector.usable_coordinates import UsableCoordinates
 from pipelines.errors import RequestError
 

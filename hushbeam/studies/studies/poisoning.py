@@ -19,11 +19,11 @@ from hushbeam.studies.populations.population import Histogram
 from hushbeam.studies.systems.augmented_systems import found
 from hushbeam.studies.systems.histograms import BEST, SYSTEMS
 from hushbeam.studies.systems.liars import ATTACKS, AttackedSystem, Targets, lines
+from hushbeam.studies.systems.recovery import ldp_recover
 from hushbeam.studies.systems.whole_reports import sifted
 from mechanisms import planner
 from mechanisms.channel import Counts
 from mechanisms.frequency.choice import publish
-from mechanisms.frequency.recovery import ldp_recover
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import Unary
 from mechanisms.heavy_hitters.plausibility import chance

@@ -11,8 +11,8 @@ from hushbeam.studies.systems.sums import SUMS
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
 from mechanisms.learning.gradient_reports import gradient_mechanism
-from mechanisms.mean.published import dct_published
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.papers.published import dct_published
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushbeam.studies.systems.set_sizes import SetSizes
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency.set_sizes import SetSizes
 from mechanisms.frequency.unary import Unary
 from mechanisms.randomness import SeededRandom
 

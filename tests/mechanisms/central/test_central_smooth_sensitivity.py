@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.central.smooth_sensitivity import SmoothMedian
+from mechanisms.papers.smooth_sensitivity import SmoothMedian
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import follows, sample_size, tilted
 

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.frequency.bloom_filters import BloomFilters
-from mechanisms.frequency.rappor import Rappor
 from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.papers.bloom_filters import BloomFilters
+from mechanisms.papers.rappor import Rappor
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mechanisms.frequency.set_sizes import SetSizes
+from hushbeam.studies.systems.set_sizes import SetSizes
 from mechanisms.frequency.unary import Unary
 
 SMALL = [Unary(1.0, 5), Unary(2.0, 4, symmetric=True)]

@@ -11,8 +11,8 @@ import pytest
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.hybrid import hm
-from mechanisms.mean.published import dct_published
 from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.papers.published import dct_published
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon

@@ -10,7 +10,7 @@ import pytest
 from hushbeam.studies.papers.dct import best_guesses, guess
 from hushbeam.studies.systems.means import lines
 from mechanisms.mean import two_point, widths
-from mechanisms.mean.published import dct_published
+from mechanisms.papers.published import dct_published
 from mechanisms.randomness import SeededRandom
 
 

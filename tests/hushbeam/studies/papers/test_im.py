@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hushbeam.studies.papers.im import measured_delta
-from mechanisms.mean import published
+from mechanisms.papers import published
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom
 

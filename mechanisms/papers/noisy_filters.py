@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Kinds, Report
-from mechanisms.frequency.bloom_filters import BloomFilters
-from mechanisms.frequency.public_seed import PublicSeed
 from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.papers.bloom_filters import BloomFilters
+from mechanisms.papers.public_seed import PublicSeed
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import SeededRandom

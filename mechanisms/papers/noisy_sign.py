@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Guarantee, Kinds, Messages, require_epsilon, require_integer
-from mechanisms.frequency.public_seed import PublicSeed
+from mechanisms.papers.public_seed import PublicSeed
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource, Words
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, optimize, sparse, special
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency.rappor import Rappor
+from mechanisms.papers.rappor import Rappor
 
 _ROUNDS = 10  # of the selection; the noise settles in two to four
 

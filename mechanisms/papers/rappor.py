@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Guarantee, Messages, require_epsilon, require_integer
-from mechanisms.frequency.noisy_filters import NoisyFilters
 from mechanisms.frequency.oracle import SMALL
-from mechanisms.frequency.public_hash import most_functions
+from mechanisms.papers.noisy_filters import NoisyFilters
+from mechanisms.papers.public_hash import most_functions
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.frequency.public_hash import PublicHash, below
+from mechanisms.papers.public_hash import PublicHash, below
 
 Positions = NDArray[np.int64]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.frequency.count_sketch import CountSketch
 from mechanisms.frequency.oracle import SMALL
-from mechanisms.frequency.public_hash import PublicHash
+from mechanisms.papers.count_sketch import CountSketch
+from mechanisms.papers.public_hash import PublicHash
 from mechanisms.randomness import Words
 from mechanisms.registry import register
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats, require_integer
-from mechanisms.frequency.noisy_sign import NoisySign
 from mechanisms.frequency.oracle import SMALL
-from mechanisms.frequency.public_hash import PublicHash, most_functions
+from mechanisms.papers.noisy_sign import NoisySign
+from mechanisms.papers.public_hash import PublicHash, most_functions
 from mechanisms.randomness import Words
 from mechanisms.registry import register
 
