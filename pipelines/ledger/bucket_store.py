@@ -83,14 +83,10 @@ class BucketStore:
         """See `Store`: of a bucket's ledger, what each entry has come to."""
         content, generation = self._stored()
         document = _opened(content, self.where)
-        if (version := document["version"]) > VERSION:
-            require_known(self.where, version)
+        require_known(self.where, document["version"])
         try:
-            if version == VERSION:
-                changes = [(str(id), str(text)) for id, text in document["records"]]
-            else:
-                changes = [(str(item["id"]), json.dumps(item)) for item in document["entries"]]
-            return Earlier(version, generation, changes)
+            changes = [(str(id), str(text)) for id, text in document["records"]]
+            return Earlier(generation, changes)
         except (ValueError, KeyError, TypeError):
             raise RequestError(damaged(self.where)) from None
 

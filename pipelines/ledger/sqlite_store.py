@@ -110,11 +110,10 @@ class SqliteStore:
         """See `Store`."""
         with self._open() as database:
             self._require_whole(database)
-            if (version := self._version(database)) > VERSION:
-                require_known(self.where, version)
+            require_known(self.where, self._version(database))
             changes = database.execute(_CHANGES).fetchall()
         revision = changes[-1][0] if changes else 0
-        return Earlier(version, revision, [(id, text) for _, id, text, _ in changes])
+        return Earlier(revision, [(id, text) for _, id, text, _ in changes])
 
     def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
         """See `Store`."""

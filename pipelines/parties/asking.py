@@ -226,7 +226,7 @@ def told_of(
     """What a batch of noisy counters, or a later pass over it of a share, says of itself."""
     job, passes = parted.job, note.shares if note else ()
     return summary.Summary(
-        summary_version=2 if passes else 1, shuffle_id=shuffle,
+        shuffle_id=shuffle,
         created=_now().isoformat(timespec="seconds"), collection=job.plan.collection,
         version=job.plan.version, fingerprint=parted.fingerprint.hex(), window=job.window,
         plan=mark(job.plan).hex(), design=job.design.hex(), sealed=True, words=words,

@@ -58,7 +58,7 @@ class Summary(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    summary_version: Literal[1, 2] = 1  # 2 of passes, of which a reader of 1 alone knows no noise
+    summary_version: Literal[1] = 1
     shuffle_id: str
     created: str
     collection: str

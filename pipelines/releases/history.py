@@ -30,7 +30,7 @@ class Published:
 
     @property
     def figures(self) -> dict[str, str]:
-        """Table -> what its estimates are; none of a release of an earlier version."""
+        """Table -> what its estimates are; none where nothing but a share is published."""
         return dict(self.statement.get("figures", {}))
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:

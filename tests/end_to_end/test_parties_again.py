@@ -160,7 +160,7 @@ def test_every_kind_makes_a_release_of_either_pass(log) -> None:
     parted, rng = split(load("plan.yaml"), "d1"), SeededRandom(7)
     assert len(parted.metrics) == 6
     told = Summary(
-        summary_version=2, shuffle_id="b" * 32, created="", collection="counted", version=1,
+        shuffle_id="b" * 32, created="", collection="counted", version=1,
         fingerprint="", window="d1", sealed=True, words=0, share=0.25, passes=(0.25,), sample=(),
     )  # fmt: skip
     for one in (told, told.model_copy(update={"share": 1.0})):

@@ -157,7 +157,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         (b'{"format": "notes", "version": 9, "count": 0, "entries": []}', "damaged"),
         (
             b'{"format": "hushbeam ledger", "version": 5, "count": 1, "entries": [{"id": 5}]}',
-            "ledger adopt",
+            "of format 5, and this hushbeam keeps format 6",
         ),
         (
             b'{"format": "hushbeam ledger", "version": 6, "links": [["a", "b"]], "records": []}',
@@ -165,7 +165,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         ),
         (
             b'{"format": "hushbeam ledger", "version": 99, "count": 0, "entries": 5}',
-            "newer hushbeam",
+            "of format 99, and this hushbeam keeps format 6",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 Files of submitted reports are of format version 3: ids are the 8 bytes by which reports are told
 apart, and rows stand in their order. Random words in order are told by their differences: 1,000,000
 of them take 5.9 bytes each in the place of 16, of which log2(n!) / n bits, 2.3 bytes, are saved by
-the order alone. Version 2, with ids of 16 bytes in any order, is read as ever.
+the order alone.
 """
 
 from __future__ import annotations
@@ -35,33 +35,30 @@ _CODECS = {"UNCOMPRESSED", "SNAPPY"}
 _MOST_COPIES = 4
 
 
-def schema(form: Form, version: int = PACKED) -> pa.Schema:
+def schema(form: Form) -> pa.Schema:
     """The columns of a Parquet file of reports; a reader ignores all others.
 
     Args:
         form: of the reports.
-        version: of the format, which is that of ids: without ids there is one.
     """
     fields = [
         ("version", pa.uint16()),
         ("fingerprint", pa.binary(fingerprint.SIZE)),
         ("metric", pa.uint16()),
     ]
-    an_id = pa.uint64() if version == PACKED else pa.binary(16)
-    fields += [] if form.shuffled else [("report_id", an_id)]
+    fields += [] if form.shuffled else [("report_id", pa.uint64())]
     fields += [("level", pa.uint16())] if form.slots and not form.wide else []
     fields += [("value", pa.uint64())] if form.crowd else []
     sealed = [("key_id", pa.binary(8)), ("sealed", pa.binary(SEALED * form.seals))]
     return pa.schema(fields + (sealed if form.sealed else [("message", pa.uint64())]))
 
 
-def least_bytes(form: Form, version: int = PACKED) -> int:
+def least_bytes(form: Form) -> int:
     """How many bytes of a row are random words, which nothing packs.
 
     Of an id in order 4: what is left of 8 where 2^31 of them are told by their differences.
     """
-    an_id = 4 if version == PACKED else 16
-    return an_id * (not form.shuffled) + SEALED * form.sealed * form.seals
+    return 4 * (not form.shuffled) + SEALED * form.sealed * form.seals
 
 
 class TableWriter(pq.ParquetWriter):
@@ -95,7 +92,7 @@ def to_table(reports: Reports) -> pa.Table:
     size, form = len(reports), reports.form
     plan = np.frombuffer(reports.fingerprint * size, np.uint8)
     columns: dict[str, NDArray[Any]] = {
-        "version": np.full(size, VERSION if form.shuffled else PACKED, np.uint16),
+        "version": np.full(size, _version(form), np.uint16),
         "fingerprint": plan,
     }
     columns |= {name: reports.records[name] for name in form.dtype.names or ()}
@@ -115,8 +112,8 @@ def from_table(table: pa.Table, expected: Expected) -> Screened:
     Returns:
         The reports that are left, in the order of their rows.
     """
-    form, version = _fitted(table.schema, expected.form), _version(table.schema, expected.form)
-    wanted = schema(form, version)
+    form = _fitted(table.schema, expected.form)
+    wanted, version = schema(form), _version(form)
     if not all(_is_there(field, table.schema) for field in wanted):
         return expected.refused(screening.OTHER_COLUMNS, table.num_rows)
     counts: dict[str, int] = {}
@@ -182,12 +179,12 @@ class _RefusedError(Exception):
 def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file, or the exception that its reading raises."""
     parquet, names, size = pq.ParquetFile(file), schema(form).names, file.seek(0, 2)
-    form, version = _fitted(parquet.schema_arrow, form), _version(parquet.schema_arrow, form)
+    form = _fitted(parquet.schema_arrow, form)
     left = parquet.metadata.num_rows
     # Before a page is read: of another type, one long value can be that of all rows.
-    if not all(_is_there(field, parquet.schema_arrow) for field in schema(form, version)):
+    if not all(_is_there(field, parquet.schema_arrow) for field in schema(form)):
         raise _RefusedError(screening.OTHER_COLUMNS, min(max(left, 0), size))
-    _require_possible(parquet.metadata, size, least_bytes(form, version))
+    _require_possible(parquet.metadata, size, least_bytes(form))
     for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
         left -= batch.num_rows
         if left < 0:  # whatever the footer has told
@@ -262,10 +259,9 @@ def _fitted(columns: pa.Schema, form: Form) -> Form:
     return form.fitted(kind.byte_width) or form
 
 
-def _version(columns: pa.Schema, form: Form) -> int:
-    """Of the format, by what ids are."""
-    old = not form.shuffled and _is_there(schema(form, VERSION).field("report_id"), columns)
-    return VERSION if old or form.shuffled else PACKED
+def _version(form: Form) -> int:
+    """Of the format, by whether there are ids."""
+    return VERSION if form.shuffled else PACKED
 
 
 def _is_there(field: pa.Field, columns: pa.Schema) -> bool:
