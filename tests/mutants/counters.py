@@ -419,6 +419,14 @@ MUTANTS = (
         known_by="whoever",
     ),
     Mutant(
+        "groups-with-the-dummies-of-one-sum",
+        "Digits of many groups have as many dummies as those of one, and share no noise.",
+        "pipelines/metrics/counting/design.py",
+        "MOST_MASKED * groups",
+        "MOST_MASKED",
+        ("tests/pipelines/test_many_groups.py",),
+    ),
+    Mutant(
         "counters-ends-for-free",
         "What an end of the noise gives away is no part of delta.",
         "mechanisms/privacy/loss_lattice.py",
