@@ -123,7 +123,8 @@ class Look:
         Raises:
             RequestError: it cannot be read.
         """
-        return cls(sampled(log, PLAIN if plan is None else plan.reading), plan, window)
+        reading = PLAIN if plan is None else plan.reading
+        return cls(sampled(log, reading, empty=True), plan, window)
 
     @property
     def told(self) -> dict[str, Any]:

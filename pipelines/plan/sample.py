@@ -83,25 +83,26 @@ class Sample:
         return {name: self.header[self.place(name)] for name in self.columns}
 
 
-def sampled(patterns: Sequence[str], reading: Reading = PLAIN) -> Sample:
+def sampled(patterns: Sequence[str], reading: Reading = PLAIN, empty: bool = False) -> Sample:
     """Find a log, and read its beginning.
 
     Args:
         patterns: files, globs or folders.
         reading: what a person has said of text.
+        empty: whether it may have no rows.
 
     Raises:
         RequestError: there is none, or it cannot be read.
     """
     found = tuple(one for pattern in patterns for one in within(pattern))
-    telemetry = open_telemetry(found, reading=reading)
+    telemetry = open_telemetry(found, empty, reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
             delimiter = _delimiter(first)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
-            telemetry = open_telemetry(found, reading=reading)
+            telemetry = open_telemetry(found, empty, reading)
         names = telemetry.schemas[0].names
         once = [name for name in names if names.count(name) == 1]
         if not once:
