@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import numpy as np
+
 from mechanisms.channel import Mechanism
 from mechanisms.nearest import meant
 from mechanisms.registry import Registration, RegistrationError, explained, known
@@ -117,7 +119,8 @@ def build(name: str, **parameters: Any) -> Mechanism:
     1.0
     """
     for parameter in ("epsilon", "delta"):
-        if isinstance(parameters.get(parameter), bool):  # which Python counts as 1
+        # Python counts a truth as 1, and numpy's, too.
+        if isinstance(parameters.get(parameter), (bool, np.bool_)):
             raise ValueError(f"{name}: {parameter} is a number, and no truth")
     return find(name, registrations()).build(**parameters)
 

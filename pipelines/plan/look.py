@@ -125,7 +125,8 @@ class Look:
             RequestError: it cannot be read.
         """
         reading = PLAIN if plan is None else plan.reading
-        return cls(sampled(log, reading, guessed=plan is None), plan, window)
+        asked = sampled(log, reading, guessed=plan is None, empty=True)
+        return cls(asked, plan, window)
 
     @property
     def told(self) -> dict[str, Any]:

@@ -82,6 +82,14 @@ _MUST = {
 _Options = TypeVar("_Options", bound=BaseModel)
 
 
+def is_truth(value: object) -> bool:
+    """Whether it is True or False, also as numpy has them.
+
+    By the names of their types: requests are read where numpy is not imported yet.
+    """
+    return type(value).__name__ in ("bool", "bool_")
+
+
 class Asked(BaseModel):
     """What people ask, on a command line, in a YAML file or as arguments of a function."""
 
@@ -90,7 +98,7 @@ class Asked(BaseModel):
     def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         """Python counts True as 1, and YAML's `yes` is one for many a reader: neither is meant."""
         field = cls.model_fields[str(info.field_name)]
-        if isinstance(value, bool) and "bool" not in repr(field.annotation):
+        if is_truth(value) and "bool" not in repr(field.annotation):
             raise PydanticCustomError("truth", _NO_TRUTH)
         return value
 
@@ -131,7 +139,7 @@ def require_numbers(**given: Any) -> None:
         RequestError: one is a truth.
     """
     for name, value in given.items():
-        if isinstance(value, bool):
+        if is_truth(value):
             raise RequestError(f"{name}: {_NO_TRUTH}")
 
 

@@ -83,7 +83,7 @@ MUTANTS = (
         "yes-is-a-number",
         "A request takes True for an epsilon of 1.",
         "pipelines/request/requests.py",
-        'if isinstance(value, bool) and "bool" not in repr(field.annotation):',
+        'if is_truth(value) and "bool" not in repr(field.annotation):',
         "if False:",
         ("tests/pipelines/test_large_delta.py",),
         known_by="truth_is_no_number",
