@@ -73,6 +73,8 @@ class Comparison:
         found = []
         for pair, made in zip(self.pairs, self.changes, strict=True):
             sizes = made.detectable[made.known]
+            if not len(sizes):  # an interval that is said to be without end finds nothing
+                continue
             found.append((pair.metric, pair.figure, float(np.min(sizes)), float(np.max(sizes))))
         return found
 

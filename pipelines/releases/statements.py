@@ -99,6 +99,16 @@ class _Stream(_Part):
     until: Moment | None = None
 
 
+class _Headline(_Part):
+    table: Word = ""
+    rows: Word = ""
+
+
+class _TookPart(_Part):
+    estimate: float
+    standard_error: float = Field(ge=0)
+
+
 class _Request(_Part):
     confidence: float = Field(0.95, ge=0.5, lt=1)
 
@@ -115,6 +125,10 @@ class Statement(_Part):
         metric: its name in the plan.
         metrics: of a plan's release, whose folders are in its own.
         figures: table -> what its estimates are.
+        headline: which of them a page shows first.
+        n: reports, where their number is published as it is.
+        took_part: how many did, where that is known within noise.
+        secret_id: whence noise goes on from release to release, if it does.
     """
 
     release: Name
@@ -126,6 +140,10 @@ class Statement(_Part):
     metric: Name | None = None
     metrics: list[Name] = Field([], max_length=MOST)
     figures: dict[File, Word] = Field({}, max_length=MOST)
+    headline: _Headline = _Headline()
+    n: float = Field(0, ge=0)
+    took_part: _TookPart | None = None
+    secret_id: Word | None = None
     withheld: Text | Annotated[list[Name], Field(max_length=MOST)] = []
     window: _Span | None = None
     plan: _Plan | None = None

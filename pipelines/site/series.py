@@ -336,7 +336,7 @@ def table_now(series: Series) -> dict[str, Any]:
             columns[field.name] = _short_row(column.to_numpy(zero_copy_only=False).astype(float))
         else:
             columns[field.name] = column.to_pylist()
-    if series.figure == QUANTILE:
+    if series.figure == QUANTILE and "value" in columns:
         columns["value"] = [label((None, level), QUANTILE) for level in columns["value"]]
     first = order(table, series.figure)[:FIRST] if "low" not in columns else []
     return {"rows": len(table), "columns": columns, "first": first}

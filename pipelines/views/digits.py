@@ -10,10 +10,12 @@ def digits(value: float | None, error: float | None) -> str:
 
     >>> digits(12345.678, 1.36), digits(-3.14159e9, 2e6), digits(0.0123456, 0.001)
     ('12,345.7', '-3,141,600,000', '0.0123')
+    >>> digits(12345.678, math.inf)
+    '12,345.7'
     """
     if value is None or error is None:
         return "unknown" if value is None else f"{value:,.6g}"
-    if not (math.isfinite(value) and error > 0):
+    if not (math.isfinite(value) and 0 < error < math.inf):
         return f"{value:,.6g}"
     places = 1 - math.floor(math.log10(error))
     if isinstance(value, int):

@@ -143,8 +143,8 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
     if many == 1 or rows == TOTAL:
         return [0], ""
     if rows == MIDDLE:
-        levels = np.array([float(value) for value in table["value"].to_pylist()])
-        return [int(np.argmin(np.abs(levels - 0.5)))], ""
+        away = [abs(_level(value) - 0.5) for value in table["value"].to_pylist()]
+        return [away.index(min(away))], ""
     if rows == FIRST:
         shown = min(_MOST, many)
         return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
@@ -225,6 +225,19 @@ def written(
     return number if wide is None else f"{number} ({digits(low, wide)} to {digits(high, wide)})"
 
 
+def _level(value: str | None) -> float:
+    """Of which quantile a row is; infinite where it says none, as only a stranger's row does.
+
+    >>> _level("0.5"), _level("a"), _level(None), _level("nan")
+    (0.5, inf, inf, inf)
+    """
+    try:
+        level = float(value or math.inf)
+    except ValueError:
+        return math.inf
+    return level if math.isfinite(level) else math.inf
+
+
 def label(key: tuple[str | None, str | None], figure: str = "", several: bool = True) -> str:
     """What a figure is of, in characters that are a command to nobody.
 
@@ -232,8 +245,8 @@ def label(key: tuple[str | None, str | None], figure: str = "", several: bool = 
     ('median', 'a · b', '(any other, or none)', '(empty)')
     """
     group, value = key
-    if figure == QUANTILE and value is not None:
-        return "median" if float(value) == 0.5 else f"{100 * float(value):.10g} % quantile"
+    if figure == QUANTILE and math.isfinite(level := _level(value)):
+        return "median" if level == 0.5 else f"{100 * level:.10g} % quantile"
     parts = [cell(part) or "(empty)" for part in (group, value) if part is not None]
     return " · ".join(parts) or (OTHER if several else "")
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import hushbeam
 from pipelines.cli import cli
+from pipelines.releases.schema import LONG
 from pipelines.releases.statements import Statement
 from tests.pipelines.test_export import publish_day
 
@@ -89,6 +90,16 @@ ODD: dict[str, tuple[str, Change, str]] = {
         "cities", lambda s: s["window"].update(start="0001-01-02T00:00:00+00:00"), "window"),
     "a window up to the year 9999": (
         "cities", lambda s: s["window"].update(end="9999-01-01T00:00:00+00:00"), "window"),
+    "a headline that is a list": ("cities", lambda s: s.update(headline=[{}]), "headline"),
+    "a headline without a table": ("cities", lambda s: s.update(headline={"table": None}), "table"),
+    "rows of a headline that are none": (
+        "cities", lambda s: s.update(headline={"rows": ["first"]}), "headline"),
+    "a number of reports in words": ("cities", lambda s: s.update(n="many"), "n: "),
+    "as many who took part as there are letters": (
+        "cities", lambda s: s.update(took_part={"estimate": "a", "standard_error": 1}), "estimate"),
+    "nobody knows how many took part": (
+        "cities", lambda s: s.update(took_part={"estimate": 3}), "took_part"),
+    "a secret that is a list": ("cities", lambda s: s.update(secret_id=[]), "secret_id"),
     "no guarantee": ("cities", lambda s: s.pop("guarantees"), "guarantees"),
     "a guarantee of a word": (
         "cities", lambda s: s["guarantees"]["release"].update(epsilon="low"), "epsilon"),
@@ -232,6 +243,39 @@ def test_the_page_of_a_stranger_is_framed(theirs: Path) -> None:
     assert "<iframe sandbox " in text
 
 
+def with_column(table: pa.Table, name: str, cells: list[Any]) -> pa.Table:
+    """A table with other cells in a column, of its type."""
+    field = table.schema.field(name)
+    place = table.column_names.index(name)
+    return table.set_column(place, field, pa.array(cells, field.type))
+
+
+@pytest.mark.parametrize("rows", ["median", "first", "total", "largest"])
+@pytest.mark.parametrize("level", ["a", None, "nan", "inf", "", "1e999"])
+def test_levels_of_no_quantile_are_shown_as_they_are(
+    level: str | None, rows: str, theirs: Path
+) -> None:
+    headline = {"table": "histogram.parquet", "rows": rows}
+    rewritten(
+        lambda s: s.update(figures={"histogram.parquet": "quantile"}, headline=headline), "cities"
+    )
+    path = OTHERS / "cities/histogram.parquet"
+    table = pq.read_table(path)
+    pq.write_table(with_column(table, "value", [level] * len(table)), path)
+    assert cli.main(COMMANDS["site"]) == 0
+    assert cli.main(COMMANDS["export"]) == 0
+
+
+def test_errors_without_end_are_no_digits_of_a_page(theirs: Path) -> None:
+    path = OTHERS / "cities/histogram.parquet"
+    table = pq.read_table(path).slice(0, 1)
+    pq.write_table(with_column(table, "n_standard_error", [float("inf")]), path)
+    assert cli.main(COMMANDS["site"]) == 0
+
+
+SHOWN = ("pass", "title", "labels", "error", "bounds", "unusable", "cut", "cautions", "missing")
+"""Of a statement, what no schema asks for and pages may show."""
+
 SMALL = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
@@ -242,7 +286,7 @@ SMALL = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sampled_from(["", "cities"]),
-    st.lists(st.tuples(st.sampled_from([*Statement.model_fields, "pass"]), SMALL), min_size=1),
+    st.lists(st.tuples(st.sampled_from([*Statement.model_fields, *SHOWN]), SMALL), min_size=1),
     st.sampled_from([*COMMANDS]),
 )
 def test_fuzz_no_statement_ends_a_command_in_an_error(
@@ -260,4 +304,44 @@ def test_fuzz_no_statement_ends_a_command_in_an_error(
         assert set(Path("theirs").rglob("*")) == before
         made = {path.name for path in Path().iterdir()} - {"theirs"}
         assert made <= {"public", "all.csv", "made.parquet"}
+    shutil.rmtree(home)
+
+
+NUMBERS = st.none() | st.floats() | st.sampled_from([0.0, -1.0, 1e300, 5e-324])
+TEXTS = st.none() | st.sampled_from(["", "a", "0.5", "nan", "\u202e"]) | st.text(max_size=8)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    st.dictionaries(
+        st.sampled_from([field.name for field in LONG if pa.types.is_floating(field.type)]),
+        NUMBERS, min_size=1,
+    ),
+    st.dictionaries(st.sampled_from(["group", "value", "unit", "kind", "figure"]), TEXTS),
+    st.sampled_from(["share", "quantile", "mean", "rows", "sum"]),
+    st.sampled_from(["median", "first", "total", "largest"]),
+    st.integers(0, 3),
+    st.sampled_from([*COMMANDS]),
+)  # fmt: skip
+def test_fuzz_no_table_ends_a_command_in_an_error(
+    tmp_path_factory, numbers, texts, figure: str, rows: str, many: int, command: str
+) -> None:
+    home = tmp_path_factory.mktemp("fuzz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        publish_day(1, Path("theirs"))
+        said = {
+            "figures": {"histogram.parquet": figure},
+            "headline": {"table": "histogram.parquet", "rows": rows},
+        }
+        rewritten(lambda statement: statement.update(said), "cities")
+        path = OTHERS / "cities/histogram.parquet"
+        table = pq.read_table(path)
+        table = table.slice(0, len(table) if many > 2 else many)
+        for name, cell in (numbers | texts).items():
+            table = with_column(table, name, [cell] * len(table))
+        pq.write_table(table, path)
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as heard:
+            code = cli.main(COMMANDS[command])
+        assert code in (0, 2), heard.getvalue()
     shutil.rmtree(home)

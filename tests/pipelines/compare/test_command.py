@@ -140,6 +140,23 @@ def test_one_change_among_a_thousand_values_is_found_at_the_size_that_is_stated(
     assert len(found - {f"v{place}" for place in range(200)}) <= 3
 
 
+def test_a_difference_whose_interval_has_no_end_is_none_that_would_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [count(day, np.zeros(1)) for day in (1, 2)]
+    for name, column, odd in zip(
+        names, ("standard_error", "upper_simultaneous"), (5e-324, 1e300), strict=True
+    ):
+        path = f"{name}/cities/count.parquet"
+        table = pq.read_table(path)
+        place = table.column_names.index(column)
+        pq.write_table(table.set_column(place, column, pa.array([odd])), path)
+    capsys.readouterr()
+    assert cli.main(["compare", *names, "--output", "changes.html"]) == 0
+    assert "would be found" not in capsys.readouterr().out
+
+
 def test_two_values_of_a_release_are_compared_as_if_their_noise_were_opposite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
