@@ -19,6 +19,6 @@ def entry() -> int:
     except ImportError as error:
         print(f"hushbeam: {error}", file=sys.stderr)
         return 2
-    from pipelines.cli import entry as command
+    from pipelines.cli.cli import entry as command
 
     command()

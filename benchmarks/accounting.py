@@ -20,10 +20,10 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import symmetric
 from mechanisms.planner.search import designs, least_epsilon, least_reports, search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.targets.target import Target
 
 CASES = [
     (10**6, 4.0, 100),

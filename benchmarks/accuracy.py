@@ -13,9 +13,9 @@ from benchmarks.measure import DATA, require_near_one
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 
 RUNS = 30
 REAL = {"census_us1940_city": "city", "kosarak_first100k_one_item": "item"}

@@ -55,7 +55,8 @@ def main(runs: int = RUNS, rows: int = ROWS) -> None:
 def _counted(log: Path, output: Path, words: list[str], workers: int) -> tuple[int, int] | None:
     """How many reports and rows a release stands on; None if there is no release."""
     command = [
-        sys.executable, "-m", "pipelines.cli", *words, "--input", str(log), "--output", str(output),
+        sys.executable, "-m", "pipelines.cli.cli", *words, "--input", str(log),
+        "--output", str(output),
         f"--direct_num_workers={workers}",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env=installed(output.parent))

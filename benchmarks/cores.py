@@ -44,7 +44,7 @@ JOBS = {
 def child(words: list[str]) -> None:
     """One command; prints what it and its workers took."""
     began = time.perf_counter()
-    from pipelines.cli import main as hushbeam
+    from pipelines.cli.cli import main as hushbeam
 
     if hushbeam(words):
         sys.exit(3)
@@ -57,7 +57,7 @@ def child(words: list[str]) -> None:
         "worker": workers.ru_maxrss / 1e3,
     }
     print(json.dumps(figures), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 def measure(log: Path, rows: int, job: str, cores: int) -> dict[str, float]:
@@ -69,7 +69,7 @@ def measure(log: Path, rows: int, job: str, cores: int) -> dict[str, float]:
             os.link(log, here / "log" / f"{number:04}.parquet")
         (here / "plan.yaml").write_text(PLAN)
         if job == "plan":
-            begin = [sys.executable, "-m", "pipelines.cli", "ledger", "init", "plan.yaml"]
+            begin = [sys.executable, "-m", "pipelines.cli.cli", "ledger", "init", "plan.yaml"]
             subprocess.run(
                 begin, cwd=folder, check=True, capture_output=True, env=installed(log.parent)
             )

@@ -27,9 +27,9 @@ from mechanisms.counters.details import Table as Tab
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
-from mechanisms.frequency.divided_tables import DividedTables
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
+from mechanisms.vector.divided_tables import DividedTables
 from mechanisms.vector.mixed_choice import oracle
 
 DELTA, MILLION = 1e-6, 1_000_000

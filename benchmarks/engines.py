@@ -33,7 +33,7 @@ from deploy.engines import Running, running
 from pipelines.ledger.ledger import Ledger
 
 ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
-_HUSHBEAM = [sys.executable, "-m", "pipelines.cli"]
+_HUSHBEAM = [sys.executable, "-m", "pipelines.cli.cli"]
 _ROOT = Path(__file__).parents[1]
 _EVERY = 0.2  # seconds between two looks at all processes
 _TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")

@@ -65,7 +65,7 @@ def plain(log: str) -> None:
     """The least any job could do: read the column and count it."""
     import apache_beam as beam
 
-    from transforms.telemetry import ReadTelemetry
+    from transforms.rows.telemetry import ReadTelemetry
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         (
@@ -81,7 +81,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     started = time.process_time()
     import apache_beam  # noqa: F401
 
-    from pipelines.cli import main as hushbeam
+    from pipelines.cli.cli import main as hushbeam
     from pipelines.metrics.registry import find
 
     find(arguments[0] if arguments else "histogram")  # the command would import it
@@ -101,7 +101,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
         "peak": peak_memory(),
     }  # fmt: skip
     print(json.dumps(cost), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 def main() -> None:

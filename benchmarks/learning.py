@@ -17,16 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import DATA, peak_memory, run_apart, seconds
+from hushbeam.studies.populations.tables import read_examples
+from hushbeam.studies.systems.oriented_edges import OrientedEdges
+from hushbeam.studies.systems.sums import SUMS
 from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax, SquaredError
-from mechanisms.learning.oriented_edges import OrientedEdges
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.whole_gradients import WholeGradients
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
-from pipelines.evaluate.populations.tables import read_examples
-from pipelines.evaluate.systems.sums import SUMS
 
 TRAINED = 8000  # of 10,000; the last fifth is held back
 DELTA = 1e-5
@@ -167,14 +167,14 @@ def _write_log(path: Path) -> None:
 
 def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
-    from pipelines.cli import main as hushbeam
+    from pipelines.cli.cli import main as hushbeam
 
     words = ["train", "--input", log, "--number", "f*=-1,1", "--target", "y=-1,1", "--epsilon", "1"]
     code = hushbeam([*words, "--steps", str(STEPS), "--output", output, *arguments])
     if code:
         sys.exit(code)
     print(json.dumps({"cpu": time.process_time(), "peak": peak_memory()}), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipelines.cli import memory_pool
+from pipelines.cli.cli import memory_pool
 
 # Real data, where a checkout has it beside itself.
 DATA = Path(os.environ.get("HUSHBEAM_DATA", "../shared/data"))

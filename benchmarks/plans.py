@@ -44,7 +44,7 @@ import os
 import time
 import apache_beam as beam
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-from transforms.telemetry import ReadTelemetry
+from transforms.rows.telemetry import ReadTelemetry
 before = time.process_time()
 with beam.Pipeline("FnApiRunner") as pipeline:
     _ = (

@@ -22,8 +22,8 @@ from pipelines.metrics.histogram.metric import Histogram
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
 from pipelines.metrics.release import Release
-from pipelines.release import read
-from pipelines.requests import request
+from pipelines.releases.release import read
+from pipelines.request.requests import request
 
 RUNS = 30
 CASES = [

@@ -25,9 +25,9 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected, merged
 from mechanisms.wire.sealing import KeyRing, seal
-from transforms import report_tables
-from transforms.duplicates import drawn, one_of_each
-from transforms.reports import ParquetSink
+from transforms.reports import report_tables
+from transforms.reports.duplicates import drawn, one_of_each
+from transforms.reports.reports import ParquetSink
 
 PLAN = bytes(16)
 OPENED_A_SECOND = 8000

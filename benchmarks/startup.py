@@ -20,7 +20,7 @@ from benchmarks.job import write_log
 from benchmarks.measure import installed
 
 REPEATS = 5
-_HUSHBEAM = [sys.executable, "-m", "pipelines.cli"]
+_HUSHBEAM = [sys.executable, "-m", "pipelines.cli.cli"]
 _BARE = """
 import os, sys
 from benchmarks.job import plain

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.randomness import SeededRandom
+from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.run import beam_options
 from pipelines.stream.driver import Driver
 from pipelines.stream.state import State
 from pipelines.stream.windows import streamed

@@ -17,15 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import peak_memory, require_near_one
+from hushbeam.studies.systems.simulation import simulate
 from mechanisms.catalog import of_task
 from mechanisms.channel import Counts
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.randomness import SecureRandom, SeededRandom
-from mechanisms.simulation import simulate
+from mechanisms.targets.target import Target
 
 N, D = 1_000_000, 42_178
 BLOCK = 1 << 16  # users, as the pipeline has them

@@ -20,7 +20,7 @@ from benchmarks.measure import peak_memory, run_apart, seconds
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
-from transforms.collect_counts import CountMessages
+from transforms.collector.collect_counts import CountMessages
 from transforms.encoders.attributes import NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.coordinates import CoordinateEncoder
@@ -121,8 +121,8 @@ def child(log: str, output: str, arguments: list[str]) -> None:
     """One run; prints what it cost."""
     import apache_beam as beam
 
-    from pipelines.cli import main as hushbeam
-    from transforms.telemetry import ReadTelemetry
+    from pipelines.cli.cli import main as hushbeam
+    from transforms.rows.telemetry import ReadTelemetry
 
     imported = time.process_time()
     if not arguments:
@@ -136,7 +136,7 @@ def child(log: str, output: str, arguments: list[str]) -> None:
             sys.exit(code)
     ended = time.process_time()
     print(json.dumps({"job": ended - imported, "peak": peak_memory()}), flush=True)
-    os._exit(0)  # as the command itself ends; see pipelines.cli.entry
+    os._exit(0)  # as the command itself ends; see pipelines.cli.cli.entry
 
 
 if __name__ == "__main__":

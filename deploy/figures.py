@@ -38,7 +38,7 @@ DATA = "DATA/"  # in a page's commands: where its readers have their data
 
 # Of a cell; all else says which rows it is of.
 _HOW = ("run", "file", "of", "take", "over", "times", "shown", "mark", "dear", "plan")
-_HUSHBEAM = (sys.executable, "-m", "pipelines.cli")
+_HUSHBEAM = (sys.executable, "-m", "pipelines.cli.cli")
 _TAKES: Mapping[str, Callable[[Any], Any]] = {
     "mean": np.mean,
     "first": lambda values: values[0],

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipelines.cli import entry
+from pipelines.cli.cli import entry
 from pipelines.ledger.key import VARIABLE
 
 

@@ -53,7 +53,7 @@ def demo() -> int:
     ]
     screen.print("$ hushbeam " + " ".join(arguments), highlight=False, soft_wrap=True)
     code = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *arguments], check=False
+        [sys.executable, "-m", "pipelines.cli.cli", *arguments], check=False
     ).returncode
     if code:
         return code
@@ -75,7 +75,7 @@ def demo() -> int:
     screen.print(table)
     site = folder.with_name("site")
     words = ["site", *map(str, sorted(HERE.glob("release-*"))), "--output", str(site)]
-    subprocess.run([sys.executable, "-m", "pipelines.cli", *words], check=True)
+    subprocess.run([sys.executable, "-m", "pipelines.cli.cli", *words], check=True)
     for what, place in (("the page to read", folder / "report.html"), ("all releases", site)):
         index = "/index.html" if place == site else ""
         screen.print(f"{what}: {place}{index}", highlight=False, soft_wrap=True)

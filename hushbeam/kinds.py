@@ -14,13 +14,13 @@ from typing import Any
 from hushbeam.calls import HANDED_OVER, called, warn
 from hushbeam.frames import Handed
 from hushbeam.releases import Release
-from pipelines.arguments import type_of
+from pipelines.command.arguments import type_of
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.paying import Payment
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.options import description, undashed
-from pipelines.paying import Payment
-from pipelines.requests import request
+from pipelines.request.options import description, undashed
+from pipelines.request.requests import request
 
 _WIDTH = 100
 
@@ -150,10 +150,10 @@ def _published(kind: str, options: type[ReleaseOptions], asked: dict[str, Any]) 
 def _publish(
     kind: str, options: ReleaseOptions, beam: list[str], payment: Payment | None, handed: Handed
 ) -> None:
+    from pipelines.command.single import publish_one
+    from pipelines.jobs.run import beam_options
     from pipelines.plan.run import runs_here
-    from pipelines.release import holds_release
-    from pipelines.run import beam_options
-    from pipelines.single import publish_one
+    from pipelines.releases.release import holds_release
 
     if handed.any and not runs_here(beam_options(beam)):
         raise RequestError(

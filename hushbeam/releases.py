@@ -48,7 +48,7 @@ class Release:
             RequestError: there is none.
         """
         with called():
-            from pipelines.statements import read_statement
+            from pipelines.releases.statements import read_statement
 
             return read_statement(self.folder)[0]
 
@@ -56,7 +56,7 @@ class Release:
     def tables(self) -> dict[str, pa.Table]:
         """All tables by the names of their files, without the ending; a plan's are in `metrics`."""
         with called():
-            from pipelines.statements import read_tables
+            from pipelines.releases.statements import read_tables
 
             found = read_tables(self.folder)
         return {name.removesuffix(".parquet"): table for name, table in found.items()}
@@ -76,7 +76,7 @@ class Release:
     def metrics(self) -> dict[str, Release]:
         """The releases of a plan's metrics by name; none of a release that is of one metric."""
         with called():
-            from pipelines.statements import require_own_folder
+            from pipelines.releases.statements import require_own_folder
 
             published = self.statement.get("metrics", ())
             folders = {name: require_own_folder(self.folder, name) for name in published}
@@ -86,7 +86,7 @@ class Release:
     def page(self) -> str:
         """The page that people read: report.html."""
         with called():
-            from pipelines.statements import read_page
+            from pipelines.releases.statements import read_page
 
             return read_page(self.folder)
 

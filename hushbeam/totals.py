@@ -72,8 +72,8 @@ class RunningTotals:
             from mechanisms.postprocess.intervals import normal_quantile
             from mechanisms.randomness import SecureRandom
             from mechanisms.running.totals import Contribution, least
-            from pipelines.paying import Payment
-            from pipelines.requests import require_numbers, require_small_delta
+            from pipelines.ledger.paying import Payment
+            from pipelines.request.requests import require_numbers, require_small_delta
             from pipelines.running.kept import Place
             from pipelines.running.totals import begun
 

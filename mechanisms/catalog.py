@@ -13,11 +13,15 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import numpy as np
+
 from mechanisms.channel import Mechanism
 from mechanisms.nearest import meant
 from mechanisms.registry import Registration, RegistrationError, explained, known
 
 GROUP = "hushbeam.mechanisms"
+
+_SHELF = "mechanisms.papers."
 
 # Module -> the task of all its mechanisms, so that whoever asks for one task waits for no other's.
 # Where two designs err alike, the one that is registered first is taken.
@@ -26,14 +30,14 @@ MODULES = {
     "mechanisms.frequency.projective_geometry": "frequency",
     "mechanisms.frequency.unary": "frequency",
     "mechanisms.frequency.subset_selection": "frequency",
-    "mechanisms.frequency.bit_flips": "frequency",
-    "mechanisms.frequency.rappor": "frequency",
-    "mechanisms.frequency.random_projection": "frequency",
-    "mechanisms.frequency.count_sketch": "frequency",
-    "mechanisms.frequency.count_mean_sketch": "frequency",
+    "mechanisms.papers.bit_flips": "frequency",
+    "mechanisms.papers.rappor": "frequency",
+    "mechanisms.papers.random_projection": "frequency",
+    "mechanisms.papers.count_sketch": "frequency",
+    "mechanisms.papers.count_mean_sketch": "frequency",
     "mechanisms.frequency.dummies": "frequency",
     "mechanisms.frequency.correlated_noise": "frequency",
-    "mechanisms.frequency.divided_tables": "tables",
+    "mechanisms.vector.divided_tables": "tables",
     "mechanisms.frequency.dump": "frequency",
     "mechanisms.papers.hp_sdp": "frequency",
     "mechanisms.mean.optimal": "mean",
@@ -42,7 +46,7 @@ MODULES = {
     "mechanisms.mean.additive": "mean",
     "mechanisms.mean.gaussian": "mean",
     "mechanisms.mean.two_point": "mean",
-    "mechanisms.mean.published": "mean",
+    "mechanisms.papers.published": "mean",
     "mechanisms.mean.key_value": "group means",
     "mechanisms.vector.multi": "vector",
     "mechanisms.vector.meanest": "vector",
@@ -50,7 +54,7 @@ MODULES = {
     "mechanisms.vector.random_projection": "vector",
     "mechanisms.vector.privunit": "vector",
     "mechanisms.vector.mixed_choice": "attributes",
-    "mechanisms.vector.privkv": "key value",
+    "mechanisms.papers.privkv": "key value",
     "mechanisms.central.histogram": "frequency",
 }
 
@@ -69,13 +73,18 @@ def registrations() -> Mapping[str, Registration]:
     return by_name
 
 
-def of_task(task: str) -> Mapping[str, Registration]:
+def of_task(task: str, papers: bool = True) -> Mapping[str, Registration]:
     """The mechanisms of one task by name, those that keep what they claim.
+
+    Args:
+        task: its name.
+        papers: whether to import those of papers as well, which nobody takes unless they are named.
 
     >>> list(of_task("vector"))[:2]
     ['multi_optimal', 'multi_hm']
     """
-    return {one.name: one for one in _ordered(task) if one.task == task and one.claims_hold}
+    ordered = _ordered(task, papers=papers)
+    return {one.name: one for one in ordered if one.task == task and one.claims_hold}
 
 
 def published(task: str) -> Mapping[str, Registration]:
@@ -110,7 +119,8 @@ def build(name: str, **parameters: Any) -> Mechanism:
     1.0
     """
     for parameter in ("epsilon", "delta"):
-        if isinstance(parameters.get(parameter), bool):  # which Python counts as 1
+        # Python counts a truth as 1, and numpy's, too.
+        if isinstance(parameters.get(parameter), (bool, np.bool_)):
             raise ValueError(f"{name}: {parameter} is a number, and no truth")
     return find(name, registrations()).build(**parameters)
 
@@ -136,13 +146,16 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
     return among[name]
 
 
-def _ordered(*tasks: str) -> list[Registration]:
+def _ordered(*tasks: str, papers: bool = True) -> list[Registration]:
     """All that is registered for some tasks, in an order that does not depend on earlier imports.
 
     Args:
         *tasks: whose modules are imported; what others have registered is there or not.
+        papers: whether those on the shelf of papers are.
     """
     modules = [module for module, task in MODULES.items() if task in tasks]
+    if not papers:
+        modules = [module for module in modules if not module.startswith(_SHELF)]
     for module in modules:
         import_module(module)
     _import_others()

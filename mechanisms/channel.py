@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.privacy import honesty
+from mechanisms import honesty
 from mechanisms.randomness import RandomSource
-from mechanisms.wire.channels import Channel
+from mechanisms.specification import Channel
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -390,3 +390,30 @@ def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Kinds:
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
             kinds[int(a[key // b.size]), int(b[key % b.size])] += count
     return kinds
+
+
+def checked_counts(counts: ArrayLike, codes: int) -> Counts:
+    """(codes,) the counts as an array.
+
+    Raises:
+        ValueError: they are another mechanism's.
+    """
+    array = np.asarray(counts)
+    if array.shape != (codes,):
+        raise ValueError(f"counts must be of shape ({codes},), not {array.shape}")
+    return array
+
+
+def reporters(counts: Counts, n: int | None = None) -> int:
+    """How many users an estimate is divided by: n, or as many as there are reports.
+
+    Raises:
+        ValueError: there are none.
+
+    >>> reporters(np.array([3, 4]))
+    7
+    """
+    n = int(np.sum(counts)) if n is None else n
+    if not n > 0:
+        raise ValueError("there is no report to estimate from")
+    return n

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Guarantee, Mechanism, Messages, require_integer
-from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import PermanentRandom, Words
+from mechanisms.sampling.grid import Grid
 from mechanisms.wire import fingerprint as plans
 from mechanisms.wire.design import described
 from mechanisms.wire.identity import require_sender

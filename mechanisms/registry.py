@@ -48,7 +48,7 @@ class Registration:
             has some.
         several: whether a user sends several messages, where the task allows one by default.
         postprocess: what is done with its unbiased estimates by default, by a name of
-            `mechanisms.postprocess.choice.POSTPROCESSING`.
+            `mechanisms.frequency.choice.POSTPROCESSING`.
         claims_hold: False where it is as published and its paper claims what does not hold.
         batch: whether nothing protects one report, only a shuffled batch of them.
         biased: whether its estimates stay wrong, however many users report.

@@ -113,7 +113,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     """The command, in process. `loud` lets everything be logged that the command would silence."""
-    from pipelines import cli
+    from pipelines.cli import cli
 
     def run(words: list[str], loud: bool = False) -> canaries.Outcome:
         capfd.readouterr()

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from mechanisms.catalog import build
-from mechanisms.wire.channels import Channel
+from mechanisms.specification import Channel
 from pipelines.plan.client_schema import CheckedPlan, client_schema
 from tests.oracles.client_vectors import FILES, FOLDER, PLANS, ROOT, SCHEMA, plan_told
 from transforms.encoders.domain import DeclaredValues

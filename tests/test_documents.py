@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines.cli import main
+from pipelines.cli.cli import main
 
 ROOT = Path(__file__).parents[1]
 # Those that build a package are run with it installed, and the tutorial as one story: see
@@ -133,7 +133,7 @@ def test_commands_run_as_they_are_written(
     """One after another, as a reader types them; a key's id stands for <id>."""
     monkeypatch.chdir(tmp_path)
     # An attack is wrong with a probability of up to 1e-6, and not in some runs alone.
-    monkeypatch.setattr("pipelines.audit_command.SecureRandom", lambda: SeededRandom(1))
+    monkeypatch.setattr("pipelines.cli.audit.SecureRandom", lambda: SeededRandom(1))
     for path in folder.iterdir():
         Path(path.name).symlink_to(path)
     plan = "ledger-plan.yaml" if "ledger init plan.yaml" in block else "plan.yaml"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import cli
+from pipelines.cli import cli
 
 ROOT = Path(__file__).parents[1]
 DRAWN = 8  # cells that are made again, unless HUSHBEAM_FIGURES=all

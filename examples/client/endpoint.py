@@ -24,9 +24,9 @@ from aiohttp import web
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.screening import Expected
-from pipelines.parties.split import split
-from pipelines.paths import flush, make_folders
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.storage.paths import flush, make_folders
 
 LARGEST = 1 << 17  # bytes of a body; a report to noisy counters has half of that at the most
 LEAST = 100  # reports of a landed file: among so many it does not show which came last

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Floats, Guarantee, require_epsilon
 from mechanisms.randomness import RandomSource
-from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
 _EXPONENT_ERROR = 1e-13  # what rounding the exponents to doubles may add to the loss

@@ -21,7 +21,8 @@ from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.central.noisefirst import NoiseFirst
 from mechanisms.channel import Counts, Floats, Guarantee, Messages
 from mechanisms.frequency.noise_laws import Normal, TwoSidedGeometric
-from mechanisms.frequency.oracle import FrequencyOracle, Noise
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 

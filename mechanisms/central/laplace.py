@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Counts, Guarantee, require_epsilon
 from mechanisms.randomness import RandomSource
-from mechanisms.rounding import ceiling, exponential_bounds
 
 _WORD = 1 << 64
 _PRECISION = 128  # bits of the decay rate

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, require_integer
 from mechanisms.counters.levels import Level, Slots
-from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource
-from mechanisms.wire.channels import Digits
+from mechanisms.sampling.grid import Grid
+from mechanisms.specification import Digits
 
 LARGEST = 1 << 30
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms import honesty
 from mechanisms.channel import (
     Counts,
     Floats,
@@ -32,7 +33,6 @@ from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
-from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource, SeededRandom

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, require_integer
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, Words
-from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.alias import AliasTable
 from mechanisms.sampling.integer_noise import IntegerNoise
 

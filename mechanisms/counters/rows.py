@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
 from mechanisms.counters.levels import Level, Slots
-from mechanisms.mean.grid import Grid
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.grid import Grid
 
 MOST_DIGITS = 16
 _ROUNDED = 1 / 3  # of the noise's variance: what a coin adds at the most, unless digits are named

@@ -22,7 +22,6 @@ from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.shares import total
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
-from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource, SeededRandom
 
@@ -227,25 +226,6 @@ def counters_days_replaced() -> Trial:
     """The same; the days of a user become others."""
     design = Counters.meeting(_DAYS.levels, "replace", 1.0, _DELTA)
     return shuffler_trial(design, [([0b11], [0b10])], _DAYS.encode)
-
-
-@register_trial("crowds")
-def crowds() -> Trial:
-    """Numbers of users who hold two strings, above a threshold; one who holds both is there or not.
-
-    Beside nobody, beside a crowd of either, and beside one that is too large to be hidden.
-    """
-    design = Crowds.meeting(2, "add or remove", 1.0, _DELTA)
-    large = 3 * design.threshold
-
-    def draw(sizes: Any, times: int, rng: RandomSource) -> NDArray[Any]:
-        held = np.tile(np.array(sizes, np.int64), (times, 1))
-        kept, values = design.publish(held.ravel(), rng)
-        shown = (kept & (held.ravel() > 0)) * values  # a string of nobody is no crowd
-        return np.asarray(shown.reshape(held.shape))
-
-    pairs = [([n + 1, m + 1], [n, m]) for n, m in ((0, 0), (0, large), (large, large))]
-    return Trial("numbers of users above a threshold", design.design.guarantee, pairs, draw)
 
 
 def _slotted(neighbours: Neighbours) -> SlottedDevices:

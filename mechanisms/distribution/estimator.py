@@ -27,7 +27,6 @@ from mechanisms.postprocess.channel_products import (
     ChannelProducts,
     Dense,
     OneMore,
-    SlidingWindow,
 )
 from mechanisms.postprocess.expectation_maximisation import fit
 from mechanisms.postprocess.intervals import opened
@@ -206,7 +205,7 @@ class DistributionEstimator:
         inner = getattr(self.mechanism, "mechanism", self.mechanism)
         if not isinstance(inner, Window):
             return Dense(known.table)
-        window = SlidingWindow.of(inner.law)
+        window = inner.law.products
         return OneMore(window, known.table[:, -1], known.table[-1, 0]) if self.hides else window
 
     def summarise(

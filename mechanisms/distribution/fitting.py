@@ -20,9 +20,9 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.expectation_maximisation import bins_for
 from mechanisms.registry import Registration
+from mechanisms.targets.target import Target
 
 _FEWEST, _MOST = 8, 512  # where nobody says
 

@@ -18,12 +18,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mechanisms import specification
 from mechanisms.channel import Counts, Floats, Report
 from mechanisms.frequency.dummy_batch import uniform_bags
 from mechanisms.frequency.dump import MixDump, PureDump
 from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
 from mechanisms.frequency.noise_laws import Binomial, Poisson
-from mechanisms.frequency.oracle import Noise
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy import dummies_accounting, published
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
@@ -31,7 +32,6 @@ from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
 from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.sparse_bits import heads
-from mechanisms.wire import channels
 
 __all__ = ["Aue", "MixDump", "PoissonDummies", "PureDump"]
 
@@ -120,10 +120,10 @@ class PoissonDummies(IndependentBins):
         return holders + dummies.astype(np.int64)
 
     @property
-    def specification(self) -> channels.Channel:
+    def specification(self) -> specification.Channel:
         table = integer_tables.poisson(self.dummies)
-        ends = channels.decimals(table.ends)
-        return channels.Dummies(inputs=self.domain_size, first=table.first, ends=ends)
+        ends = specification.decimals(table.ends)
+        return specification.Dummies(inputs=self.domain_size, first=table.first, ends=ends)
 
     def _extras(self, size: int, rng: RandomSource) -> Keys:
         return uniform_keys(integer_tables.poisson(self.dummies).draw(size, rng), self.codes, rng)

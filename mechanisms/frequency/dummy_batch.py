@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms import honesty
 from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy import honesty
 from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.dummy_shares import Keys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mechanisms.frequency.task import FrequencyTask
-    from mechanisms.planner.target import Target
+    from mechanisms.targets.target import Target
 
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 20  # messages made at a time

@@ -17,9 +17,8 @@ from mechanisms.frequency.dummy_batch import DummyBatch, uniform_bags
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
-from mechanisms.frequency.oracle import Noise
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.binomial_sums import binomial_sum
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummies
@@ -28,6 +27,7 @@ from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.targets.target import Target
 
 _WORD = 1 << 64
 _LARGEST_NUMBER = 1 << 20  # dummies from one user

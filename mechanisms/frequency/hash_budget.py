@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mechanisms.algebra.primes import previous_prime
 from mechanisms.frequency.linear_hash import LinearHash
+from mechanisms.frequency.ranges import best_range
 from mechanisms.privacy import budget
 from mechanisms.privacy.hash_ranges import LARGEST_HASH_ALPHABET, alphabet, hash_ranges
 from mechanisms.privacy.odds import odds_budget
@@ -113,4 +114,4 @@ def best_histogram(
     def family(epsilon_local: float, hash_range: int) -> LinearHash:
         return LinearHash(epsilon_local, domain_size, hash_range)
 
-    return HistogramChoice(plain, budget.best_range(family, ranges, epsilon, delta, n, cap))
+    return HistogramChoice(plain, best_range(family, ranges, epsilon, delta, n, cap))

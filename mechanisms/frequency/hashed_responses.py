@@ -17,8 +17,8 @@ from mechanisms.frequency.hash_budget import (
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
 from mechanisms.registry import register
+from mechanisms.targets.target import Target
 
 
 def spending(target: Target[FrequencyTask], hash_range: int) -> LinearHash:

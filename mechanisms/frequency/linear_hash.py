@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms import specification
 from mechanisms.algebra.linear_forms import Forms, projective_points
 from mechanisms.algebra.prime_forms import forms_over, require_order, residue
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import (
     Counts,
     Guarantee,
@@ -34,9 +36,7 @@ from mechanisms.channel import (
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
-from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.sampling.sparse_bits import RARE, heads
-from mechanisms.wire import channels
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
@@ -175,11 +175,11 @@ class LinearHash(FrequencyOracle):
     # ---- client and collector ----------------------------------------------------------------
 
     @property
-    def specification(self) -> channels.Channel:
+    def specification(self) -> specification.Channel:
         d, q, miss = self.domain_size, self.hash_range, str(self.miss_weight)
         if self.digits == 1:
-            return channels.KAryResponse(inputs=d, order=q, miss=miss)
-        return channels.LinearHash(
+            return specification.KAryResponse(inputs=d, order=q, miss=miss)
+        return specification.LinearHash(
             inputs=d, order=q, polynomial=self.forms.polynomial, digits=self.digits, miss=miss
         )
 

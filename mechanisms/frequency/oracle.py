@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Mechanism
-from mechanisms.counts import reporters
+from mechanisms.channel import Counts, Floats, Mechanism, reporters
+from mechanisms.postprocess.intervals import Noise
 from mechanisms.randomness import RandomSource, SeededRandom
 
 _BLOCK = 1 << 20  # simulated users at a time
@@ -20,22 +19,6 @@ SMALL: tuple[dict[str, float], ...] = tuple(
     for epsilon, size in ((0.1, 2), (1.0, 10), (2.5, 7), (6.0, 8))
 )
 """Parameters at which the reports of most frequency mechanisms can be listed."""
-
-
-class Noise(Protocol):
-    """A law on the integers, as far as intervals need it."""
-
-    def mean(self) -> float:
-        """The expectation."""
-
-    def excess_kurtosis(self) -> float:
-        """At least 0: how much heavier its tails are than a normal law's; 3 of a Laplace law."""
-
-    def ppf(self, q: float) -> float:
-        """The quantile: the least integer that is not exceeded with probability q."""
-
-    def isf(self, q: float) -> float:
-        """The least integer that is exceeded with probability at most q."""
 
 
 def support_variance(frequency: ArrayLike, n: int, keep: float, other: float) -> Floats:

@@ -17,9 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mechanisms import specification
 from mechanisms.algebra.finite_field import LARGEST_ORDER, is_order
 from mechanisms.algebra.linear_forms import LinearForms, projective_points
 from mechanisms.algebra.projective_space import ProjectiveSpace
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import (
     Counts,
     Guarantee,
@@ -28,14 +30,12 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
+from mechanisms.frequency.ranges import best_range
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
-from mechanisms.privacy.budget import best_range
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.rounding import ceiling, exponential_bounds
-from mechanisms.wire import channels
+from mechanisms.targets.target import Target
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
@@ -195,8 +195,8 @@ class ProjectiveGeometry(FrequencyOracle):
     # ---- client and collector ----------------------------------------------------------------
 
     @property
-    def specification(self) -> channels.Channel:
-        return channels.ProjectiveGeometry(
+    def specification(self) -> specification.Channel:
+        return specification.ProjectiveGeometry(
             inputs=self.domain_size, order=self.hash_range,
             polynomial=self.space.field.polynomial, digits=self.digits,
             on=str(self.on_weight), off=str(self.off_weight),

@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
@@ -25,7 +26,6 @@ from mechanisms.frequency.subset_counts import subset_counts
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
-from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.sparse_bits import Indices, distinct
 
 _WORD = 1 << 64

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
@@ -24,7 +25,6 @@ from mechanisms.privacy.bernoulli_bins import unary_delta, unary_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
-from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.sampling.sparse_bits import Indices, heads
 
 _WORD = 1 << 64

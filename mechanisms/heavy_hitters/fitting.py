@@ -18,8 +18,8 @@ from mechanisms.heavy_hitters.stepping import best_schedule, symbol_by_symbol
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.budget import largest_local_epsilon
+from mechanisms.targets.target import Target
 
 SYSTEMS = ("pem", "treehist")
 

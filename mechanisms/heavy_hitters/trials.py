@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import CountedSearch, Keys, Tally
+from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
@@ -71,3 +72,22 @@ def counters_prefixes() -> Trial:
     """The prefixes of a string; a user is there or is not."""
     design = Counters.meeting(LEVELS, "add or remove", 1.0, _DELTA)
     return search_trial(design, [(["aa"], [])])
+
+
+@register_trial("crowds")
+def crowds() -> Trial:
+    """Numbers of users who hold two strings, above a threshold; one who holds both is there or not.
+
+    Beside nobody, beside a crowd of either, and beside one that is too large to be hidden.
+    """
+    design = Crowds.meeting(2, "add or remove", 1.0, _DELTA)
+    large = 3 * design.threshold
+
+    def draw(sizes: Any, times: int, rng: RandomSource) -> NDArray[Any]:
+        held = np.tile(np.array(sizes, np.int64), (times, 1))
+        kept, values = design.publish(held.ravel(), rng)
+        shown = (kept & (held.ravel() > 0)) * values  # a string of nobody is no crowd
+        return np.asarray(shown.reshape(held.shape))
+
+    pairs = [([n + 1, m + 1], [n, m]) for n, m in ((0, 0), (0, large), (large, large))]
+    return Trial("numbers of users above a threshold", design.design.guarantee, pairs, draw)

@@ -9,12 +9,12 @@ from functools import lru_cache
 import numpy as np
 
 from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.central.rounds import accounted, shifted_loss
+from mechanisms.central.sparse_vector import BALANCED, SparseVector, Split
 from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon, require_integer
 from mechanisms.learning.exchange import portion
 from mechanisms.learning.selection import Chosen, Selection, require_threshold
 from mechanisms.privacy.composition import sequential
-from mechanisms.privacy.rounds import accounted, shifted_loss
-from mechanisms.privacy.sparse_vector import BALANCED, SparseVector, Split
 from mechanisms.randomness import RandomSource
 
 

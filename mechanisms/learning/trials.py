@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.central.sparse_vector import SparseVector
 from mechanisms.learning.dp_sgd import DpSgd
 from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
-from mechanisms.privacy.sparse_vector import SparseVector
 from mechanisms.privacy.trial import Trial, register_trial, trial
 from mechanisms.randomness import RandomSource
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
 from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.rounding import exponential_bounds
 from mechanisms.sampling.alias import AliasTable
 
 WORD = 1 << 64

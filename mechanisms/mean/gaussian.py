@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, Guarantee, require_epsilon
+from mechanisms.compat.roots import brentq
 from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
 from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL_WITH_DELTA, require_cells
 from mechanisms.privacy.search import gaussian_delta, gaussian_mu, least_integer
 from mechanisms.randomness import Words
 from mechanisms.registry import register
-from mechanisms.roots import brentq
-from mechanisms.rounding import exponential_bounds
 
 _LEAST_DELTA = 1e-12  # less is lost in what 64-bit weights cut off
 _UNIT = 2.0**-53  # the rounding unit of a double

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from mechanisms.channel import require_epsilon
+from mechanisms.compat.roots import brentq
 from mechanisms.mean.scalar import require_slack, rise
-from mechanisms.roots import brentq
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
-from mechanisms.counts import reporters
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Mechanism,
+    Messages,
+    reporters,
+    require_integer,
+)
 from mechanisms.frequency.hash_budget import largest_local_epsilon
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells, require_slack
-from mechanisms.planner.target import Target, Task
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
+from mechanisms.sampling.grid import Grid
+from mechanisms.targets.target import Target, Task
 
 _GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 

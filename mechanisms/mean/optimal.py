@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms import specification
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
 from mechanisms.mean.optimal_table import WORD, Table, best_table
 from mechanisms.mean.scalar import SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.wire import channels
 
 _LEAST, _LARGEST = 0.05, 8.0  # epsilon
 
@@ -141,12 +141,12 @@ class Optimal(ScalarMean):
     # ---- client and collector ----------------------------------------------------------------
 
     @property
-    def specification(self) -> channels.SlidingWindow:
+    def specification(self) -> specification.SlidingWindow:
         table = self.table
-        return channels.SlidingWindow(
+        return specification.SlidingWindow(
             cells=self.cells, steps=table.steps, width=table.width,
             outside=str(table.outside), inside=str(table.inside),
-            lower=self._lower.tolist(), chance=channels.decimals(self._chance),
+            lower=self._lower.tolist(), chance=specification.decimals(self._chance),
         )  # fmt: skip
 
     def _perturb_block(self, cells: Words, rng: RandomSource) -> Messages:

@@ -10,9 +10,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Floats
 from mechanisms.mean.optimal_values import optimal_values
-from mechanisms.rounding import ceiling, exponential_bounds
 
 WORD = 1 << 64
 _COARSE, _FINE, _SPLIT = 64, 128, 4.0  # positions, below and above this epsilon

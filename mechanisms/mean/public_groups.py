@@ -9,8 +9,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, require_integer
-from mechanisms.counts import reporters
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Mechanism,
+    Messages,
+    reporters,
+    require_integer,
+)
 from mechanisms.mean.scalar import ScalarMean, require_alphabet
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.randomness import RandomSource

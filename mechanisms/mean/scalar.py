@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Mechanism, Messages, require_integer
-from mechanisms.counts import checked_counts, reporters
-from mechanisms.mean.grid import Grid
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Mechanism,
+    Messages,
+    checked_counts,
+    reporters,
+    require_integer,
+)
 from mechanisms.randomness import RandomSource, Words
+from mechanisms.sampling.grid import Grid
 
 LARGEST_ALPHABET = 1 << 24  # codes
 LARGEST_GRID = 1 << 20  # cells; a position on the grid then fits a double to 2^-32 of a cell

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeVar
 from mechanisms.frequency.hash_budget import largest_local_epsilon
 from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.planner.rules import at
-from mechanisms.planner.target import Target, Task
 from mechanisms.registry import Registration
+from mechanisms.targets.rules import at
+from mechanisms.targets.target import Target, Task
 
 _Averaging = TypeVar("_Averaging", ScalarMean, WithUnusable)
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
 from mechanisms.mean.scalar import SMALL, SMALL_WITH_DELTA, ScalarMean, require_cells, require_slack
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.rounding import exponential_bounds
 
 _WORD = 1 << 64
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import (
     Floats,
     Guarantee,
@@ -27,8 +28,8 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.mean.scalar import ScalarMean, require_alphabet, require_cells, require_slack
+from mechanisms.postprocess.channel_products import SlidingWindow
 from mechanisms.randomness import RandomSource, Words
-from mechanisms.rounding import exponential_bounds
 
 _WORD = 1 << 64
 
@@ -85,6 +86,12 @@ class WindowLaw:
     def total(self) -> int:
         """The weight of all codes."""
         return self.inside_mass + (self.codes - self.width) * self.outside
+
+    @property
+    def products(self) -> SlidingWindow:
+        """As expectation maximisation needs it."""
+        inside, outside = self.inside / self.total, self.outside / self.total
+        return SlidingWindow(self.cells, self.width, inside, outside, self.margin)
 
     @cached_property
     def slope(self) -> Fraction:

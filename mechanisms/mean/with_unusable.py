@@ -19,14 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
-from mechanisms.counts import checked_counts, reporters
-from mechanisms.mean.grid import Grid
+from mechanisms import specification
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Mechanism,
+    Messages,
+    checked_counts,
+    reporters,
+)
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import RandomSource
-from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.sampling.alias import AliasTable
-from mechanisms.wire import channels
+from mechanisms.sampling.grid import Grid
 
 _WORD = 1 << 64
 _TRIED = 257  # means at which the envelope of variances is computed
@@ -159,13 +166,13 @@ class WithUnusable(Mechanism):
         return np.where(missing, instead, messages)
 
     @property
-    def specification(self) -> channels.WithUnusable | None:
+    def specification(self) -> specification.WithUnusable | None:
         number, table = self.mechanism.specification, self._table
-        if not isinstance(number, channels.SlidingWindow):  # no other is written down yet
+        if not isinstance(number, specification.SlidingWindow):  # no other is written down yet
             return None
-        return channels.WithUnusable(
+        return specification.WithUnusable(
             number=number, chance=str(self.law.chance), shift=table.shift,
-            threshold=channels.decimals(table.threshold), alias=table.alias.tolist(),
+            threshold=specification.decimals(table.threshold), alias=table.alias.tolist(),
         )  # fmt: skip
 
     @cached_property

@@ -1,1 +1,4 @@
-"""Systems that papers compose of mechanisms defined elsewhere: one file a paper."""
+"""Mechanisms of papers that no search takes: to be named, compared and measured.
+
+Imported when one of them is named, or all are listed.
+"""

@@ -12,16 +12,16 @@ from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
 from mechanisms.privacy import published
 from mechanisms.registry import explain, register
+from mechanisms.targets.target import Target
 
 _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 
 explain(
     "mrs",
     "it is HP-SDP's shuffler, which as printed enumerates all n! orders; every batch here is "
-    "shuffled by sorting on random keys (transforms/shuffle.py)",
+    "shuffled by sorting on random keys (transforms/shuffle/shuffle.py)",
 )
 explain("pop", "it is HP-SDP's post-processing; ask for it with --postprocess pop")
 

@@ -8,9 +8,9 @@ from typing import Generic
 
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
-from mechanisms.planner.target import M, Target, Task
-from mechanisms.privacy.honesty import in_words
+from mechanisms.honesty import in_words
 from mechanisms.registry import Registration
+from mechanisms.targets.target import M, Target, Task
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from functools import lru_cache, partial
 from typing import Any
 
 from mechanisms.catalog import find, of_task
+from mechanisms.compat.roots import brentq
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
-from mechanisms.planner.rules import fitted
-from mechanisms.planner.target import M, Target, Task
 from mechanisms.registry import Registration
-from mechanisms.roots import brentq
+from mechanisms.targets.rules import fitted
+from mechanisms.targets.target import M, Target, Task
 
 _OUT_OF_REACH = 1e3  # in logarithms of an error
 
@@ -79,7 +79,7 @@ def searched(target: Target[Task[M]]) -> list[Registration]:
     """What "auto" looks at for a target."""
     return [
         one
-        for one in of_task(target.task.name).values()
+        for one in of_task(target.task.name, papers=False).values()
         if (target.model, target.bound) in one.serves
         and target.rule in one.searched
         and (target.model != "shuffle" or target.n <= one.largest_batch)

@@ -13,7 +13,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from mechanisms.channel import Floats, Mechanism
-from mechanisms.mean.window import WindowLaw
 
 _LARGEST_TABLE = 1 << 26  # entries of a dense channel: half a gigabyte
 _SLACK = 1e-9  # by which a column of probabilities may miss 1
@@ -123,12 +122,6 @@ class SlidingWindow:
         mass = self.width * self.inside + (self.codes - self.width) * self.outside
         if not abs(mass - 1) <= _SLACK:
             raise ValueError("a window's codes and the others must have probability 1 together")
-
-    @classmethod
-    def of(cls, law: WindowLaw) -> SlidingWindow:
-        """The products of a window mechanism, from its `law`."""
-        inside, outside = law.inside / law.total, law.outside / law.total
-        return cls(law.cells, law.width, inside, outside, law.margin)
 
     @property
     def inputs(self) -> int:

@@ -9,7 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats
-from mechanisms.frequency.oracle import Noise
+
+
+class Noise(Protocol):
+    """A law on the integers, as far as intervals need it."""
+
+    def mean(self) -> float:
+        """The expectation."""
+
+    def excess_kurtosis(self) -> float:
+        """At least 0: how much heavier its tails are than a normal law's; 3 of a Laplace law."""
+
+    def ppf(self, q: float) -> float:
+        """The quantile: the least integer that is not exceeded with probability q."""
+
+    def isf(self, q: float) -> float:
+        """The least integer that is exceeded with probability at most q."""
 
 
 class Estimator(Protocol):

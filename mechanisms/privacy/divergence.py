@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Mechanism
-from mechanisms.rounding import exponential_bounds
 
 _LARGEST_ALPHABET = 1 << 26  # codes; some ten seconds and a gigabyte
 _UNIT = 2.0**-53  # the rounding unit of a double

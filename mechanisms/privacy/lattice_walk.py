@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.roots import brentq
+from mechanisms.compat.roots import brentq
 
 _UNIT = 2.0**-53
 _TRIMMED = 1e-9  # tilted probability that may be cut off, over all blocks of one size

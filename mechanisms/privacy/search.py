@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import scipy
 
-from mechanisms.roots import brentq
+from mechanisms.compat.roots import brentq
 
 TOLERANCE = 2e-5  # relative width of the bracket at which a search stops
 _BEYOND = (0.3, 0.7, 1.2, 2.0, 3.0)  # what is promised, in standard deviations of the loss

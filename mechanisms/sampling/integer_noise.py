@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,8 @@ import scipy
 from mechanisms.channel import Floats
 
 LONGEST = 1 << 23  # of a sum's law
+_FEW = 64  # outcomes
+_ADDED = 20  # shifted copies of a law are added as fast as one spectrum of it is made
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,39 @@ def weighted_sum(terms: Sequence[tuple[int, Floats, int]]) -> IntegerNoise:
     low, high = sum(map(min, ends)), sum(map(max, ends))
     if not high - low < LONGEST:
         raise ValueError(f"a law may have {LONGEST:,} outcomes at the most, not {high - low + 1:,}")
-    size = int(scipy.fft.next_fast_len(high - low + 1, real=True))
-    spectrum = np.ones(size // 2 + 1, np.complex128)
-    for first, pmf, weight in terms:
-        places = weight * (first + np.arange(pmf.size)) % size
-        spectrum *= scipy.fft.rfft(np.bincount(places, pmf, size))
-    law = np.maximum(np.roll(scipy.fft.irfft(spectrum, size), -low)[: high - low + 1], 0.0)
+    alike: dict[int, Floats] = {}
+    spectral = Counter[tuple[int, bytes]]()
+    for _, pmf, weight in terms:
+        forward = pmf if weight > 0 else pmf[::-1]
+        if pmf.size <= _FEW:  # terms of one weight are one term, of more outcomes
+            alike[abs(weight)] = np.convolve(alike.get(abs(weight), np.ones(1)), forward)
+        else:
+            spectral[abs(weight), forward.tobytes()] += 1
+    law = np.ones(1)
+    for weight, pmf in sorted(alike.items()):
+        width = law.size + weight * (pmf.size - 1)
+        if pmf.size * width < _ADDED * (high - low + 1):
+            law = _added(law, pmf, weight, width)
+        else:
+            spectral[weight, pmf.tobytes()] += 1
+    if spectral:
+        law = _convolved(law, spectral, high - low + 1)
     return IntegerNoise(low, law / law.sum())
+
+
+def _added(law: Floats, pmf: Floats, weight: int, width: int) -> Floats:
+    """A law and a few outcomes more, far from each other: as many shifted copies, added up."""
+    total = np.zeros(width)
+    for place, probability in enumerate(pmf):
+        total[weight * place : weight * place + law.size] += probability * law
+    return total
+
+
+def _convolved(law: Floats, terms: Mapping[tuple[int, bytes], int], length: int) -> Floats:
+    """A law and more terms, each as often as it comes, by their spectra."""
+    size = int(scipy.fft.next_fast_len(length, real=True))
+    spectrum = scipy.fft.rfft(law, size)
+    for (weight, data), times in terms.items():
+        pmf = np.frombuffer(data)
+        spectrum *= scipy.fft.rfft(np.bincount(weight * np.arange(pmf.size), pmf, size)) ** times
+    return np.maximum(scipy.fft.irfft(spectrum, size)[:length], 0.0)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Mechanism, Messages
-from mechanisms.mean.grid import Grid
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.grid import Grid
 from mechanisms.vector.row_error import average_variance
 from mechanisms.vector.rows import ACCOUNTING, rows_in_cube
 

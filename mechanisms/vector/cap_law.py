@@ -14,8 +14,8 @@ from itertools import combinations, islice
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.randomness import Words
-from mechanisms.rounding import exponential_bounds
 
 _WORD = 1 << 64
 

@@ -7,32 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.mean.grid import Grid
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.randomness import RandomSource
-from mechanisms.sampling.sparse_bits import distinct
-
-
-def chosen_coordinates(n: int, places: int, sampled: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Uniform sets of places, whatever is there.
-
-    Args:
-        n: how many users.
-        places: how many a row has.
-        sampled: how many of them each user gets, at least 1.
-        rng: the generator of this process.
-
-    Returns:
-        (n, sampled) integers in 0 .. places - 1, those of a user ascending and distinct.
-    """
-    if sampled == 1:
-        # The usual case, and many times faster than sets without replacement.
-        return rng.integers(places, n).view(np.int64)[:, None]
-    if sampled == places:
-        return np.broadcast_to(np.arange(places), (n, places))
-    drawn = distinct(np.full(n, sampled), places, rng)
-    return drawn.reshape(n, sampled) - places * np.arange(n)[:, None]
+from mechanisms.sampling.grid import Grid
 
 
 def together(one: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:

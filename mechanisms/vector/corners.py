@@ -21,12 +21,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Kinds, Messages, Report, require_epsilon
-from mechanisms.counts import checked_counts
+from mechanisms.algebra.rounding import ceiling, exponential_bounds
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Kinds,
+    Messages,
+    Report,
+    checked_counts,
+    require_epsilon,
+)
 from mechanisms.privacy.coordinate_laws import one_law
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource, Words
-from mechanisms.rounding import ceiling, exponential_bounds
 from mechanisms.vector.base import CubeMean
 from mechanisms.vector.rows import require_dimension, require_listed
 

@@ -13,9 +13,9 @@ from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.planner.rules import most_shuffled
-from mechanisms.planner.target import Target
 from mechanisms.registry import register
+from mechanisms.targets.rules import most_shuffled
+from mechanisms.targets.target import Target
 from mechanisms.vector.attribute_estimates import Attribute
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share

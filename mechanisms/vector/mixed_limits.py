@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.channel import Counts, Floats
+from mechanisms.frequency.choice import AUTO, publish
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.postprocess.choice import AUTO, publish
 from mechanisms.postprocess.intervals import intervals, normal_quantile
 from mechanisms.postprocess.simplex import project
 from mechanisms.vector.attribute_estimates import AttributeEstimate

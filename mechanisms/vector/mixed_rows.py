@@ -23,20 +23,21 @@ from mechanisms.channel import (
     Floats,
     Guarantee,
     Messages,
+    checked_counts,
     require_epsilon,
     require_integer,
 )
-from mechanisms.counts import checked_counts
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.divergence import double_up
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.sparse_bits import chosen_coordinates
 from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
 from mechanisms.vector.attribute_reports import AttributeReports
 from mechanisms.vector.cells import cells_in_range
-from mechanisms.vector.coordinates import chosen_coordinates, largest_scaled
+from mechanisms.vector.coordinates import largest_scaled
 from mechanisms.vector.rows import equal_share, rows_in_cube
 
 _Cells = Callable[[Attribute, NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]

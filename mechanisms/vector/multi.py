@@ -10,8 +10,8 @@ from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.mean.two_point import duchi
-from mechanisms.planner.target import Target
 from mechanisms.registry import register
+from mechanisms.targets.target import Target
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.shuffled_rows import best_sampled

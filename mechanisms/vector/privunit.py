@@ -21,8 +21,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Floats, Messages, require_epsilon, require_integer
-from mechanisms.counts import checked_counts, reporters
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Messages,
+    checked_counts,
+    reporters,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register

@@ -27,17 +27,18 @@ from mechanisms.channel import (
     Kinds,
     Messages,
     Report,
+    checked_counts,
     require_epsilon,
     require_integer,
 )
-from mechanisms.counts import checked_counts
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.divergence import double_up
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
+from mechanisms.sampling.sparse_bits import chosen_coordinates
 from mechanisms.vector.base import CubeMean
-from mechanisms.vector.coordinates import chosen_coordinates, largest_scaled, together
+from mechanisms.vector.coordinates import largest_scaled, together
 from mechanisms.vector.rows import equal_share, require_dimension, require_listed, rows_in_cube
 from mechanisms.vector.several_kinds import chosen
 

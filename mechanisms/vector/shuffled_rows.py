@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mechanisms.mean.hybrid import hm
-from mechanisms.planner.rules import most_shuffled
+from mechanisms.targets.rules import most_shuffled
 from mechanisms.vector.sampled import SampledCoordinates
 
 if TYPE_CHECKING:
-    from mechanisms.planner.target import Target
+    from mechanisms.targets.target import Target
     from mechanisms.vector.task import VectorTask
 
 ROUGH = 1e-3

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mechanisms.mean.scalar import LARGEST_ALPHABET
-from mechanisms.planner.target import Target, Task
 from mechanisms.registry import Registration
+from mechanisms.targets.target import Target, Task
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import require_dimension, require_radius

@@ -14,8 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Floats, Messages
-from mechanisms.counts import checked_counts
+from mechanisms.channel import Counts, Floats, Messages, checked_counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.randomness import RandomSource

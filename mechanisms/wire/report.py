@@ -19,7 +19,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.wire import fingerprint as plans
 
 # Of the format. 2: ids are of users; of version 1 they were random, and a user who reported twice
-# counted twice, so what was made then is not read. 3: see `transforms.report_tables`.
+# counted twice, so what was made then is not read. 3: see `transforms.reports.report_tables`.
 VERSION = 2
 SEALED = 56  # bytes: an encapsulated key of 32, a message of 8, a tag of 16
 MOST_METRICS = 1 << 16

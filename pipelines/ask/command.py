@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.arguments import add_command, typed
 from pipelines.ask.options import AskOptions
+from pipelines.command.arguments import add_command, typed
 from pipelines.errors import DONE, Caution, RequestError, WithheldError
-from pipelines.paying import payment
-from pipelines.requests import no_more, request
+from pipelines.ledger.paying import payment
+from pipelines.request.requests import no_more, request
 
 if TYPE_CHECKING:
     from pipelines.ask.session import Session
@@ -68,7 +68,7 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
 
     from pipelines.ask import questions
     from pipelines.ask.session import Session, answered, require
-    from pipelines.inputs import Source, open_telemetry
+    from pipelines.logs.inputs import Source, open_telemetry
     from pipelines.metrics import registry
     from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
     from pipelines.views.console import Screen
@@ -111,10 +111,10 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
 def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]]) -> None:
     """Answers, each combined with earlier ones to its question, and what is left."""
     from mechanisms.privacy.gaussian_filter import WHOLE
-    from pipelines import answers
     from pipelines.ask.questions import rows
+    from pipelines.request import answers
     from pipelines.views.console import Screen
-    from pipelines.views.wording import one_line
+    from pipelines.wording import one_line
 
     screen, told = Screen(), []
     for answer in asked:

@@ -10,8 +10,8 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.options import PROMISE, RESULT, flag, option
-from pipelines.requests import Delta, Epsilon, large_delta
+from pipelines.request.options import PROMISE, RESULT, flag, option
+from pipelines.request.requests import Delta, Epsilon, large_delta
 
 Asked = CountOptions | SumOptions | MeanOptions
 Kind = Literal["count", "sum", "mean", "most-common", "first-above"]

@@ -18,11 +18,11 @@ from typing import Any
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentError, Spent
 from mechanisms.randomness import RandomSource
-from pipelines import release
 from pipelines.ask.questions import Question, distance
 from pipelines.errors import RequestError, WithheldError, reason
-from pipelines.metrics.statement import head, versions
-from pipelines.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.releases import release
+from pipelines.releases.statement import head, versions
 from pipelines.running.kept import held, in_use, write
 
 KIND = "ask"

@@ -17,16 +17,17 @@ import apache_beam as beam
 from apache_beam import typehints
 from apache_beam.typehints.row_type import RowTypeConstraint
 
-from pipelines import inputs, release
 from pipelines.beam_yaml.rows import RowsToTables
 from pipelines.errors import RequestError
+from pipelines.jobs.run import beam_options
+from pipelines.logs import inputs
 from pipelines.metrics import registry
 from pipelines.metrics.metric import Content, Metric
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.metrics.schema import joinable
-from pipelines.options import description, undashed
-from pipelines.requests import request
-from pipelines.run import beam_options
+from pipelines.releases import release
+from pipelines.releases.schema import joinable
+from pipelines.request.options import description, undashed
+from pipelines.request.requests import request
 
 _FROM_ROWS = ("rows of the pipeline",)
 _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

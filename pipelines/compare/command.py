@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
+from pipelines.request import answers
 
 if TYPE_CHECKING:
     from pipelines.compare.pairs import Found
-    from pipelines.history import Published
+    from pipelines.releases.history import Published
 
 _DOC = (
     "What has changed between two releases beyond noise, or differs between two groups or values "
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     Raises:
         RequestError: the request says no comparison, or the releases allow none.
     """
-    from pipelines.requests import no_more
+    from pipelines.request.requests import no_more
 
     no_more(rest)
     confidence = _confidence(arguments.confidence)
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
         raise RequestError(
             "name two releases, or one with --groups G H or --values V W (hushbeam compare --help)"
         )
-    from pipelines import table_files
+    from pipelines.storage import table_files
 
     output: str | None = arguments.output
     if output is not None:
@@ -121,7 +121,7 @@ def _releases(folders: list[str]) -> list[list[Published]]:
     Raises:
         RequestError: one of them holds none, or several releases.
     """
-    from pipelines import history
+    from pipelines.releases import history
 
     releases = [history.found([folder]) for folder in folders]
     for folder, published in zip(folders, releases, strict=True):

@@ -15,10 +15,10 @@ from mechanisms.nearest import meant
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.compare.differences import Floats, Reach, columns, selected
 from pipelines.errors import RequestError
-from pipelines.history import Published
 from pipelines.metrics import registry
 from pipelines.metrics.file_options import FileOptions
-from pipelines.options import description, flag
+from pipelines.releases.history import Published
+from pipelines.request.options import description, flag
 
 Label = tuple[str | None, str | None]
 

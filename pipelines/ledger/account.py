@@ -13,7 +13,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
@@ -21,9 +20,10 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.permanent import once
 from pipelines.ledger.reservation import caution
 from pipelines.ledger.rules import losses_of, together
-from pipelines.requests import no_more
+from pipelines.request import answers
+from pipelines.request.requests import no_more
 from pipelines.views.console import Screen
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 MOST = 50
 """Entries that are shown unless all are asked for: each has three lines."""

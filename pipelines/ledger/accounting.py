@@ -20,12 +20,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from mechanisms.channel import Guarantee
+from mechanisms.compat.roots import brentq
 from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
-from mechanisms.roots import brentq
 from pipelines.ledger.entries import Budget, Loss
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 _KINDS = 64  # of releases, that are composed one by one; of more, those alike count as the worst
 _LEAST = 1e-3  # smaller shares of a release are not looked for

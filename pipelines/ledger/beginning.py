@@ -10,7 +10,6 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger import chain
 from pipelines.ledger.entries import (
-    VERSION,
     Before,
     Beginning,
     Budget,
@@ -27,8 +26,8 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
 from pipelines.ledger.store import Change, Written
 from pipelines.ledger.witness import Seen, witness_at
-from pipelines.paths import folder_of
-from pipelines.secrets import state_folder
+from pipelines.storage.paths import folder_of
+from pipelines.storage.secrets import state_folder
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def adopt(
     path: str, witness: str | None, lost: Budget | None, surely: bool,
     releases: Sequence[Standing] = (),
 ) -> str:  # fmt: skip
-    """Take over a ledger of an earlier hushbeam, or one that is behind or without its witness.
+    """Take over a ledger that is behind its witness, or without one.
 
     Args:
         path: of the ledger.
@@ -118,9 +117,7 @@ def adopt(
     """
     ledger = Ledger.at(path)
     earlier, place = ledger.store.earlier(), _place(path, witness)
-    before: tuple[Before, ...] = ()
-    if earlier.version == VERSION:  # those before have no chain, and nobody saw how long they were
-        before = _before(ledger, lost is not None, surely, place, releases)
+    before = _before(ledger, lost is not None, surely, place, releases)
     records = {id: decoded(id, text, path) for id, text in earlier.changes}
     people = _populations(records.values())
     spent = [] if lost is None else [_lost(one, lost) for one in people.values()]
@@ -185,7 +182,7 @@ def _has_key_of(begun: Beginning) -> bool:
 
 
 def _populations(records: Iterable[Record]) -> dict[str, Population]:
-    """Those that are known, and those that entries of earlier ledgers speak of."""
+    """Those that are known, and those that entries alone speak of."""
     found: dict[str, Population] = {}
     for record in records:
         if isinstance(record, Entry):

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger import chain
-from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.bucket_store import BucketStore
 from pipelines.ledger.entries import Entry, Record
 from pipelines.ledger.evidence import (
@@ -20,13 +19,14 @@ from pipelines.ledger.evidence import (
     require_witnessed,
     standing,
 )
-from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.key import key
 from pipelines.ledger.publication import committed
 from pipelines.ledger.reservation import caution, now
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.ledger.store import Snapshot, Store
 from pipelines.ledger.witness import Seen, witness_at
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.google_object import GoogleObject
 
 Own = TypeVar("Own", bound="Book")
 

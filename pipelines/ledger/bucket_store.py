@@ -11,49 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.chain import Link
 from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
 from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.objects import Changed, StoredObject, Unavailable
 
 _FORMAT = "hushbeam ledger"
 _Result = TypeVar("_Result")
-
-
-class Unavailable(Exception):
-    """The bucket has not done what was asked for; a write that timed out it may have done."""
-
-
-class Changed(Exception):
-    """The object is no longer of the generation that was asked for."""
-
-
-class StoredObject(Protocol):
-    """An object in a bucket, as far as compare-and-swap needs it."""
-
-    @property
-    def name(self) -> str:
-        """gs://bucket/name."""
-
-    def fetch(self) -> tuple[bytes, int]:
-        """Content and generation; (b"", 0) if there is no object.
-
-        Raises:
-            Unavailable: try again.
-            RequestError: there is no such bucket, or it may not be read.
-        """
-
-    def swap(self, content: bytes, generation: int) -> None:
-        """Replace the content, or make the object if the generation is 0.
-
-        Raises:
-            Changed: the object is of another generation.
-            Unavailable: it may or may not have been replaced.
-            RequestError: it may not be written.
-        """
 
 
 @dataclass(frozen=True)
@@ -115,14 +83,10 @@ class BucketStore:
         """See `Store`: of a bucket's ledger, what each entry has come to."""
         content, generation = self._stored()
         document = _opened(content, self.where)
-        if (version := document["version"]) > VERSION:
-            require_known(self.where, version)
+        require_known(self.where, document["version"])
         try:
-            if version == VERSION:
-                changes = [(str(id), str(text)) for id, text in document["records"]]
-            else:
-                changes = [(str(item["id"]), json.dumps(item)) for item in document["entries"]]
-            return Earlier(version, generation, changes)
+            changes = [(str(id), str(text)) for id, text in document["records"]]
+            return Earlier(generation, changes)
         except (ValueError, KeyError, TypeError):
             raise RequestError(damaged(self.where)) from None
 

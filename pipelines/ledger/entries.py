@@ -347,16 +347,11 @@ def damaged(where: str) -> str:
 
 
 def require_known(where: str, version: int) -> None:
-    """Refuse a ledger that a later hushbeam wrote, or one of before that is not adopted yet."""
-    if version > VERSION:
+    """Refuse a ledger of another format: nobody may begin it anew, or read half of it."""
+    if version != VERSION:
         raise RequestError(
-            f"--ledger: {where} was written by a newer hushbeam (format {version}, this one reads "
-            f"up to {VERSION}): upgrade hushbeam"
-        )
-    if version < VERSION:
-        raise RequestError(
-            f"--ledger: {where} is of an earlier hushbeam (format {version}), without a witness: "
-            f"`hushbeam ledger adopt --ledger {where}` takes it over, once"
+            f"--ledger: {where} is of format {version}, and this hushbeam keeps format {VERSION}: "
+            "use the hushbeam that wrote it (a new ledger would forget what was spent)"
         )
 
 

@@ -144,7 +144,7 @@ def standing(patterns: Sequence[str], most: int | None = NEWEST) -> Iterator[Sta
     if not patterns:
         return
     # It opens files through Beam, which who shows a ledger need not wait for.
-    from pipelines import release
+    from pipelines.releases import release
 
     for folder in release.newest(patterns, most):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pipelines.errors import RequestError
-from pipelines.secrets import Kept, default_place, made_once, read
+from pipelines.storage.secrets import Kept, default_place, made_once, read
 
 VARIABLE = "HUSHBEAM_LEDGER_KEY"
 _KEY = Kept(

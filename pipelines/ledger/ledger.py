@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipelines.errors import FailedError
-from pipelines.ledger.alive import alive
 from pipelines.ledger.book import Book
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import (
@@ -31,6 +30,7 @@ from pipelines.ledger.rules import (
 from pipelines.ledger.runs import paid, runs_of
 from pipelines.ledger.store import Snapshot
 from pipelines.ledger.witness import Seen
+from pipelines.storage.alive import alive
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Ledger(Book):
 
     def _decided(self, request: Spend, entry: Entry) -> Reservation:
         # It opens files through Beam, which who shows a ledger need not wait for.
-        from pipelines.release import require_vacant
+        from pipelines.releases.release import require_vacant
 
         vacant = False
         for _ in self.backoff.attempts():

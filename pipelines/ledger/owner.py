@@ -7,8 +7,8 @@ import os
 import platform
 from collections import Counter
 
-from pipelines.ledger.alive import is_silent
 from pipelines.ledger.entries import Entry, Owner
+from pipelines.storage.alive import is_silent
 
 # The reservations whose runs go on in this process: a worker that lives for weeks is not at work on
 # all that it ever began.

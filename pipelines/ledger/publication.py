@@ -52,7 +52,7 @@ def publication(entry: Entry) -> Publication:
         files do, or if it cannot be told; "nothing" if the folder is vacant.
     """
     # It opens files through Beam, which takes a second to import: who shows a ledger need not wait.
-    from pipelines import release
+    from pipelines.releases import release
 
     try:
         # Of a price that does not count nothing more is published.
@@ -70,7 +70,7 @@ def publication(entry: Entry) -> Publication:
 
 def _statement(entry: Entry) -> dict[str, Any]:
     """What the release in an entry's folder says of itself; nothing if there is none."""
-    from pipelines import release
+    from pipelines.releases import release
 
     if not release.holds_release(entry.output):
         return {}

@@ -12,7 +12,7 @@ from pipelines.ledger.accounting import fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
 from pipelines.ledger.permanent import Priced, once
 from pipelines.ledger.spans import PASS, Placed, Span, meet
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 
 class BudgetExceeded(WithheldError):

@@ -21,7 +21,7 @@ from pipelines.errors import FailedError, RequestError, reason
 from pipelines.ledger.chain import Link
 from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
 from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
-from pipelines.paths import flush, share
+from pipelines.storage.paths import flush, share
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
 _HEADER = 100  # bytes
@@ -110,11 +110,10 @@ class SqliteStore:
         """See `Store`."""
         with self._open() as database:
             self._require_whole(database)
-            if (version := self._version(database)) > VERSION:
-                require_known(self.where, version)
+            require_known(self.where, self._version(database))
             changes = database.execute(_CHANGES).fetchall()
         revision = changes[-1][0] if changes else 0
-        return Earlier(version, revision, [(id, text) for _, id, text, _ in changes])
+        return Earlier(revision, [(id, text) for _, id, text, _ in changes])
 
     def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
         """See `Store`."""

@@ -113,15 +113,13 @@ class Written(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """A ledger of any version, to be adopted.
+    """A ledger that may be behind its witness, to be adopted.
 
     Attributes:
-        version: of its format.
         revision: of the store.
         changes: (id, text) of each that is kept, in their order.
     """
 
-    version: int
     revision: int
     changes: Sequence[tuple[str, str]]
 
@@ -154,15 +152,15 @@ class Store(Protocol):
         """The ledger as it is now.
 
         Raises:
-            RequestError: it is absent or damaged, or of another version, or may not be read.
+            RequestError: it is absent or damaged, or of another format, or may not be read.
             FailedError: the store does not answer.
         """
 
     def earlier(self) -> Earlier:
-        """The ledger as it is now, of whatever version.
+        """The ledger as it is now, whatever its witness says.
 
         Raises:
-            RequestError: it is absent or damaged, or of a newer version.
+            RequestError: it is absent or damaged, or of another format.
         """
 
     def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:

@@ -16,10 +16,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import FailedError, RequestError, reason
-from pipelines.ledger.backoff import Backoff
-from pipelines.ledger.bucket_store import Changed, StoredObject, Unavailable
-from pipelines.ledger.google_object import GoogleObject
-from pipelines.paths import flush, make_folders, share
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.google_object import GoogleObject
+from pipelines.storage.objects import Changed, StoredObject, Unavailable
+from pipelines.storage.paths import flush, make_folders, share
 
 _FLAG = "--witness"
 

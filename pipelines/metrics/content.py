@@ -28,7 +28,7 @@ class Reports(NamedTuple):
 
     def added_up(self) -> beam.PCollection | None:
         """(name, count) of what passed, one for each name; None where nothing is known of it."""
-        from transforms.conservation import summed
+        from transforms.elements.conservation import summed
 
         return summed(*self.flow) if self.flow else self.sums
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipelines.options import option
-from pipelines.requests import Asked, Pairs, Texts
+from pipelines.request.options import option
+from pipelines.request.requests import Asked, Pairs, Texts
 
 if TYPE_CHECKING:
     from transforms.expressions.view import View
@@ -53,7 +53,7 @@ class FileOptions(Asked):
         Raises:
             RequestError: what was said of that is malformed.
         """
-        from pipelines.reading import reading_of
+        from pipelines.logs.reading import reading_of
 
         return reading_of(self.types, self.delimiter, self.header, self.encoding)
 
@@ -64,7 +64,7 @@ class FileOptions(Asked):
         Raises:
             RequestError: an expression is none.
         """
-        from pipelines.reading import view_of
+        from pipelines.logs.reading import view_of
 
         return view_of(self.derive, self.where)
 

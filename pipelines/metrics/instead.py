@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.inputs import Source
+from pipelines.logs.inputs import Source
 from pipelines.metrics.counting.options import TRUSTED
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions

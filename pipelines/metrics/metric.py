@@ -18,19 +18,19 @@ from rich.console import Console
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
-from pipelines import release
 from pipelines.errors import RequestError
-from pipelines.inputs import ALONE, Source, Telemetry
+from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import view
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import Reports as Reports
 from pipelines.metrics.permanent import Permanent
-from pipelines.metrics.schema import own
-from pipelines.metrics.statement import parquet
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
+from pipelines.releases import release
+from pipelines.releases.schema import own
+from pipelines.releases.statement import parquet
 from pipelines.views.headline import LARGEST
-from pipelines.views.wording import FUSED, FUSED_HERE
+from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from mechanisms.counters.choose import SlottedCounters
     from mechanisms.heavy_hitters.crowds import Crowds
-    from transforms.blocks import Generator
-    from transforms.conservation import Shuffled
-    from transforms.contributions import Contributions
-    from transforms.shuffle import Shuffle
+    from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
+    from transforms.shuffle.shuffle import Shuffle
+    from transforms.units.contributions import Contributions
 
 PAGE = "report.html"
 
@@ -384,8 +384,8 @@ class Metric(ABC):
 
     def counts(self, reports: Reports) -> beam.PCollection:
         """How often each message came."""
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
+        from transforms.collector.collect_counts import CountMessages
+        from transforms.elements.combine_all import CombineAll
 
         count = CombineAll(CountMessages(self.mechanism))
         return reports.messages | "Count" >> count

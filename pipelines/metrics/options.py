@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import ConfigDict
 
 from pipelines.metrics.file_options import FileOptions
-from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
+from pipelines.request.options import PROMISE, RESULT, option
+from pipelines.request.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 LIARS = 0.01  # the share that statements speak of
 _LIARS = f"{100 * LIARS:g} %"

@@ -9,8 +9,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.content import Content, Reports
-from transforms.conservation import Flow, LostError, reporting_users, require_whole
-from transforms.progress import CHANGED, LOST, ROWS, WITHHELD, tally
+from transforms.elements.conservation import Flow, LostError, reporting_users, require_whole
+from transforms.elements.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
 
 def publishable(metric: Any, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:

@@ -15,19 +15,19 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.metrics.metric import Metric, Reports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
-from pipelines.metrics.statement import counted, head, versions
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
+from pipelines.releases.statement import counted, head, versions
+from pipelines.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
+from transforms.elements.progress import REPORTS
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.progress import REPORTS
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.conservation import Shuffled
-    from transforms.contributions import Contributions
-    from transforms.shuffle import Shuffle
+    from transforms.elements.conservation import Shuffled
+    from transforms.shuffle.shuffle import Shuffle
+    from transforms.units.contributions import Contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Randomised(Metric):
 
     @property
     def profile(self) -> PrivacyLoss:
-        from mechanisms.release_profile import release_profile
+        from mechanisms.planner.release_profile import release_profile
 
         return worst_profile([release_profile(design) for design in self.designs])
 
@@ -122,8 +122,8 @@ class Randomised(Metric):
     def reports(self, tables: beam.PCollection) -> Reports:
         import apache_beam as beam
 
-        from transforms.conservation import summed
-        from transforms.perturb import PerturbAndCount, users_of
+        from transforms.elements.conservation import summed
+        from transforms.rows.perturb import PerturbAndCount, users_of
 
         blocks, tallies, bounded = self.contributions(tables)
         users = None
@@ -138,8 +138,8 @@ class Randomised(Metric):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
-        from transforms.blocks import bucket_count
-        from transforms.contributions import EncodeContributions
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
         buckets, encoder = bucket_count(self.telemetry.rows), self.viewed()
@@ -162,8 +162,8 @@ class Randomised(Metric):
 
     @property
     def shuffler(self) -> Shuffle | None:
-        from transforms.blocks import bucket_count
-        from transforms.shuffle import Shuffle
+        from transforms.elements.blocks import bucket_count
+        from transforms.shuffle.shuffle import Shuffle
 
         if self.model != "shuffle" or self.options.fused:
             return None
@@ -175,7 +175,7 @@ class Randomised(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
+        from transforms.elements.conservation import Batches, Shuffled
 
         # What is not shuffled is counted before it is withheld.
         least = 0 if self.shuffler is None else self.min_reports

@@ -9,11 +9,11 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines import release
 from pipelines.ledger.held import is_held
 from pipelines.metrics.metric import Content, Metric
-from pipelines.metrics.schema import joinable
-from transforms.progress import SETTLED, tally
+from pipelines.releases import release
+from pipelines.releases.schema import joinable
+from transforms.elements.progress import SETTLED, tally
 
 
 @dataclass

@@ -23,20 +23,21 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.counters.design import Counters
 from mechanisms.counters.passes import layer
 from mechanisms.randomness import SecureRandom
-from pipelines import answers, release
 from pipelines.errors import DONE, RequestError, reason
 from pipelines.parties import summary
 from pipelines.parties.memory import Memory, outlast, stands
 from pipelines.parties.notes import KEPT, LAYERS, Kept, match, put, read_note
-from pipelines.parties.split import Split
-from pipelines.paths import beside, flush
 from pipelines.plan.metrics import mark
 from pipelines.plan.served import seconds_of
+from pipelines.plan.split import Split
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.storage.paths import beside, flush
 from pipelines.views.console import Screen
-from transforms.blocks import repeated
-from transforms.conservation import ADDED
-from transforms.dummies import WithDummies
-from transforms.slots import SealCodes
+from transforms.elements.blocks import repeated
+from transforms.elements.conservation import ADDED
+from transforms.shuffle.dummies import WithDummies
+from transforms.shuffle.slots import SealCodes
 
 LAST = 1.0  # the share of the last pass
 REST = "rest"  # as it is written
@@ -225,7 +226,7 @@ def told_of(
     """What a batch of noisy counters, or a later pass over it of a share, says of itself."""
     job, passes = parted.job, note.shares if note else ()
     return summary.Summary(
-        summary_version=2 if passes else 1, shuffle_id=shuffle,
+        shuffle_id=shuffle,
         created=_now().isoformat(timespec="seconds"), collection=job.plan.collection,
         version=job.plan.version, fingerprint=parted.fingerprint.hex(), window=job.window,
         plan=mark(job.plan).hex(), design=job.design.hex(), sealed=True, words=words,

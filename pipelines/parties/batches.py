@@ -29,7 +29,7 @@ from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.summary import SUMMARY, Summary, read
-from transforms import report_tables
+from transforms.reports import report_tables
 
 COPY = "copy of a shuffled file"
 PREFIX = "reports"  # of the names of files in a shuffle's folder

@@ -18,8 +18,10 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal
-from pipelines import answers, inputs, secrets
 from pipelines.errors import DONE, RequestError, reason
+from pipelines.jobs.publishing import require_able, require_nothing_lost
+from pipelines.jobs.run import beam_options, run_beam
+from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
@@ -27,22 +29,22 @@ from pipelines.parties.batches import remove
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
-from pipelines.parties.split import Split, require_counters, require_sealable, split
 from pipelines.parties.submit import SubmitReports, unfinished
 from pipelines.plan.document import Plan
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
-from pipelines.publishing import require_able, require_nothing_lost
-from pipelines.requests import no_more
-from pipelines.run import beam_options, run_beam
+from pipelines.plan.split import Split, require_counters, require_sealable, split
+from pipelines.request import answers
+from pipelines.request.requests import no_more
+from pipelines.storage import secrets
 from pipelines.views.console import Screen, rejects
-from pipelines.views.wording import upward
-from transforms.conservation import LostError
-from transforms.enrolled import UNKNOWN, listed
+from pipelines.wording import upward
+from transforms.elements.conservation import LostError
+from transforms.elements.progress import LOST, REPORTS, ROWS, tally
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
-from transforms.progress import LOST, REPORTS, ROWS, tally
+from transforms.units.enrolled import UNKNOWN, listed
 
 _STANDARD_INPUT = "-"
 

@@ -16,6 +16,7 @@ from apache_beam.pvalue import AsDict
 from mechanisms.wire.report import Form
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, TRUNCATED
 from mechanisms.wire.sealing import KeyRing
+from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import Ledger
 from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.batches import COPY
@@ -24,22 +25,21 @@ from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
 from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
-from pipelines.parties.split import Split, require_counters, require_sealable, split
-from pipelines.paths import beside
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import code_of, release_window
+from pipelines.plan.split import Split, require_counters, require_sealable, split
 from pipelines.plan.target import Target
-from pipelines.run import SEAL_COST, beam_options
-from pipelines.views.wording import RAW_ROWS
-from transforms.blocks import bucket_count
-from transforms.conservation import LostError, passing
-from transforms.duplicates import DropCopiedSeals
-from transforms.progress import LOST, ROWS, ever, tally
-from transforms.reports import MessagesOf
-from transforms.unseal import UnsealDoFn
+from pipelines.storage.paths import beside
+from pipelines.wording import RAW_ROWS
+from transforms.elements.blocks import bucket_count
+from transforms.elements.conservation import LostError, passing
+from transforms.elements.progress import LOST, ROWS, ever, tally
+from transforms.reports.duplicates import DropCopiedSeals
+from transforms.reports.reports import MessagesOf
+from transforms.reports.unseal import UnsealDoFn
 
 # What takes the place of RAW_ROWS: this job has seen no row.
 ONLY_REPORTS = (

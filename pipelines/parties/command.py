@@ -194,7 +194,7 @@ def collect(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 def new_key(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Make a pair of keys, or the one of all devices."""
     from pipelines.parties.keys import crowd, new
-    from pipelines.requests import no_more
+    from pipelines.request.requests import no_more
 
     no_more(rest)
     return (new if arguments.what == "new" else crowd)(arguments.place)

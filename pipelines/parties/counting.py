@@ -19,17 +19,17 @@ from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, Reports
 from pipelines.parties.report_files import ReadAll, Sizes
-from pipelines.parties.split import Split
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.split import Split
 from pipelines.plan.target import Target
-from pipelines.views.wording import RAW_ROWS
-from transforms.collect_counts import Counted
-from transforms.conservation import LostError, passing
-from transforms.progress import LOST, tally
-from transforms.sealed_crowds import OpenCrowds
-from transforms.slots import CountWords
-from transforms.unseal import UnsealDoFn
+from pipelines.wording import RAW_ROWS
+from transforms.collector.collect_counts import Counted
+from transforms.elements.conservation import LostError, passing
+from transforms.elements.progress import LOST, tally
+from transforms.reports.unseal import UnsealDoFn
+from transforms.shuffle.sealed_crowds import OpenCrowds
+from transforms.shuffle.slots import CountWords
 
 # What takes the place of RAW_ROWS.
 ONLY_WORDS = (

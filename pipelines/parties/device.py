@@ -23,12 +23,12 @@ from mechanisms.wire.sealing import seal_slots
 from mechanisms.wire.strings import seal_strings
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric
-from pipelines.parties.split import Split
+from pipelines.plan.split import Split
+from transforms.elements.progress import ROWS
 from transforms.encoders.block import one_row
 from transforms.encoders.encoder import encoded
 from transforms.encoders.part import DRAWN
 from transforms.encoders.users import UserDigest
-from transforms.progress import ROWS
 
 _Cells = NDArray[np.uint32]
 

@@ -27,8 +27,9 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from mechanisms.wire.sealing import key_id, public_key
-from pipelines import answers, release
 from pipelines.errors import DONE, FailedError, RequestError, WithheldError
+from pipelines.jobs.publishing import require_able, require_nothing_lost
+from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.parties import summary
 from pipelines.parties.asking import SealedLayers, draw, kept_of, told_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
@@ -36,19 +37,19 @@ from pipelines.parties.memory import Memory, stands
 from pipelines.parties.notes import Begun, Made
 from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_strangers
 from pipelines.parties.samples import key_name
-from pipelines.parties.split import Split
-from pipelines.paths import beside
-from pipelines.publishing import require_able, require_nothing_lost
-from pipelines.run import REPORT_COST, SEAL_COST, run_beam
-from pipelines.secrets import SHUFFLE, read
+from pipelines.plan.split import Split
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.storage.paths import beside
+from pipelines.storage.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
-from transforms.blocks import Generator, GroupOnce, bucket_count
-from transforms.conservation import ADDED, DRAWN, LostError
-from transforms.dummies import ranges_of
-from transforms.progress import LOST, WITHHELD, tally
-from transforms.sealed_crowds import CountSeals
-from transforms.slots import SealCodes, SealedDummies, TakeApart
-from transforms.unseal import DrawSealedDoFn
+from transforms.elements.blocks import Generator, GroupOnce, bucket_count
+from transforms.elements.conservation import ADDED, DRAWN, LostError
+from transforms.elements.progress import LOST, WITHHELD, tally
+from transforms.reports.unseal import DrawSealedDoFn
+from transforms.shuffle.dummies import ranges_of
+from transforms.shuffle.sealed_crowds import CountSeals
+from transforms.shuffle.slots import SealCodes, SealedDummies, TakeApart
 
 FILES = 64  # of every batch: their number must not tell how much there was to write
 

@@ -9,9 +9,9 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.errors import RequestError
 from pipelines.parties.batches import PREFIX, Chosen, once_each, require_disjoint
 from pipelines.parties.report_files import find
-from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, beside, read
 from pipelines.plan.metrics import mark
+from pipelines.plan.split import Split
 
 
 def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:

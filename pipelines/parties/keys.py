@@ -9,8 +9,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
-from pipelines import answers, secrets
 from pipelines.errors import DONE, RequestError, because, reason
+from pipelines.request import answers
+from pipelines.storage import secrets
 from pipelines.views.console import Screen
 
 _LARGEST = 1 << 14  # bytes of a key file

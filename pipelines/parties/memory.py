@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines import secrets
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.parties import summary
 from pipelines.parties.batches import left_by, remove
@@ -44,7 +43,8 @@ from pipelines.parties.notes import (
     shuffles,
 )
 from pipelines.parties.samples import key_name
-from pipelines.paths import beside, flush, make_folders
+from pipelines.storage import secrets
+from pipelines.storage.paths import beside, flush, make_folders
 
 SENT_BEFORE = "sent on before"
 

@@ -17,9 +17,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines import secrets
 from pipelines.errors import RequestError, because, reason
-from pipelines.paths import flush
+from pipelines.storage import secrets
+from pipelines.storage.paths import flush
 
 MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"
@@ -35,10 +35,9 @@ class Begun(BaseModel):
         output: its folder.
         key: the name of the secret that ids are enciphered under.
         here: whether it ends with the process that began it.
-        number: greater than of all that began before it, whatever a clock says; 0 in notes of
-            earlier versions.
+        number: greater than of all that began before it, whatever a clock says.
         once: whether its window is never shuffled again, and never forgotten.
-        inputs: the mark of the files that it shuffles; empty in notes of earlier versions.
+        inputs: the mark of the files that it shuffles; empty where it draws counters.
     """
 
     model_config = ConfigDict(frozen=True)

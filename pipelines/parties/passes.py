@@ -17,9 +17,9 @@ from pipelines.errors import RequestError
 from pipelines.ledger.spans import PASS, Span
 from pipelines.parties import summary
 from pipelines.parties.asking import LAST, TAKEN, counters_of
-from pipelines.parties.split import Split
 from pipelines.plan.document import WINDOW
 from pipelines.plan.job import PlanJob, output_of
+from pipelines.plan.split import Split
 
 COVERED = (
     "This is the pass at {share:g} of the plan's epsilon over a batch that may be asked again; its "

@@ -27,10 +27,10 @@ from mechanisms.wire.screening import (
     tallied,
 )
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.inputs import NoFilesError, matched
-from transforms.progress import REPORTS, tally
-from transforms.report_tables import least_bytes
-from transforms.reports import BinarySink, ParquetSink, read
+from pipelines.logs.inputs import NoFilesError, matched
+from transforms.elements.progress import REPORTS, tally
+from transforms.reports.report_tables import least_bytes
+from transforms.reports.reports import BinarySink, ParquetSink, read
 
 
 class ReportFiles(NamedTuple):

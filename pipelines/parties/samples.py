@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Reports
-from pipelines.secrets import SHUFFLE, read
+from pipelines.storage.secrets import SHUFFLE, read
 
 SIZE = 256
 MOST_SHARED = 1 / 32  # of a batch that may be in another one too: a few clients send twice

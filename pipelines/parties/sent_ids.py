@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Form, Reports
-from pipelines import secrets
 from pipelines.parties.memory import Memory
 from pipelines.parties.notes import Sent
-from pipelines.paths import flush
-from transforms.conservation import Batches
+from pipelines.storage import secrets
+from pipelines.storage.paths import flush
+from transforms.elements.conservation import Batches
 
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
 _PURPOSE = b"hushbeam shuffle memory 1"

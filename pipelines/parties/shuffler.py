@@ -17,8 +17,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.table import Table
 
 from mechanisms.wire.report import Form
-from pipelines import answers, release
 from pipelines.errors import DONE, Caution, FailedError, RequestError, WithheldError
+from pipelines.jobs.publishing import require_able, require_nothing_lost
+from pipelines.jobs.run import REPORT_COST, beam_options, run_beam
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
@@ -28,17 +29,17 @@ from pipelines.parties.memory import SENT_BEFORE, Earlier, LostMemoryError, Memo
 from pipelines.parties.notes import MEMORY
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.shuffling import ShuffleReports
-from pipelines.parties.split import require_counters, require_sealable, split
 from pipelines.parties.summary import SUMMARY, Summary, answered, read
-from pipelines.paths import beside
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
-from pipelines.publishing import require_able, require_nothing_lost
-from pipelines.run import REPORT_COST, beam_options, run_beam
-from pipelines.secrets import SHUFFLE, default_place, made_once
+from pipelines.plan.split import require_counters, require_sealable, split
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.storage.paths import beside
+from pipelines.storage.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
-from transforms.blocks import bucket_count
+from transforms.elements.blocks import bucket_count
 
 # What ends so was written, and must not be handed on.
 _UNSENT = (WithheldError, SharedError, LostMemoryError)

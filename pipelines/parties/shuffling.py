@@ -23,17 +23,17 @@ from pipelines.parties.notes import Begun, Sent
 from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
-from pipelines.parties.split import Split
 from pipelines.parties.summary import Summary, write
-from pipelines.paths import beside
 from pipelines.plan.metrics import mark
-from pipelines.secrets import SHUFFLE, read
-from transforms.conservation import Batches, LostError
-from transforms.duplicates import Distinct, DropDuplicates
-from transforms.progress import LOST, tally
-from transforms.reports import MessagesOf
-from transforms.shuffle import Shuffle
-from transforms.unseal import ShuffleSealed
+from pipelines.plan.split import Split
+from pipelines.storage.paths import beside
+from pipelines.storage.secrets import SHUFFLE, read
+from transforms.elements.conservation import Batches, LostError
+from transforms.elements.progress import LOST, tally
+from transforms.reports.duplicates import Distinct, DropDuplicates
+from transforms.reports.reports import MessagesOf
+from transforms.reports.unseal import ShuffleSealed
+from transforms.shuffle.shuffle import Shuffle
 
 _ALL, _ONCE, _AGAIN, _BEFORE = (
     "all",

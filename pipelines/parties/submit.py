@@ -19,15 +19,15 @@ from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_slots
 from mechanisms.wire.strings import seal_strings
-from pipelines import secrets
-from pipelines.inputs import Telemetry
+from pipelines.jobs.run import SEAL_COST
+from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet, sink_of
-from pipelines.parties.split import Split
 from pipelines.plan.division import drawn
-from pipelines.run import SEAL_COST
-from transforms.blocks import Generator, GroupOnce, bucket_count
-from transforms.conservation import (
+from pipelines.plan.split import Split
+from pipelines.storage import secrets
+from transforms.elements.blocks import Generator, GroupOnce, bucket_count
+from transforms.elements.conservation import (
     PASSED,
     PERTURBED,
     Batches,
@@ -39,15 +39,15 @@ from transforms.conservation import (
     require_whole,
     summed,
 )
+from transforms.elements.pieces import Piece
+from transforms.elements.progress import LOST, REPORTS, tally
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
-from transforms.enrolled import OfEnrolled
-from transforms.ordered import ByIds
-from transforms.perturb import PerturbDoFn
-from transforms.pieces import Piece
-from transforms.progress import LOST, REPORTS, tally
-from transforms.reports import ReportsCoder
+from transforms.reports.ordered import ByIds
+from transforms.reports.reports import ReportsCoder
+from transforms.rows.perturb import PerturbDoFn
+from transforms.units.enrolled import OfEnrolled
 
 
 @dataclass

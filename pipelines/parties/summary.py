@@ -9,9 +9,9 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines import release
 from pipelines.errors import RequestError
 from pipelines.parties.samples import SIZE
+from pipelines.releases import release
 
 SUMMARY = "shuffle.json"  # written last: a folder without it is of a shuffle that did not finish
 
@@ -58,7 +58,7 @@ class Summary(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    summary_version: Literal[1, 2] = 1  # 2 of passes, of which a reader of 1 alone knows no noise
+    summary_version: Literal[1] = 1
     shuffle_id: str
     created: str
     collection: str

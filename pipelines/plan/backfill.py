@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 
-from pipelines import answers, release
-from pipelines.engine import ForBeam, prepared
 from pipelines.errors import (
     DONE,
     RUN_FAILED,
@@ -17,10 +15,13 @@ from pipelines.errors import (
     WithheldError,
     because,
 )
+from pipelines.jobs.engine import ForBeam, prepared
 from pipelines.plan.document import Plan
 from pipelines.plan.job import open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import code_of, of_files, release_window
+from pipelines.releases import release
+from pipelines.request import answers
 from pipelines.views.console import Screen, numbers_table
 
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)")

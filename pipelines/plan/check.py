@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines import answers
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
@@ -20,8 +19,9 @@ from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
 from pipelines.plan.sample import there
+from pipelines.request import answers
 from pipelines.views.console import Screen
-from pipelines.views.wording import one_line
+from pipelines.wording import one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks
@@ -144,7 +144,7 @@ def _about_ledger(plan: Plan) -> list[str]:
 
 def _parted(job: PlanJob) -> PlanJob | None:
     """The window as the parties serve it; None if they cannot."""
-    from pipelines.parties.split import split  # whom `check` does not ask unless a program does
+    from pipelines.plan.split import split  # whom `check` does not ask unless a program does
 
     try:
         return split(job.plan, job.window).job

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mechanisms.wire.channels import Channel
+from mechanisms.specification import Channel
 from transforms.encoders.specification import Encoder
 
 FORMAT = 1

@@ -123,7 +123,7 @@ def add_to(commands: Any) -> None:
 def look(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Show the owner of a log what is in it."""
     from pipelines.plan.look import look as show
-    from pipelines.requests import no_more
+    from pipelines.request.requests import no_more
 
     no_more(rest)
     return show(arguments.log, arguments.window)
@@ -132,7 +132,7 @@ def look(arguments: argparse.Namespace, rest: list[str]) -> int:
 def init(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Draft a plan."""
     from pipelines.plan.draft import init as write
-    from pipelines.requests import no_more
+    from pipelines.request.requests import no_more
 
     no_more(rest)
     return write(arguments.log, arguments.output)
@@ -155,7 +155,7 @@ def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Validate a plan, or print the schema of plans."""
     from pipelines.plan.check import check as validate
     from pipelines.plan.schema import print_schema
-    from pipelines.requests import no_more
+    from pipelines.request.requests import no_more
 
     no_more(rest)
     if arguments.schema:

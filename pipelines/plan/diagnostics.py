@@ -11,11 +11,11 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.channel import Mechanism
-from mechanisms.postprocess.plausibility import chance
+from mechanisms.heavy_hitters.plausibility import chance
 from pipelines.metrics.metric import Content
 from pipelines.views import facts
-from transforms.collect_counts import Counted, CountMessages
-from transforms.combine_all import CombineAll
+from transforms.collector.collect_counts import Counted, CountMessages
+from transforms.elements.combine_all import CombineAll
 
 FALSE_ALARM = 1e-6  # how often honest clients may be doubted
 _LARGEST = 1 << 22  # codes that are counted for the test's sake

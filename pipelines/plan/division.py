@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from pipelines.metrics.metric import Metric
-from transforms.divide import DrawParts
 from transforms.encoders.users import UserDigest
+from transforms.units.divide import DrawParts
 
 
 def drawn(tables: beam.PCollection, metrics: Iterable[Metric]) -> beam.PCollection:

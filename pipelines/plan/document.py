@@ -19,8 +19,6 @@ from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
-from pipelines.options import undashed
-from pipelines.paths import DAY, beside, require_found
 from pipelines.plan.consistency import (
     about,
     require_consistent,
@@ -31,7 +29,8 @@ from pipelines.plan.cron import require_schedule
 from pipelines.plan.parts import MetricRequest, Name, Part
 from pipelines.plan.served import Stream, TimeSpan
 from pipelines.plan.source_lines import SourceLines
-from pipelines.requests import (
+from pipelines.request.options import undashed
+from pipelines.request.requests import (
     Count,
     Delta,
     Epsilon,
@@ -40,7 +39,8 @@ from pipelines.requests import (
     Texts,
     require_small_delta,
 )
-from pipelines.views.wording import upward
+from pipelines.storage.paths import DAY, beside, require_found
+from pipelines.wording import upward
 from transforms.encoders.domain import integer_range
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from transforms.files.reading import Reading
 
 WINDOW = "{window}"
+
+# What a stream draws public randomness for: one draw serves all windows, so that a message of one
+# can be read in the next, and clients need not know the time.
+SEED = "stream"
 
 _OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"})
 _OF_COUNTERS = frozenset({"neighbours"})
@@ -240,7 +244,7 @@ class Plan(Part):
         Raises:
             RequestError: what was said of that is malformed.
         """
-        from pipelines.reading import reading_of
+        from pipelines.logs.reading import reading_of
 
         with self.located():
             return reading_of(self.types, self.delimiter, self.header, self.encoding)
@@ -252,7 +256,7 @@ class Plan(Part):
         Raises:
             RequestError: an expression is none.
         """
-        from pipelines.reading import view_of
+        from pipelines.logs.reading import view_of
 
         with self.located():
             return view_of(self.derive, self.applies)

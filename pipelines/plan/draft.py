@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import yaml
 
-from pipelines import answers
 from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.plan.findings import Finding, findings
 from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
-from transforms.encoders.columns import is_moment, is_numeric
+from pipelines.request import answers
+from transforms.columns import is_moment, is_numeric
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest
 from transforms.files.reading import TYPES

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import yaml
 
 from pipelines.plan.sample import texts_of
-from transforms.encoders.columns import decoded, is_numeric
+from transforms.columns import decoded, is_numeric
 from transforms.files.reading import TYPES, parsed
 
 _SOME = 0.05  # of the values: fewer are the odd ones of every log

@@ -11,20 +11,20 @@ from typing import Any
 
 from mechanisms.channel import Guarantee, Model, conditions
 from mechanisms.privacy.loss import PrivacyLoss
-from pipelines import inputs
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span, digests, span_of
+from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
-from pipelines.metrics.statement import versions
-from pipelines.options import undashed
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.joint import Account, accounts, joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.served import seconds_of
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import RAW_ROWS, meaning
-from transforms.progress import WITHHELD
+from pipelines.releases.statement import versions
+from pipelines.request.options import undashed
+from pipelines.wording import RAW_ROWS, meaning
+from transforms.elements.progress import WITHHELD
 from transforms.windows import moment_of
 
 _WINDOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:T+-]{0,63}")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mechanisms.channel import Guarantee
+from mechanisms.compat.roots import brentq
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.privacy.search import gaussian_mu
-from mechanisms.roots import brentq
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss

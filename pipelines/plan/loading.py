@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
 from pipelines.metrics import registry
-from pipelines.paths import folder_of
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
 from pipelines.plan.source_lines import Place, SourceLines
-from pipelines.requests import must
+from pipelines.request.requests import must
+from pipelines.storage.paths import folder_of
 from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people

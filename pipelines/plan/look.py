@@ -21,19 +21,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
-from pipelines.inputs import read_domain
 from pipelines.ledger.spans import Span, span_of
-from pipelines.numbers import read_bounds
+from pipelines.logs.inputs import read_domain
+from pipelines.logs.numbers import read_bounds
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.findings import Finding, findings, numbers_of, percent, spelt
 from pipelines.plan.job import open_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.sample import USER, Sample, sampled, texts_of
+from pipelines.request import answers
 from pipelines.views.console import Screen
-from transforms.encoders.columns import is_moment
+from transforms.columns import is_moment
 from transforms.encoders.domain import Domain
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
@@ -125,7 +125,8 @@ class Look:
             RequestError: it cannot be read.
         """
         reading = PLAIN if plan is None else plan.reading
-        return cls(sampled(log, reading, guessed=plan is None), plan, window)
+        asked = sampled(log, reading, guessed=plan is None, empty=True)
+        return cls(asked, plan, window)
 
     @property
     def told(self) -> dict[str, Any]:

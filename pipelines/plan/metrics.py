@@ -11,15 +11,15 @@ from pydantic import ValidationError
 
 from mechanisms.wire.fingerprint import fingerprint, of_window
 from pipelines.errors import RequestError
-from pipelines.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
+from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
-from pipelines.options import undashed
 from pipelines.plan.document import Plan
 from pipelines.plan.joint import settled
 from pipelines.plan.parts import MetricRequest
-from pipelines.stores import require_reachable
+from pipelines.request.options import undashed
+from pipelines.storage.stores import require_reachable
 from transforms.encoders.part import Part
 from transforms.files.systems import FileSystems
 

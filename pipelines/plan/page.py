@@ -12,7 +12,7 @@ from pipelines.views import facts, pages
 from pipelines.views.headline import MIDDLE, chosen, head, headline, title
 from pipelines.views.largest import largest
 from pipelines.views.pictures import bars
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 _BARS = 5
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from mechanisms.nearest import meant
 from pipelines.metrics import registry
 from pipelines.plan.consistency import about
-from pipelines.requests import Asked
+from pipelines.request.requests import Asked
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(

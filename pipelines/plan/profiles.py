@@ -8,7 +8,7 @@ from dataclasses import replace
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.metric import Metric
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 # Rounded up, so that an entry of a ledger stays short.
 _EPSILON_DIGITS, _DELTA_DIGITS = 6, 4

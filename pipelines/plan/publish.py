@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
-from pipelines import release
 from pipelines.metrics.metric import PAGE, Content, Metric
-from pipelines.metrics.schema import joinable
 from pipelines.plan.division import drawn
 from pipelines.plan.page import page
 from pipelines.plan.target import Target
+from pipelines.releases import release
+from pipelines.releases.schema import joinable
 from pipelines.views.headline import chosen
 from pipelines.views.pages import placed
-from transforms.progress import SETTLED, tally
-from transforms.telemetry import ReadTelemetry
+from transforms.elements.progress import SETTLED, tally
+from transforms.rows.telemetry import ReadTelemetry
 
 
 @dataclass

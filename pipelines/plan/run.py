@@ -10,27 +10,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pipelines import answers, release
-from pipelines.engine import ForBeam, prepared
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
+from pipelines.jobs.engine import ForBeam, prepared
+from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.ledger.entries import Budget, Entry
 from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
-from pipelines.options import undashed
-from pipelines.paying import Right
 from pipelines.plan.document import WINDOW, Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.target import Target
-from pipelines.publishing import carry_out, conclude, say_cautions, say_counts, say_where
-from pipelines.stores import require_reachable
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.request.options import undashed
+from pipelines.storage.stores import require_reachable
 from pipelines.views.console import Screen
+from transforms.elements.progress import REPORTS
+from transforms.elements.progress import WITHHELD as COUNTED_OUT
 from transforms.files.systems import escaped
-from transforms.progress import REPORTS
-from transforms.progress import WITHHELD as COUNTED_OUT
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import RequestError
-from pipelines.inputs import Telemetry, matched, open_telemetry
-from transforms.encoders.columns import decoded
+from pipelines.logs.inputs import Telemetry, matched, open_telemetry
+from transforms.columns import decoded
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed
 from transforms.files.source import UnreadableError, beginning, format_of, known, tables
@@ -93,7 +93,9 @@ class Sample:
         return {name: self.header[self.place(name)] for name in self.columns}
 
 
-def sampled(patterns: Sequence[str], reading: Reading = PLAIN, guessed: bool = True) -> Sample:
+def sampled(
+    patterns: Sequence[str], reading: Reading = PLAIN, guessed: bool = True, empty: bool = False
+) -> Sample:
     """Find a log, and read its beginning.
 
     Args:
@@ -101,6 +103,7 @@ def sampled(patterns: Sequence[str], reading: Reading = PLAIN, guessed: bool = T
         reading: what a person has said of text.
         guessed: whether text is read in the encoding that it seems to have: a plan finds in it
             what it says itself.
+        empty: whether it may have no rows.
 
     Raises:
         RequestError: there is none, or it cannot be read.
@@ -109,14 +112,14 @@ def sampled(patterns: Sequence[str], reading: Reading = PLAIN, guessed: bool = T
     encoding = "" if reading.encoding else _encoding(found)
     if guessed and encoding:  # first, for names of columns are written in it, too
         reading = replace(reading, encoding=encoding)
-    telemetry = open_telemetry(found, reading=reading)
+    telemetry = open_telemetry(found, empty, reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
             delimiter = _delimiter(first, reading)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
-            telemetry = open_telemetry(found, reading=reading)
+            telemetry = open_telemetry(found, empty, reading)
         names = telemetry.schemas[0].names
         once = [name for name in names if names.count(name) == 1]
         if not once:

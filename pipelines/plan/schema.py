@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.metrics import registry
 from pipelines.plan.document import Plan
 from pipelines.plan.parts import OF_PLAN, MetricRequest
+from pipelines.request import answers
 
 
 def schema() -> dict[str, Any]:

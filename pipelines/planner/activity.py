@@ -12,10 +12,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.price import Price
 from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.privacy.search import private_end
-from pipelines import answers
-from pipelines.options import option
 from pipelines.planner.question import Question, Several, empty
-from pipelines.views.wording import upward
+from pipelines.request import answers
+from pipelines.request.options import option
+from pipelines.wording import upward
 
 _BEYOND = 1.01  # what a ledger comes to, at the most, over the exact price: see docs/accounting.md
 _PART = 100  # of delta, for one release

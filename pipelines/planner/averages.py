@@ -13,10 +13,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
-from pipelines import answers
-from pipelines.options import option
 from pipelines.planner.question import SENT, Question, Several, Users, empty
-from pipelines.requests import Whole
+from pipelines.request import answers
+from pipelines.request.options import option
+from pipelines.request.requests import Whole
 
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 

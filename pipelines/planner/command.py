@@ -13,12 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.predictions import error_after_projection, zipf
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.design import Design
+from mechanisms.planner.histograms import error_after_projection, zipf
 from mechanisms.planner.search import designs, least_epsilon, least_reports
-from mechanisms.planner.target import MODELS, Target
-from pipelines import answers
+from mechanisms.targets.target import MODELS, Target
 from pipelines.errors import DONE, RequestError
 from pipelines.planner import question, rows
 from pipelines.planner.counts import instead
@@ -30,8 +29,9 @@ from pipelines.planner.request import (
     losses,
     promise,
 )
-from pipelines.requests import Whole, no_more, request
-from pipelines.views.wording import upward
+from pipelines.request import answers
+from pipelines.request.requests import Whole, no_more, request
+from pipelines.wording import upward
 
 _EXAMPLE = """\
 examples:

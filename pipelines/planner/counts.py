@@ -10,12 +10,12 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.choose import least_error
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
-from pipelines import answers
 from pipelines.metrics.counting.design import most_masked
 from pipelines.metrics.counting.options import TRUSTED
-from pipelines.options import option
 from pipelines.planner.question import SENT, Question, Several, empty
-from pipelines.requests import Whole
+from pipelines.request import answers
+from pipelines.request.options import option
+from pipelines.request.requests import Whole
 
 
 class CountsQuestion(Question):

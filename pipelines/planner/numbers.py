@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rich.table import Table
 
-from pipelines.options import option
 from pipelines.planner.question import Question, Users
+from pipelines.request.options import option
 
 
 class NumbersQuestion(Question):

@@ -21,8 +21,8 @@ from rich.table import Table
 from pipelines.errors import DONE, RequestError
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import DELTA
-from pipelines.options import Description, description, flag, option
-from pipelines.requests import Neighbours, Whole, request
+from pipelines.request.options import Description, description, flag, option
+from pipelines.request.requests import Neighbours, Whole, request
 
 SENT = 82
 """Bytes of a sealed word, see docs/wire.md."""

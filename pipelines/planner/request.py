@@ -13,13 +13,13 @@ from rich.table import Table
 
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Task
-from pipelines import answers
+from mechanisms.targets.target import Task
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
-from pipelines.requests import Asked, Whole
-from pipelines.terms import target_terms
-from pipelines.views.wording import one_line, upward
+from pipelines.metrics.terms import target_terms
+from pipelines.request import answers
+from pipelines.request.requests import Asked, Whole
+from pipelines.wording import one_line, upward
 
 
 class PlanRequest(Asked):

@@ -12,12 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mechanisms.planner.design import Design
-from mechanisms.planner.target import Target
+from mechanisms.planner.rows import Prediction, crossover, predict
+from mechanisms.targets.target import Target
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.predictions import Prediction, crossover, predict
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
 from pipelines.planner.request import (
     PlanRequest,
@@ -27,7 +26,8 @@ from pipelines.planner.request import (
     losses,
     promise,
 )
-from pipelines.requests import Whole, request
+from pipelines.request import answers
+from pipelines.request.requests import Whole, request
 
 _ERRORS = ("error", "to_zero", "to_mean", "half_width")
 

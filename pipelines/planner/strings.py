@@ -8,9 +8,9 @@ from rich.table import Table
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
-from pipelines import answers
-from pipelines.options import option
 from pipelines.planner.question import Question, Several, empty
+from pipelines.request import answers
+from pipelines.request.options import option
 
 
 class StringsQuestion(Question):

@@ -11,11 +11,11 @@ from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.details import Table as Columns
-from mechanisms.frequency.divided_tables import DividedTables
-from pipelines import answers
+from mechanisms.vector.divided_tables import DividedTables
 from pipelines.errors import RequestError
-from pipelines.options import flag, option
 from pipelines.planner.question import Question, Several, Users, empty
+from pipelines.request import answers
+from pipelines.request.options import flag, option
 
 _SHOWN = 50
 

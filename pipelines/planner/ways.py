@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from rich import box
 from rich.table import Table
 
-from pipelines import answers
 from pipelines.errors import RequestError
-from pipelines.inputs import UNREAD, Source
+from pipelines.logs.inputs import UNREAD, Source
+from pipelines.logs.numbers import read_bounds
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.mean import CountedMean
 from pipelines.metrics.counting.metric import Counting
@@ -19,9 +19,9 @@ from pipelines.metrics.counting.options import SPLIT_MIX
 from pipelines.metrics.counting.split_mix import MixedMean, MixedSum
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.mean.metric import Mean
-from pipelines.numbers import read_bounds
 from pipelines.planner.question import SENT, Question
-from pipelines.requests import Neighbours, request
+from pipelines.request import answers
+from pipelines.request.requests import Neighbours, request
 
 _CAPTION = (
     "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipelines.arguments import add_command, typed
+from pipelines.command.arguments import add_command, typed
 from pipelines.errors import DONE, RequestError
-from pipelines.paying import Payment, payment
-from pipelines.requests import request
+from pipelines.ledger.paying import Payment, payment
+from pipelines.request.requests import request
 from pipelines.running.options import TotalOptions
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from apache_beam.io.filesystems import FileSystems
 
     from mechanisms.randomness import SecureRandom
-    from pipelines import answers
-    from pipelines.inputs import Source, open_telemetry
+    from pipelines.logs.inputs import Source, open_telemetry
     from pipelines.metrics.counting.exactly import counted_here, take
     from pipelines.metrics.counting.exactly import names as names_of
     from pipelines.metrics.registry import find_for
+    from pipelines.request import answers
     from pipelines.running.kept import Place
     from pipelines.running.sources import NONE, require_apart, sources_of, span_of_rows
     from pipelines.running.totals import add_counted, again, begun, table
@@ -115,12 +115,12 @@ def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
     """The newest totals of the first names, and what holds."""
     from rich.text import Text
 
+    from pipelines.releases.release import REPORT
     from pipelines.running.totals import table
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
     from pipelines.views.facts import cell
-    from pipelines.views.pages import REPORT
-    from pipelines.views.wording import one_line
+    from pipelines.wording import one_line
 
     for last in dict.fromkeys((None, options.last)):
         if last is not None and last > len(kept.windows):

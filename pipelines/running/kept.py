@@ -18,9 +18,9 @@ from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
-from pipelines.paths import flush, make_folders, share
 from pipelines.running.sources import NONE, Sources, require_apart
-from pipelines.secrets import state_folder
+from pipelines.storage.paths import flush, make_folders, share
+from pipelines.storage.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1

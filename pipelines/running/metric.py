@@ -16,25 +16,25 @@ from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SecureRandom
 from mechanisms.running.totals import Contribution, RunningTotals, least
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.metric import Content, Reports
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.running.kept import Kept, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
-from pipelines.terms import cautioned, next_to_nothing
-from pipelines.views.wording import RAISING_NONE, among
+from pipelines.wording import RAISING_NONE, among
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
-    from transforms.conservation import Shuffled
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
 
 LAST = "last.parquet"
 
@@ -175,12 +175,12 @@ class Running(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
+        from transforms.elements.conservation import Batches, Shuffled
 
         return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
 
     def shuffled(self, reports: Reports) -> Reports:
-        from transforms.conservation import leaving
+        from transforms.elements.conservation import leaving
 
         sent = leaving(reports.messages, self.shuffled_batches.batches)
         return reports._replace(flow=(*reports.flow, sent))

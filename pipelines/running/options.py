@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountingOptions, CountOptions, SumOptions
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.options import PROMISE, RESULT, flag, option
-from pipelines.requests import Asked, Count, Delta, Epsilon, large_delta
+from pipelines.request.options import PROMISE, RESULT, flag, option
+from pipelines.request.requests import Asked, Count, Delta, Epsilon, large_delta
 
 _HORIZON = "which windows there are"
 # What counters are told of their noise, and who draws it; here there is none.

@@ -8,8 +8,8 @@ from typing import Any
 
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
-from pipelines import release
 from pipelines.errors import RequestError
+from pipelines.releases import release
 from pipelines.running.kept import Kept, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.totals import KEY, drawn, require_same, same

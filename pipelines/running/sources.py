@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import RequestError
-from pipelines.inputs import Telemetry
 from pipelines.ledger.spans import span_of
+from pipelines.logs.inputs import Telemetry
 from transforms.expressions.view import View
 from transforms.files.reading import Reading
 from transforms.files.source import UnreadableError, contents, tables

@@ -24,16 +24,15 @@ from mechanisms.channel import Floats, Guarantee
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
-from pipelines import release
 from pipelines.errors import RequestError
+from pipelines.ledger.paying import Payment, Price, paid
 from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.statement import head, parquet, versions
-from pipelines.paths import beside
-from pipelines.paying import Payment, Price, paid
+from pipelines.releases import release
+from pipelines.releases.statement import head, parquet, versions
 from pipelines.running.kept import KIND, Kept, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import TABLE, page
-from pipelines.views.pages import REPORT
+from pipelines.storage.paths import beside
 
 _AGAIN = (
     "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
@@ -110,7 +109,9 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
         write(place.secret, kept.written(), secret=True)
         said = statement(kept) | right.stamp
         none = table(kept)
-        release.publish(place.output, {TABLE: parquet(none), REPORT: page(none, said)}, said)
+        release.publish(
+            place.output, {TABLE: parquet(none), release.REPORT: page(none, said)}, said
+        )
         right.conclude(True)
 
 
@@ -263,7 +264,7 @@ def _catch_up(place: Place, kept: Kept) -> None:
         )
     if len(shown) < len(kept.windows):
         made = table(kept)
-        write(os.path.join(place.output, REPORT), page(made, said))
+        write(os.path.join(place.output, release.REPORT), page(made, said))
         write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
 
 

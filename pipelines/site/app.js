@@ -145,11 +145,25 @@ const hushbeam = (() => {
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  /* Ticks of time: windows are named in UTC, in the order of ISO 8601, and so are they. Where all
+     windows are days or longer, no tick is shorter. Rows are as uPlot takes them: a unit's seconds,
+     what it says, and what it adds where a year, month, day, hour, minute or second begins. */
+  const DAY = 86400, LONG = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 30, 60, 90, 120, 180, 365, 730, 1825, 3650];
+  const ISO = "\n{YYYY}-{MM}-{DD}";
+  const TICKS = [[365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
+    [28 * DAY, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+    [DAY, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+    [3600, "{HH}:{mm}", ISO, null, ISO, null, null, null, 1],
+    [60, "{HH}:{mm}", ISO, null, ISO, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", ISO, null, ISO, null, null, null, 1]];
+  const inUtc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
+
   /* All windows of the labels that are ticked, with bands that cover all that is drawn together. */
   function trend(place, data, table) {
     const drawn = table.drawn, windows = data.windows;
     const timed = windows.every((w) => w.start);
     const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
+    const long = timed && x.every((start) => start % DAY === 0);
     const asked = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
     const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === asked));
     if (!chosen.size) for (let i = 0; i < Math.min(3, drawn.labels.length); i++) chosen.add(i);
@@ -171,9 +185,9 @@ const hushbeam = (() => {
       const ink = colour("--quiet"), grid = { stroke: colour("--rule"), width: 1 };
       const axis = { stroke: ink, grid, ticks: grid, font: "13px system-ui, sans-serif" };
       plot = new uPlot({
-        width: chart.clientWidth || 320, height: 280, legend: { show: false }, series, bands,
+        width: chart.clientWidth || 320, height: 280, legend: { show: false }, series, bands, tzDate: inUtc,
         cursor: { drag: { x: true, y: false } }, scales: { x: { time: timed } },
-        axes: [timed ? axis : { ...axis, values: (_, all) => all.map((v) => (windows[v] ? windows[v].name : "")) },
+        axes: [timed ? { ...axis, values: TICKS, ...(long ? { incrs: LONG.map((days) => days * DAY) } : {}) } : { ...axis, values: (_, all) => all.map((v) => (windows[v] ? windows[v].name : "")) },
           { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.unit || what(table) }],
       }, columns, chart);
       const names = [...chosen].map((i) => drawn.names[i]).join(", ");

@@ -20,14 +20,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import release, statements
 from pipelines.errors import RequestError, reason
-from pipelines.history import Published
-from pipelines.metrics import registry, schema
+from pipelines.metrics import registry
+from pipelines.releases import release, schema, statements
+from pipelines.releases.history import Published
+from pipelines.releases.release import REPORT
 from pipelines.site.series import History, gaps, histories, rounded, table_now
-from pipelines.table_files import harmless
+from pipelines.storage.table_files import harmless
 from pipelines.views.headline import promise, title, unit_of
-from pipelines.views.pages import REPORT
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"

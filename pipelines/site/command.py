@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
+from pipelines.request import answers
 
 _DOC = (
     "A static site over releases: each metric over time, with bands; what has changed beyond "
@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     Raises:
         RequestError: there is nothing to show, or the folder holds something else.
     """
-    from pipelines import history
     from pipelines.ledger.account import accounts
-    from pipelines.requests import no_more
+    from pipelines.releases import history
+    from pipelines.request.requests import no_more
     from pipelines.site.build import build
 
     no_more(rest)

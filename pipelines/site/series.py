@@ -24,10 +24,10 @@ from pipelines.compare.differences import (
     change,
     columns,
 )
-from pipelines.history import Published
-from pipelines.metrics import schema
+from pipelines.releases import schema
+from pipelines.releases.history import Published
 from pipelines.views.headline import QUANTILE, Headline, chosen, headline, label, order
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 FIRST = 30  # figures of a picture
 MOST = 50  # labels of which a page holds every window; of all others it has the newest

@@ -23,8 +23,8 @@ from pipelines.stream.landing import UNREACHED, Landed
 from pipelines.stream.publish import publish
 from pipelines.stream.windows import Streamed
 from transforms.files.kinds import AS_WRITTEN, Agreed
-from transforms.telemetry import ReadFiles, splits
-from transforms.windowed import OfWindow
+from transforms.rows.telemetry import ReadFiles, splits
+from transforms.rows.windowed import OfWindow
 
 # No file waits for its rows' time: a row more or less would say when, and so whose rows count.
 _NEVER = 1 << 61  # microseconds

@@ -17,13 +17,14 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 
-from pipelines import answers, release
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
-from pipelines.inputs import unreadable
+from pipelines.jobs.publishing import rows_are_public
+from pipelines.jobs.run import run_beam
+from pipelines.logs.inputs import unreadable
 from pipelines.plan.job import output_of
 from pipelines.plan.run import unusable
-from pipelines.publishing import rows_are_public
-from pipelines.run import run_beam
+from pipelines.releases import release
+from pipelines.request import answers
 from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
 from pipelines.stream.intake import TakeIn
 from pipelines.stream.landing import UNREACHED, Landed, Landing
@@ -33,8 +34,8 @@ from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
 from transforms.encoders.users import UserDigest
-from transforms.once_per_window import OncePerWindow
-from transforms.windowed import ToWindows
+from transforms.rows.windowed import ToWindows
+from transforms.units.once_per_window import OncePerWindow
 from transforms.windows import SECOND, now
 
 _ROWS = 1 << 22  # of one batch, or one file

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import RequestError
-from pipelines.paths import flush
+from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.intake import Note
 

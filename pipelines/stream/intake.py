@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
-from transforms.conservation import spelt
+from transforms.elements.conservation import spelt
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.reading import PLAIN, Reading
-from transforms.once_per_window import OncePerWindow
-from transforms.telemetry import ReadFiles, splits
-from transforms.windowed import ToWindows
+from transforms.rows.telemetry import ReadFiles, splits
+from transforms.rows.windowed import ToWindows
+from transforms.units.once_per_window import OncePerWindow
 
 MANIFEST = "manifest.json"
 MESSAGES, USERS, TALLY, DIGESTS, FLOW = "messages", "users", "tally", "digests", "flow"

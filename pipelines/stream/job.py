@@ -21,20 +21,20 @@ from apache_beam.io.filesystem import FileMetadata
 from numpy.typing import NDArray
 
 from pipelines.errors import FailedError, RequestError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.metrics.metric import Metric
 from pipelines.plan.division import drawn
-from pipelines.run import beam_options
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
 from pipelines.stream.publish import enough, publish
 from pipelines.stream.release import Backlog, ReleaseWindow
 from pipelines.stream.windows import Streamed
-from transforms.blocks import GroupOnce
-from transforms.count_late import CountLate
+from transforms.elements.blocks import GroupOnce
+from transforms.elements.progress import WITHHELD, tally
 from transforms.files.source import known
-from transforms.progress import WITHHELD, tally
-from transforms.telemetry import ReadFiles, splits
-from transforms.windowed import ToWindows
+from transforms.rows.count_late import CountLate
+from transforms.rows.telemetry import ReadFiles, splits
+from transforms.rows.windowed import ToWindows
 from transforms.windows import now
 
 NO_BUDGET = "windows without a budget"

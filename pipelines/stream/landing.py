@@ -14,11 +14,12 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadat
 from numpy.typing import NDArray
 
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.inputs import Telemetry
+from pipelines.logs.inputs import Telemetry
+from pipelines.plan.document import SEED
 from pipelines.plan.metrics import resolve
 from pipelines.stream.clocks import Span, lead, span
 from pipelines.stream.state import State
-from pipelines.stream.windows import SEED, Streamed
+from pipelines.stream.windows import Streamed
 from transforms.files.kinds import Agreed, alike, kind_of, of_stream
 from transforms.files.partitions import shown
 from transforms.files.source import UnreadableError, format_of, look, packed, tables

@@ -30,13 +30,6 @@ CREATE INDEX notes_of ON notes (start, kind);
 CREATE TABLE counters (name TEXT PRIMARY KEY, amount INTEGER NOT NULL);
 """
 
-# When the last batch came was told by the wall clock alone: a reading of no boot that is known.
-_FROM_1 = """
-ALTER TABLE files ADD COLUMN due INTEGER;
-UPDATE said SET value = '[' || value || ', "", 0]' WHERE name = 'arrived';
-INSERT INTO said SELECT 'moved', value FROM said WHERE name = 'arrived';
-"""
-
 
 class Memory:
     """What a stream knows, but for what it makes of it.
@@ -70,8 +63,6 @@ class Memory:
             if not version:
                 self._begin(plan)
             self._require_ours(plan)
-            if version == 1:
-                self._make(_FROM_1)
         except (OSError, sqlite3.Error) as error:
             raise RequestError(f"stream.state: cannot use {folder}: {reason(error)}") from None
 
@@ -95,8 +86,7 @@ class Memory:
             version = self.database.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error:
             raise RequestError(f"stream.state: no stream has begun in {folder}") from None
-        if version != _VERSION:
-            raise RequestError(f"stream.state: {folder} is of another version; start the stream")
+        _require_known(folder, version)
         return self
 
     def close(self) -> None:
@@ -152,16 +142,24 @@ class Memory:
         self._make(f"{_SCHEMA} {said}")
 
     def _make(self, changes: str) -> None:
-        """Bring the tables to this version, whole or not at all."""
+        """Make the tables, whole or not at all."""
         self.database.executescript(f"BEGIN; {changes} PRAGMA user_version = {_VERSION}; COMMIT;")
 
     def _require_ours(self, plan: str) -> None:
         version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise RequestError(f"stream.state: {self.folder} was written by a newer hushbeam")
+        _require_known(str(self.folder), version)
         if self.said("plan", plan) != plan:
             raise RequestError(
                 f"stream.state: {self.folder} is of another plan, or of one with other windows, or "
                 "of a hushbeam that resolves the plan to other mechanisms; let the old stream end "
                 "first, as it was (--drain), and name a new folder"
             )
+
+
+def _require_known(folder: str, version: int) -> None:
+    """Refuse a state of another format: its messages are of windows that were promised once."""
+    if version != _VERSION:
+        raise RequestError(
+            f"stream.state: {folder} is of format {version}, and this hushbeam keeps format "
+            f"{_VERSION}: let the hushbeam that wrote it end the stream (--drain)"
+        )

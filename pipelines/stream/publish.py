@@ -11,13 +11,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines import answers
 from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.plan.run import release_window
 from pipelines.plan.target import Target
+from pipelines.request import answers
 from pipelines.stream.release import Backlog
 from pipelines.stream.windows import Streamed
 from transforms.windows import SECOND

@@ -15,8 +15,8 @@ from pipelines.metrics.metric import Metric, Reports
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.target import Target
-from transforms.conservation import SENT, read_flow
-from transforms.progress import ROWS
+from transforms.elements.conservation import SENT, read_flow
+from transforms.elements.progress import ROWS
 
 _BLOCK = 1 << 16  # messages of one block
 

@@ -18,10 +18,10 @@ from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.stream.job import AtTheEnd, messages_part, open_windows
 from pipelines.stream.windows import Streamed
-from transforms.count_late import CountLate
-from transforms.progress import REPORTS, tally
-from transforms.repeats import DropRepeats
-from transforms.reports import MessagesOf, kept
+from transforms.elements.progress import REPORTS, tally
+from transforms.reports.repeats import DropRepeats
+from transforms.reports.reports import MessagesOf, kept
+from transforms.rows.count_late import CountLate
 
 
 @dataclass

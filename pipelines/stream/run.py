@@ -14,13 +14,13 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from pipelines import answers
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError
+from pipelines.jobs.publishing import rows_are_public
+from pipelines.jobs.run import beam_options, run_beam
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
-from pipelines.publishing import rows_are_public
-from pipelines.run import beam_options, run_beam
-from pipelines.stores import require_reachable
+from pipelines.request import answers
+from pipelines.storage.stores import require_reachable
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables

@@ -14,13 +14,13 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 
-from pipelines.paths import flush
+from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.clocks import Evidence, Reading, passed
 from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import Memory
 from pipelines.stream.release import Backlog
-from transforms.once_per_window import merge
+from transforms.units.once_per_window import merge
 
 
 class State(Memory):

@@ -11,10 +11,10 @@ from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pipelines import answers
 from pipelines.errors import DONE
 from pipelines.plan.loading import load
-from pipelines.requests import no_more
+from pipelines.request import answers
+from pipelines.request.requests import no_more
 from pipelines.stream.clocks import FILES, MOST, Reading, jumped, lead, read, spelt
 from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State

@@ -11,11 +11,11 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from pipelines.errors import RequestError, reason
-from pipelines.run import opened
-from pipelines.stores import GOOGLE_EXTRA
+from pipelines.jobs.run import opened
+from pipelines.storage.stores import GOOGLE_EXTRA
 from pipelines.stream.reports import ServeReports
 from pipelines.stream.windows import Streamed
-from transforms.progress import ever
+from transforms.elements.progress import ever
 
 # The local runner that reads queues; what a batch runs on here does not.
 _RUNNER = "BundleBasedDirectRunner"

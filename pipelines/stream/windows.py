@@ -8,17 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pipelines.errors import RequestError
-from pipelines.inputs import UNREAD
+from pipelines.logs.inputs import UNREAD
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_reports
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import SEED, WINDOW, Plan
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.served import Stream, seconds_of
 from transforms.windows import SECOND, Tumbling, moment_of
-
-# What public randomness is drawn for: one draw serves all windows, so that a message of one can
-# be read in the next, and clients need not know the time.
-SEED = "stream"
 
 
 class Calendar(NamedTuple):

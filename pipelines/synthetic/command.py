@@ -8,14 +8,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.randomness import SecureRandom
-from pipelines import answers
 from pipelines.errors import DONE, RequestError
+from pipelines.request import answers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.synthetic.published import Tables
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _DOC = (
     "Rows of made people, whose tables of two columns are those of a published cross-tab. They are "
@@ -69,8 +69,9 @@ def run(arguments: argparse.Namespace, rest: list[str], open_rng: Generator = Se
     Raises:
         RequestError: there is no such release, or too many rows, or the file is there already.
     """
-    from pipelines import release, table_files
-    from pipelines.requests import no_more
+    from pipelines.releases import release
+    from pipelines.request.requests import no_more
+    from pipelines.storage import table_files
 
     no_more(rest)
     output: str = arguments.output

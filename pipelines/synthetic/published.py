@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
 from mechanisms.postprocess.synthetic_rows import Pair, distance, table
-from pipelines import history
 from pipelines.errors import RequestError
-from pipelines.metrics.schema import own
+from pipelines.releases import history
+from pipelines.releases.schema import own
 
 _KIND, _FILE = "cross-tab", "cross-tab.parquet"
 

@@ -16,9 +16,9 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
-from pipelines.metrics.statement import listed
+from pipelines.releases.statement import listed
 from pipelines.train.options import TrainOptions, counted_rows
-from pipelines.views.wording import factor, upward
+from pipelines.wording import factor, upward
 
 LARGEST_ROWS = 1 << 32  # bytes of rows that one worker holds
 

@@ -21,9 +21,9 @@ from pipelines.train.comparison import of_public_rows
 from pipelines.train.curve import Curve, noisy_point, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
+from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.encoders.block import RowBlock
-from transforms.progress import DIVERGED, REPORTS, WITHHELD, tally
-from transforms.train_curve import Scored
+from transforms.rounds.train_curve import Scored
 
 _BLOCK = 1 << 16  # rows that are looked at together
 

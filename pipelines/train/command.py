@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pipelines.arguments import add_command, typed
-from pipelines.paying import payment
-from pipelines.requests import request
+from pipelines.command.arguments import add_command, typed
+from pipelines.ledger.paying import payment
+from pipelines.request.requests import request
 from pipelines.train.options import TrainOptions
 
 

@@ -7,7 +7,7 @@ from mechanisms.learning.baseline import Baseline, Comparison
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
-from transforms.train_curve import Scored
+from transforms.rounds.train_curve import Scored
 
 UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
 

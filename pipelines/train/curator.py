@@ -15,10 +15,10 @@ from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
-from mechanisms.planner.target import default_delta
 from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
+from mechanisms.targets.target import default_delta
 from pipelines.errors import RequestError
 from pipelines.train.central import (
     CentralPlan,

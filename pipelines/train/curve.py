@@ -14,7 +14,7 @@ from mechanisms.mean.intervals import estimate_mean
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.postprocess.intervals import normal_quantile
-from transforms.train_curve import Scored
+from transforms.rounds.train_curve import Scored
 
 
 class Point(NamedTuple):

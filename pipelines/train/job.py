@@ -10,10 +10,11 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
 from pipelines.errors import FailedError, RequestError
-from pipelines.row_attributes import read_attributes
-from pipelines.terms import cautioned, next_to_nothing
+from pipelines.logs import inputs
+from pipelines.logs.row_attributes import read_attributes
+from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.releases import release
 from pipelines.train.central import CentralPlan
 from pipelines.train.curator import plan_curator
 from pipelines.train.local import LocalPlan
@@ -23,11 +24,11 @@ from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
 from pipelines.train.sums import SumsPlan, plan_sums
 from pipelines.train.target import read_target
-from pipelines.views.wording import upward
-from transforms.blocks import Generator
+from pipelines.wording import upward
+from transforms.elements.blocks import Generator
+from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD
 from transforms.encoders.attributes import Category, Number
-from transforms.examples import Examples
-from transforms.progress import DIVERGED, REPORTS, WITHHELD
+from transforms.rows.examples import Examples
 
 HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says

@@ -18,10 +18,10 @@ from mechanisms.planner.design import Design
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.sampled import SampledCoordinates
-from pipelines.metrics.statement import listed
+from pipelines.releases.statement import listed
 from pipelines.train.opened import IN_WORDS, chosen_by, opened
 from pipelines.train.options import TrainOptions, another_row, counted_rows, one_row
-from pipelines.views.wording import counting_on, meaning, upward
+from pipelines.wording import counting_on, meaning, upward
 
 FITTED = "sampled_coordinates"  # the mechanism whose error is least where gradients are
 

@@ -15,11 +15,11 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
+from mechanisms.targets.target import Target, default_delta
 from mechanisms.vector.base import CubeMean, VectorMean
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
-from pipelines.terms import counted_share
+from pipelines.metrics.terms import counted_share
 from pipelines.train.local import FITTED, LocalPlan, PrivateCurve
 from pipelines.train.options import TrainOptions
 

@@ -14,12 +14,12 @@ from pipelines.train.curve import Curve, private_curve, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.local import LocalPlan
 from pipelines.train.result import Flowing, Trained
-from transforms.blocks import bucket_count
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
+from transforms.elements.blocks import bucket_count
 from transforms.encoders.attributes import categorical, width
-from transforms.split_groups import SplitGroups
-from transforms.train_curve import AskHeldBack, Scored, ScoreModels
-from transforms.train_step import Run, TrainSteps
+from transforms.rounds.train_curve import AskHeldBack, Scored, ScoreModels
+from transforms.rounds.train_step import Run, TrainSteps
+from transforms.units.split_groups import SplitGroups
 
 _PUBLIC_POINTS = 51  # of a curve on public rows, at most
 _SHARD = 1 << 28  # bytes of a group's rows that one worker treats

@@ -9,8 +9,8 @@ from pydantic import Field
 from mechanisms.catalog import of_task
 from pipelines.errors import RequestError
 from pipelines.metrics.options import RowOptions, published
-from pipelines.options import PROMISE, RESULT, flag, option
-from pipelines.requests import AS_TYPED, Count, Delta, Epsilon
+from pipelines.request.options import PROMISE, RESULT, flag, option
+from pipelines.request.requests import AS_TYPED, Count, Delta, Epsilon
 
 MOST_STEPS = 100  # each is a dozen transforms of a pipeline that is written out beforehand
 

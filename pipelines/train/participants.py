@@ -14,8 +14,8 @@ from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.private_selection import PrivateSelection, RandomPlaces
 from mechanisms.learning.scores import Numbers
-from mechanisms.planner.target import default_delta
 from mechanisms.randomness import RandomSource
+from mechanisms.targets.target import default_delta
 from pipelines.errors import RequestError
 from pipelines.train.central import (
     CentralPlan,

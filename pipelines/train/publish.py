@@ -10,10 +10,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines import release
-from pipelines.inputs import Telemetry
 from pipelines.ledger.held import is_held
+from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
+from pipelines.releases import release
 from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
@@ -22,8 +22,8 @@ from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
-from transforms.blocks import bucket_count
-from transforms.conservation import (
+from transforms.elements.blocks import bucket_count
+from transforms.elements.conservation import (
     PASSED,
     PERTURBED,
     Batches,
@@ -34,14 +34,14 @@ from transforms.conservation import (
     require_whole,
     summed,
 )
-from transforms.contributions import Contributions, EncodeContributions
+from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.encoders.viewed import Viewed
-from transforms.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
-from transforms.split_groups import rows_of
+from transforms.units.contributions import Contributions, EncodeContributions
+from transforms.units.split_groups import rows_of
 
 _ALL_PASS = Shuffled(0, Batches(1))
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.learning.baseline import Comparison
-from pipelines.metrics.statement import counted, parquet, versions
+from pipelines.releases.statement import counted, parquet, versions
 from pipelines.train import page
 from pipelines.train.comparison import verdict
 from pipelines.train.curve import Curve, curve_table
 from pipelines.train.estimator import as_joblib
 from pipelines.train.export import as_json, kind
-from pipelines.views.wording import RAW_ROWS, protected
+from pipelines.wording import RAW_ROWS, protected
 
 if TYPE_CHECKING:
     from pipelines.train.job import TrainJob

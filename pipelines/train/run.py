@@ -12,13 +12,14 @@ from rich.console import Console
 from mechanisms.learning.logistic_rounds import gradient_noise
 from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.products import central_noise
-from pipelines import answers, release
 from pipelines.errors import DONE
+from pipelines.jobs.publishing import carry_out, conclude, say_where
+from pipelines.jobs.run import beam_options
+from pipelines.ledger.paying import Payment, Price, paid
 from pipelines.ledger.spans import digests
 from pipelines.metrics.counting.options import DELTA
-from pipelines.paying import Payment, Price, paid
-from pipelines.publishing import carry_out, conclude, say_where
-from pipelines.run import beam_options
+from pipelines.releases import release
+from pipelines.request import answers
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.page import used

@@ -20,8 +20,8 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
-from pipelines.views.wording import factor, upward
-from transforms.conservation import (
+from pipelines.wording import factor, upward
+from transforms.elements.conservation import (
     PASSED,
     PERTURBED,
     Batches,
@@ -30,7 +30,7 @@ from transforms.conservation import (
     Shuffled,
     require_whole,
 )
-from transforms.dummies import ranges_of
+from transforms.shuffle.dummies import ranges_of
 
 _EXPECTED = 1_000_000  # rows, where nobody says
 _EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]

@@ -21,14 +21,14 @@ from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted, CountMessages
-from transforms.combine_all import CombineAll
-from transforms.conservation import PASSED, Batches, leaving
-from transforms.dummies import AddDummies
+from transforms.collector.collect_counts import Counted, CountMessages
+from transforms.elements.blocks import Generator
+from transforms.elements.combine_all import CombineAll
+from transforms.elements.conservation import PASSED, Batches, leaving
 from transforms.encoders.block import RowBlock, pieces
-from transforms.examples import Examples
-from transforms.group_codes import GroupCodes
+from transforms.rows.examples import Examples
+from transforms.shuffle.dummies import AddDummies
+from transforms.shuffle.group_codes import GroupCodes
 
 _WORDS = 1 << 20  # of a block of messages
 

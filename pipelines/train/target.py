@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.numbers import read_bounds
+from pipelines.logs import inputs
+from pipelines.logs.numbers import read_bounds
 from transforms.encoders.attributes import Attribute, Category, Number
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import DeclaredValues, Domain, integer_range

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipelines.errors import Notice
-from transforms.progress import (
+from transforms.elements.progress import (
     CHANGED,
     DIVERGED,
     LOST,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipelines.metrics import schema
+from pipelines.releases import schema
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, prose
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the

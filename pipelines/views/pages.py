@@ -8,9 +8,8 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from pipelines.releases.release import REPORT
 from pipelines.views.headline import Head
-
-REPORT = "report.html"
 
 _PLACE = "<!-- where this page belongs -->"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from pipelines import cli
+from pipelines.cli import cli
 from tests.browser.looks import (
     LOOKS,
     require_drawn_within,

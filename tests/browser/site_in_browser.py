@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.metrics.statement import parquet
+from pipelines.releases.statement import parquet
 from tests.browser.looks import (
     LOOKS,
     require_drawn_within,
@@ -30,6 +30,15 @@ from tests.pipelines.test_export import publish, publish_day, publish_week_day, 
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 VALUES = 42_178
+# What a canvas says nobody can read off it: each text is kept as it is drawn.
+WRITTEN = """
+window.written = [];
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  window.written.push(text);
+  return draw.call(this, text, ...place);
+};
+"""
 
 
 def publish_large(folder: Path) -> None:
@@ -196,3 +205,19 @@ def test_a_pages_statement_is_one_click_away_and_leads_back(page: Page, site: Pa
     page.goto((site / "rides" / "delay.html").as_uri())
     page.get_by_role("link", name="its statement").click()
     assert '"release": "mean"' in page.content()
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_a_trend_is_drawn_at_the_days_that_its_windows_are_named_for(
+    browser: Browser, backfilled: Path, zone: str
+) -> None:
+    """Windows are days of UTC, wherever a reader is."""
+    with browser.new_context(timezone_id=zone) as context:
+        page = context.new_page()
+        page.add_init_script(WRITTEN)
+        page.goto((backfilled / "days" / "all.html").as_uri())
+        page.wait_for_selector(".chart canvas")
+        written = page.evaluate("window.written")
+    ticks = [*dict.fromkeys(text for text in written if "-" in text)]  # it may be drawn twice
+    assert ticks == ["10-01", "10-02", "10-03"]
+    assert "2026" in written

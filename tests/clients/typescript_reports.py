@@ -33,11 +33,11 @@ from mechanisms.randomness import PermanentRandom, SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import KeyRing, create_key
-from pipelines import cli
-from pipelines.parties.split import Split, split
+from pipelines.cli import cli
 from pipelines.plan.client_schema import CheckedPlan
 from pipelines.plan.described import described
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
 from tests.oracles.client_vectors import key_of
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics import registry
 from tests.contract import examples
 from tests.contract.laws import ANY, LAPLACE_FAR, NORMAL, NORMAL_FAR, limits, most_outside

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from pipelines.metrics.counting.options import CountOptions
 from pipelines.metrics.options import published
-from pipelines.options import option
+from pipelines.request.options import option
 
 
 class Options(CountOptions):
@@ -40,7 +40,7 @@ class Options(CountOptions):
 from dataclasses import dataclass
 
 from PACKAGE.options import Options as Asked
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics.counting.count import CountMetric
 
 

@@ -12,8 +12,8 @@ import pytest
 from scipy import special
 
 from mechanisms.randomness import SeededRandom
-from pipelines import cli
-from pipelines.inputs import Source
+from pipelines.cli import cli
+from pipelines.logs.inputs import Source
 from pipelines.metrics import registry
 from tests.oracles.encoders import encode_table
 

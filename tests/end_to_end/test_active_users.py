@@ -20,9 +20,9 @@ import pytest
 from mechanisms.counters.activity import Activity
 from mechanisms.wire.sealing import create_key
 from pipelines.metrics.active_users.metric import ActiveUsers
-from pipelines.parties.split import split
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.mechanisms.counters.test_activity import figures
 from tests.oracles.releases import Release
 

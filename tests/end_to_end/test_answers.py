@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import commands
+from pipelines.cli import commands
 from pipelines.metrics import registry
 from tests.end_to_end.examples import DOMAIN, RANDOMISED, Case
 from tests.fakes import canaries
@@ -215,7 +215,7 @@ def test_a_program_reads_why_nothing_was_published(run, log: str) -> None:
 
 
 def test_a_failure_in_a_strangers_words_is_told_in_ours(run, log: str, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.single.carry_out", canaries.crash)
+    monkeypatch.setattr("pipelines.command.single.carry_out", canaries.crash)
     for debug in ([], ["--debug"]):
         outcome = run([*Case("histogram", "local", "row").words(log), "--json", *debug])
         assert answered(outcome)["error"].startswith("the run failed with ValueError; ")

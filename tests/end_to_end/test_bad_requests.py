@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
+from mechanisms.targets.target import Target
 from tests.fakes import canaries
 from transforms.files.systems import FileSystems
 

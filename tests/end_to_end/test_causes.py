@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import inputs, release
 from pipelines.ledger.ledger import Ledger
+from pipelines.logs import inputs
+from pipelines.releases import release
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 

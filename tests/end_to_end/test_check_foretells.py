@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.inputs import ALONE, UNREAD, Source
+from pipelines.logs.inputs import ALONE, UNREAD, Source
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Metric
 from pipelines.plan.check import told
-from pipelines.requests import request
+from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN, EXAMPLES
 from tests.end_to_end.test_counting_release import ASKED, STRINGS
 from tests.fakes.canaries import DECLARED

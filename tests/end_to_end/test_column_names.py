@@ -16,7 +16,7 @@ import yaml
 
 from pipelines.metrics import registry
 from pipelines.metrics.counting.result import COLUMNS
-from pipelines.metrics.schema import LONG
+from pipelines.releases.schema import LONG
 from tests.oracles.releases import Release
 
 N = 400

@@ -21,13 +21,13 @@ from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
-from pipelines import inputs
-from pipelines.inputs import ALONE
+from pipelines.logs import inputs
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
-from pipelines.requests import request
+from pipelines.plan.split import split
+from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
@@ -35,14 +35,14 @@ from tests.oracles.pages import Page, require_alone
 from tests.oracles.releases import Release, require_nobody, require_numbers, require_whole
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
-from transforms.collect_counts import Counted
-from transforms.dummies import AddDummies, DrawDummiesDoFn
-from transforms.encode import EncodeDoFn
+from transforms.collector.collect_counts import Counted
+from transforms.elements.numbers import amount, is_numbered
+from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import Rows
-from transforms.group_codes import AddUpDoFn
-from transforms.numbers import amount, is_numbered
-from transforms.progress import ROWS
-from transforms.units import ReportUsersDoFn
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.dummies import AddDummies, DrawDummiesDoFn
+from transforms.shuffle.group_codes import AddUpDoFn
+from transforms.units.units import ReportUsersDoFn
 
 FAR = 6.2  # standard errors
 USERS = {"user_column": "user"}

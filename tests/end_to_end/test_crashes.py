@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.catalog import build
-from pipelines import inputs
+from pipelines.logs import inputs
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS, until
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 STEPS = [
     "transforms.encoders.values.ValueEncoder.encode",
     "transforms.encoders.users.UserDigest.__call__",
-    "transforms.contributions.choose_one_per_user",
+    "transforms.units.contributions.choose_one_per_user",
     "mechanism.perturb",
     "mechanisms.randomness.SecureRandom.integers",
     "mechanism.count",
@@ -34,9 +34,9 @@ STEPS = [
     "pipelines.metrics.histogram.metric.histogram_table",
     "pipelines.metrics.histogram.metric.histogram_error",
     "pipelines.metrics.histogram.view.page",
-    "pipelines.release.publish",
-    "pipelines.release.os.fsync",
-    "pipelines.release.os.rename",
+    "pipelines.releases.release.publish",
+    "pipelines.releases.release.os.fsync",
+    "pipelines.releases.release.os.rename",
 ]
 
 
@@ -82,7 +82,7 @@ def test_an_interrupted_run_says_so(run, log, domain, workspace, monkeypatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipelines.run.run_beam", interrupt)
+    monkeypatch.setattr("pipelines.jobs.run.run_beam", interrupt)
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert outcome.err.startswith("hushbeam: interrupted; there is a release only if")
@@ -105,7 +105,7 @@ def test_a_failure_to_show_a_release_does_not_deny_it(
 def test_a_job_whose_workers_wrote_elsewhere_is_not_called_withheld(
     run, log, domain, workspace, monkeypatch
 ) -> None:
-    monkeypatch.setattr("pipelines.release.publish", lambda *_: None)
+    monkeypatch.setattr("pipelines.releases.release.publish", lambda *_: None)
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert outcome.err == (
@@ -126,8 +126,8 @@ def test_files_that_change_while_they_are_read_are_named_as_the_reason(
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert outcome.err == (
-        "hushbeam: the files changed while they were read: they hold 2,000 rows, and held 2,001 "
-        "before; run again when they are at rest\n"
+        "hushbeam: the files changed while they were read: they hold other rows than before; run "
+        "again when they are at rest\n"
     )
     assert not (workspace / "out").exists()
 
@@ -139,14 +139,14 @@ def test_a_runner_that_cannot_be_asked_denies_no_release(
     def lost(_: object) -> None:
         raise ValueError("unknown job id")
 
-    monkeypatch.setattr("pipelines.run.counters", lost)
+    monkeypatch.setattr("pipelines.jobs.run.counters", lost)
     outcome = run(request(log, domain, min_reports=min_reports))
     assert outcome.code == code
     assert ("cannot be asked why" in outcome.err) == (code == 3)
 
 
 def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.run.run_beam", lambda *_: None)
+    monkeypatch.setattr("pipelines.jobs.run.run_beam", lambda *_: None)
     outcome = run(request(log, domain))
     assert (outcome.code, outcome.err) == (0, "")
     assert "handed over" in outcome.out
@@ -155,7 +155,7 @@ def test_a_job_that_was_only_handed_over_is_done(run, log, domain, monkeypatch) 
 # Runs the command until it reaches the function named first, and stops there for good.
 STALLED = """
 import importlib, pathlib, sys, threading
-from pipelines import cli
+from pipelines.cli import cli
 
 def stall(*_):
     pathlib.Path("reached").touch()
@@ -240,7 +240,7 @@ def test_a_worker_that_is_killed_ends_the_job(
     begun("ledger.db", "all")
     mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     job = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *words, *mode],
+        [sys.executable, "-m", "pipelines.cli.cli", *words, *mode],
         cwd=workspace,
         env=os.environ | {"PYTHONPATH": f"{workspace / 'site'}:{ROOT}"},
         stderr=subprocess.PIPE,
@@ -276,7 +276,7 @@ def test_workers_end_with_their_command(stop: int, log, domain, workspace) -> No
     (workspace / "site" / "sitecustomize.py").write_text(STALLED_WORKER)
     mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     job = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *request(log, domain), *mode],
+        [sys.executable, "-m", "pipelines.cli.cli", *request(log, domain), *mode],
         cwd=workspace,
         env=os.environ | {"PYTHONPATH": f"{workspace / 'site'}:{ROOT}"},
         stderr=subprocess.PIPE,

@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.counters.details import Table
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from pipelines.metrics.schema import own
-from pipelines.requests import request
+from pipelines.releases.schema import own
+from pipelines.request.requests import request
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.transforms import fresh_stream, restart
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 FAR = 6.2  # standard errors: no figure of thousands lies so far off, once in 10^5 runs of 4,000
 PLACES = {"ams": ("holland", "nl"), "rtm": ("holland", "nl"), "lil": ("nord", "fr"),

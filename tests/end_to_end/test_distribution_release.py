@@ -16,8 +16,8 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
-from pipelines import cli
-from pipelines.metrics.schema import own
+from pipelines.cli import cli
+from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import history
-from pipelines.metrics.schema import own
 from pipelines.plan.loading import load
+from pipelines.releases import history
+from pipelines.releases.schema import own
 from pipelines.site.build import Site
 from pipelines.stream.windows import streamed
 from tests.end_to_end.test_beam_yaml import build

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.evaluate.papers import hp_sdp
+from hushbeam.studies.papers import hp_sdp
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
@@ -125,8 +125,8 @@ MANY = [
 # a fast machine would be done before the signal came.
 STOPPED = """
 import os, signal, sys
-from pipelines import cli
-from pipelines.evaluate.engine.journal import Journal
+from pipelines.cli import cli
+from hushbeam.studies.engine.journal import Journal
 
 append, number, entries = Journal.append, int(sys.argv.pop(1)), []
 

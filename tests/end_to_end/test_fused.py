@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from tests.end_to_end.examples import DOMAIN, EXAMPLES, Case
 from tests.end_to_end.test_release_contract import losing
@@ -23,12 +23,12 @@ from tests.fakes import canaries
 from tests.fakes.losing_engine import losing as careless
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
-from transforms.blocks import PartitionDoFn
-from transforms.collect_counts import CountMessages
-from transforms.contributions import ChooseDoFn, ThinUsersDoFn
-from transforms.encode import EncodeDoFn
-from transforms.group_codes import PartCodesDoFn
-from transforms.shuffle import DrawBucketsDoFn
+from transforms.collector.collect_counts import CountMessages
+from transforms.elements.blocks import PartitionDoFn
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.group_codes import PartCodesDoFn
+from transforms.shuffle.shuffle import DrawBucketsDoFn
+from transforms.units.contributions import ChooseDoFn, ThinUsersDoFn
 
 _REAL = {"column": "real", "bounds": "0,300"}
 _LARGE = {"min_reports": 2, "shuffler": "fused"}

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipelines import cli
+from pipelines.cli import cli
 from tests.fakes import canaries
 from tests.oracles.wire import EXAMPLES
 

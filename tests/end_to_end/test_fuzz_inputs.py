@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from tests.fakes import canaries
 from tests.oracles.wire import EXAMPLES
 from transforms.encoders.bounds import Bounds
@@ -116,7 +116,7 @@ def test_fuzz_rows_are_encoded_or_counted(batch: pa.RecordBatch) -> None:
 @given(broken())
 @settings(max_examples=RUNS)
 def test_fuzz_no_run_says_what_a_file_holds(data: bytes) -> None:
-    from pipelines import cli
+    from pipelines.cli import cli
 
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushbeam.studies.systems.searches import report
 from mechanisms.catalog import build
 from mechanisms.heavy_hitters.discovery import discover
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
-from mechanisms.heavy_hitters.simulation import report
 from mechanisms.randomness import SeededRandom
-from pipelines import cli
-from pipelines.metrics.schema import own
+from pipelines.cli import cli
+from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 

@@ -18,18 +18,18 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.publishable import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
-from pipelines.metrics.schema import own
+from pipelines.releases.schema import own
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
-from transforms.collect_counts import Counted
-from transforms.progress import ROWS
-from transforms.scout import Chosen
+from transforms.collector.collect_counts import Counted
+from transforms.elements.progress import ROWS
+from transforms.rounds.scout import Chosen
 
 pytestmark = pytest.mark.verify
 

@@ -12,7 +12,7 @@ import pytest
 
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
+from mechanisms.targets.target import Target
 from tests.fakes import canaries
 
 USABLE_USERS = (canaries.ROWS - canaries.NULL_USERS) // 4

@@ -20,16 +20,16 @@ from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import own
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
+from pipelines.releases.schema import own
 from tests.end_to_end.examples import RANDOMISED
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
-from transforms import report_tables
-from transforms import reports as files_of_reports
+from transforms.reports import report_tables
+from transforms.reports import reports as files_of_reports
 
 pytestmark = pytest.mark.verify
 
@@ -103,7 +103,7 @@ def road(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
         ["collect", str(path), "--input", str(folder / "mixed")],
     ):  # fmt: skip
         done = subprocess.run(
-            [sys.executable, "-m", "pipelines.cli", *words],
+            [sys.executable, "-m", "pipelines.cli.cli", *words],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")

@@ -13,15 +13,15 @@ import pytest
 
 from mechanisms.counters.passes import layered
 from mechanisms.randomness import SeededRandom
-from pipelines.history import found
 from pipelines.ledger.account import accounts, entries
 from pipelines.parties.passes import job_of
-from pipelines.parties.split import split
 from pipelines.parties.summary import Summary
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.releases.history import found
 from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 PLAN = """\
 collection: counted
@@ -160,7 +160,7 @@ def test_every_kind_makes_a_release_of_either_pass(log) -> None:
     parted, rng = split(load("plan.yaml"), "d1"), SeededRandom(7)
     assert len(parted.metrics) == 6
     told = Summary(
-        summary_version=2, shuffle_id="b" * 32, created="", collection="counted", version=1,
+        shuffle_id="b" * 32, created="", collection="counted", version=1,
         fingerprint="", window="d1", sealed=True, words=0, share=0.25, passes=(0.25,), sample=(),
     )  # fmt: skip
     for one in (told, told.model_copy(update={"share": 1.0})):

@@ -16,11 +16,11 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.errors import FailedError
 from pipelines.ledger.ledger import Ledger
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
 
 pytestmark = pytest.mark.verify

@@ -18,8 +18,8 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import MOST_SLOTS, Reports
 from mechanisms.wire.sealing import create_key, public_key, seal
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
 
 PLAN = """\
 collection: counted

@@ -17,9 +17,9 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form
 from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
-from transforms.slots import CountWords
+from pipelines.plan.split import Split, split
+from transforms.shuffle.slots import CountWords
 
 PLAN = """\
 collection: drawn

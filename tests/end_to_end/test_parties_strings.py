@@ -21,13 +21,13 @@ from mechanisms.wire.strings import seal_strings
 from pipelines.errors import FailedError
 from pipelines.parties import drawing
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import split
 from pipelines.parties.submit import SubmitStringsDoFn
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.end_to_end.test_release_contract import losing
-from transforms.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.encoders.strings import words_of
-from transforms.sealed_crowds import OpenCrowdsDoFn
+from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
+from transforms.shuffle.sealed_crowds import OpenCrowdsDoFn
 
 PLAN = """\
 collection: heard

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.wire.sealing import create_key
+from pipelines.jobs.run import REPORT_COST, SEAL_COST
 from pipelines.parties.client import _take_back
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
-from pipelines.run import REPORT_COST, SEAL_COST
+from pipelines.plan.split import split
 from tests.fakes.memory_files import MemoryFileSystem
 from tests.fakes.waiting import HANGS
 
@@ -39,7 +39,7 @@ TWO = "--direct_num_workers=2"
 # What a party does for each report, in the process that is asked for it.
 STEPS = {
     "client": "mechanisms.wire.hpke.Context.seal",
-    "shuffle": "transforms.unseal.DrawSealedDoFn.rows",
+    "shuffle": "transforms.reports.unseal.DrawSealedDoFn.rows",
     "collect": "mechanisms.wire.hpke.Context.open",
 }
 # A worker is killed at such a step; nobody else is.
@@ -55,7 +55,7 @@ def dies(*given):
     return step(*given)
 setattr(owner, name, dies)
 """
-PROGRAM = "import sys; from pipelines.cli import main; sys.exit(main(sys.argv[1:]))"
+PROGRAM = "import sys; from pipelines.cli.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         told.append(much)
         return nullcontext(lambda run: run())
 
-    monkeypatch.setattr("pipelines.run._workers", workers)
+    monkeypatch.setattr("pipelines.jobs.run._workers", workers)
     return told
 
 

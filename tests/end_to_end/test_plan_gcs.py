@@ -13,15 +13,15 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from pipelines import release
-from pipelines.claims import Claim, TakenError
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.bucket_store import Changed, Unavailable
-from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import ended
 from pipelines.ledger.reservation import Reservation
 from pipelines.plan.loading import load
+from pipelines.releases import release
+from pipelines.storage.claims import Claim, TakenError
+from pipelines.storage.google_object import GoogleObject
+from pipelines.storage.objects import Changed, Unavailable
 from tests.fakes import canaries
 from tests.fakes.cloud_storage import BUCKET, emulated
 from tests.fakes.ledgers import begun_by

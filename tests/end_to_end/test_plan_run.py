@@ -14,7 +14,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import together
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
-from transforms import telemetry
+from transforms.rows import telemetry
 
 pytestmark = pytest.mark.verify
 

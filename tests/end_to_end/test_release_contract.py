@@ -15,20 +15,20 @@ import pytest
 from apache_beam.pvalue import TaggedOutput
 
 from mechanisms.privacy.amplification import shuffled_delta
-from pipelines.inputs import ALONE
+from pipelines.jobs.publishing import counts
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.publishable import ContentDoFn
-from pipelines.publishing import counts
-from pipelines.requests import request
-from pipelines.views.wording import one_line
+from pipelines.request.requests import request
+from pipelines.wording import one_line
 from tests.end_to_end.examples import CASES, DOMAIN, EXAMPLES, RANDOMISED, Case
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
-from transforms.contributions import ChooseDoFn
-from transforms.encode import EncodeDoFn
-from transforms.progress import CHANGED, ROWS, live, reset
-from transforms.shuffle import OrderDoFn
+from transforms.elements.progress import CHANGED, ROWS, live, reset
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.shuffle import OrderDoFn
+from transforms.units.contributions import ChooseDoFn
 
 every_kind = pytest.mark.parametrize("kind", EXAMPLES)
 

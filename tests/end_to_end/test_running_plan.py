@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pipelines import history
-from pipelines.metrics.schema import read_own
+from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
-from pipelines.run import beam_options
+from pipelines.releases import history
+from pipelines.releases.schema import read_own
 from pipelines.running.metric import RunningCount
 from pipelines.site.build import Site
 from pipelines.stream.calendar import CalendarDriver

@@ -21,11 +21,11 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.parties import memory
 from pipelines.parties.batches import left_by
-from pipelines.parties.split import Split, split
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
 from tests.fakes.memory_files import MemoryFileSystem
-from transforms import report_tables
+from transforms.reports import report_tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -246,7 +246,7 @@ def test_old_windows_are_forgotten_and_no_others(run, workspace, monkeypatch) ->
 # Runs the command, and dies where it would call the function named first.
 KILLED = """
 import importlib, os, sys
-from pipelines import cli
+from pipelines.cli import cli
 
 module, name = sys.argv[1].split(":")
 owner = importlib.import_module(module)

@@ -15,19 +15,19 @@ import pytest
 
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR
 from pipelines.errors import RequestError
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.mixed import Mixed
 from pipelines.metrics.counting.split_mix import MixedMean
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
-from pipelines.requests import request
+from pipelines.plan.split import split
+from pipelines.request.requests import request
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
 from tests.oracles.transforms import fresh_stream, restart
-from transforms.collect_counts import Counted
-from transforms.mix import DrawEnrolledDoFn, SplitAbsentDoFn, SplitNoiseDoFn, SplitUnitsDoFn
+from transforms.collector.collect_counts import Counted
+from transforms.shuffle.mix import DrawEnrolledDoFn, SplitAbsentDoFn, SplitNoiseDoFn, SplitUnitsDoFn
 
 ASKED: dict[str, Any] = {
     "column": "number", "bounds": "-3,5", "whole_numbers": True, "epsilon": 2.0, "enrolled": 2500,

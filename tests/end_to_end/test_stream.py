@@ -30,17 +30,17 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
-from pipelines import release
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.entries import Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.metrics.schema import read_own
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.target import Target
-from pipelines.run import beam_options
+from pipelines.releases import release
+from pipelines.releases.schema import read_own
 from pipelines.stream import driver as driving
 from pipelines.stream import landing
 from pipelines.stream.driver import Driver
@@ -52,9 +52,9 @@ from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.fakes.waiting import HANGS, until
 from tests.oracles.transforms import run as run_beam
+from transforms.elements.progress import WITHHELD, live
 from transforms.files.systems import FileSystems
-from transforms.progress import WITHHELD, live
-from transforms.windowed import AHEAD, LATE
+from transforms.rows.windowed import AHEAD, LATE
 from transforms.windows import SECOND
 
 pytestmark = pytest.mark.verify
@@ -544,7 +544,7 @@ def test_plans_that_are_no_streams(plan, run, old, new, told) -> None:
 def test_a_stream_runs_while_files_land_is_killed_and_goes_on(plan) -> None:
     """The command itself, in processes of its own, over a folder that grows."""
     plan()
-    words = [sys.executable, "-m", "pipelines.cli", "stream", "plan.yaml", "--every", "0.2"]
+    words = [sys.executable, "-m", "pipelines.cli.cli", "stream", "plan.yaml", "--every", "0.2"]
     root = str(Path(driving.__file__).parents[2])
 
     def start() -> subprocess.Popen[bytes]:
@@ -576,7 +576,7 @@ def flow(build, monkeypatch) -> dict[str, int]:
     Its metrics lose what is counted of late elements; and the pipelines of the releases, in this
     same process, would begin the count anew.
     """
-    monkeypatch.setattr("pipelines.run.reset", lambda: None)
+    monkeypatch.setattr("pipelines.jobs.run.reset", lambda: None)
     before = Counter(live())
     pipeline = beam.Pipeline("BundleBasedDirectRunner", PipelineOptions(["--streaming"]))
     build(pipeline)

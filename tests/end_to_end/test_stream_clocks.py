@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from pipelines.errors import Caution, WithheldError
+from pipelines.errors import Caution, RequestError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.run import beam_options
 from pipelines.stream.driver import Driver
 from pipelines.stream.state import State
 from pipelines.stream.windows import streamed
 from tests.fakes.ledgers import begun_by
-from transforms.windowed import AHEAD
+from transforms.rows.windowed import AHEAD
 from transforms.windows import SECOND
 
 pytestmark = pytest.mark.verify
@@ -258,28 +258,16 @@ def test_old_files_in_any_order_and_then_new_ones_are_all_in_time(machine: Machi
     assert machine.counters() == {}
 
 
-def test_a_state_of_the_version_before_goes_on(machine: Machine) -> None:
-    """As hushbeam 0.1 has left it: when files came was told by the wall clock alone."""
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_state_of_another_format_is_refused_and_left_alone(machine: Machine, version) -> None:
     hourly(machine, range(2))
     machine.stop()
     with closing(sqlite3.connect("state/stream.sqlite")) as database:
-        database.executescript(
-            "CREATE TABLE old (path TEXT PRIMARY KEY, size INTEGER, tries INTEGER, state TEXT NOT "
-            "NULL); INSERT INTO old SELECT path, size, tries, state FROM files; DROP TABLE files;"
-            "ALTER TABLE old RENAME TO files; DELETE FROM said WHERE name IN ('moved', 'recent');"
-            f"UPDATE said SET value = '{machine.wall}' WHERE name = 'arrived';"
-            "PRAGMA user_version = 1;"
-        )
-    machine.start()
-    assert machine.state.arrived == machine.state.moved == (machine.wall, "", 0)
-    machine.set(4000)
-    with pytest.warns(Caution, match="clock went forward by 4,000 days"):
-        machine.look()
-    machine.set(-4000)
-    with pytest.warns(Caution, match="clock went back"):
-        hourly(machine, range(2, 5))
-    assert released() == {f"20T{hour:02}": 40 for hour in range(4)}
-    assert machine.counters() == {}
+        database.execute(f"PRAGMA user_version = {version}")
+    content = Path("state/stream.sqlite").read_bytes()
+    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 2"):
+        machine.start()
+    assert Path("state/stream.sqlite").read_bytes() == content
 
 
 # ---- the command -------------------------------------------------------------------------------

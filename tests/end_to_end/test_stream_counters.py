@@ -16,11 +16,11 @@ import pytest
 from rich.console import Console
 
 from mechanisms.counters.design import Counters
-from pipelines import release
 from pipelines.errors import Caution, FailedError, WithheldError
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.ledger import Ledger
 from pipelines.plan.loading import load
-from pipelines.run import beam_options
+from pipelines.releases import release
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.run import identity
 from pipelines.stream.state import State
@@ -29,8 +29,8 @@ from tests.end_to_end.test_stream import BEGIN, HOUR, NAMES, land, released, row
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from tests.golden.fixed_randomness import fixed_randomness
-from transforms.dummies import DrawDummiesDoFn
-from transforms.mix import SplitAbsentDoFn
+from transforms.shuffle.dummies import DrawDummiesDoFn
+from transforms.shuffle.mix import SplitAbsentDoFn
 
 pytestmark = pytest.mark.verify
 

@@ -213,9 +213,12 @@ def test_a_release_that_is_damaged_makes_no_rows(run, refused) -> None:
     path.write_bytes(b"no table")
     refused(["synthetic", "out", "--output", "made.csv"], "out")
     pq.write_table(table, path)
-    for lacking in ("asked", "guarantees"):
+    for lacking, complaint in (
+        ("asked", "damaged; copy the release whole"),
+        ("guarantees", "guarantees: Field required; restore the release"),
+    ):
         said.write_text(json.dumps({k: v for k, v in statement.items() if k != lacking}))
-        refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")
+        refused(["synthetic", "out", "--output", "made.csv"], complaint)
     asked = statement["asked"] | {"domains": statement["asked"]["domains"][:1]}
     said.write_text(json.dumps(statement | {"asked": asked}))
     refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import inputs
+from pipelines.logs import inputs
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.running import totals
 from tests.end_to_end.examples import DOMAIN

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
-from pipelines.views.wording import upward
+from pipelines.cli import cli
+from pipelines.wording import upward
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_nobody, require_whole
 

@@ -25,7 +25,7 @@ SHUFFLED = [case for case in CASES if case.model == "shuffle"]
 def test_two_workers_count_what_one_would(case: Case, log: str, workspace: Path) -> None:
     (workspace / DOMAIN).write_text("".join(f"{v}\n" for v in canaries.DECLARED))
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *case.words(log), "--direct_num_workers=2"],
+        [sys.executable, "-m", "pipelines.cli.cli", *case.words(log), "--direct_num_workers=2"],
         cwd=workspace, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         timeout=HANGS,
     )  # fmt: skip

@@ -18,9 +18,9 @@ from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.pages import Page, require_alone
 from tests.oracles.releases import Release, require_nobody, require_numbers, require_whole
-from transforms.contributions import ChooseDoFn
-from transforms.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
-from transforms.encode import EncodeDoFn
+from transforms.rows.encode import EncodeDoFn
+from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
+from transforms.units.contributions import ChooseDoFn
 
 TABLE = "unknown_strings.parquet"
 FAR = 8  # standard errors: noise of a crowd goes no farther than its threshold, of seven users

@@ -17,16 +17,16 @@ import pytest
 
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
-from pipelines import cli
-from pipelines.metrics.schema import own
+from pipelines.cli import cli
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
+from pipelines.releases.schema import own
 from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
-from transforms.collect_counts import Counted
-from transforms.telemetry import ReadTelemetry
+from transforms.collector.collect_counts import Counted
+from transforms.rows.telemetry import ReadTelemetry
 
 pytestmark = pytest.mark.verify
 

@@ -60,7 +60,7 @@ def plan(tmp_path: Path) -> Path:
 @pytest.fixture
 def start(engine: Running) -> Start:
     """Start the plan on the engine."""
-    command = [sys.executable, "-m", "pipelines.cli", "run"]
+    command = [sys.executable, "-m", "pipelines.cli.cli", "run"]
     return lambda plan: subprocess.Popen(
         [*command, str(plan), *engine.options],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -30,8 +30,8 @@ from mechanisms.wire.report import Reports as WireReports
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, OTHER_PLAN
 from pipelines.plan.loading import load
 from pipelines.stream.windows import Streamed, streamed
-from transforms.progress import REPORTS
-from transforms.windowed import LATE
+from transforms.elements.progress import REPORTS
+from transforms.rows.windowed import LATE
 
 ROOT = Path(__file__).parents[2]
 JAR = "HUSHBEAM_PUBSUB_EMULATOR"
@@ -157,7 +157,7 @@ def test_each_window_of_a_subscription_is_released_with_each_report_once(
 ) -> None:
     first, second = reports(plan, 360, 1), reports(plan, 240, 2)
     other = reports(plan, 7, 3, bytes(16))
-    command = [sys.executable, "-m", "pipelines.cli", "stream", "plan.yaml"]
+    command = [sys.executable, "-m", "pipelines.cli.cli", "stream", "plan.yaml"]
     run = subprocess.Popen(
         [*command, "--subscription", queue.subscription],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

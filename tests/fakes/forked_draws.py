@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from rich.console import Console
 
 from mechanisms.randomness import SecureRandom, SeededRandom
-from pipelines.run import beam_options, run_beam
-from transforms.pieces import Piece
-from transforms.progress import live, tally
+from pipelines.jobs.run import beam_options, run_beam
+from transforms.elements.pieces import Piece
+from transforms.elements.progress import live, tally
 
 WORKERS, ELEMENTS, LARGE = 3, 60, 1 << 16
 _KEPT = SecureRandom()  # what no step may do: keep a generator where a copy would find it

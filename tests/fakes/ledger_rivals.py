@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from mechanisms.channel import Guarantee
-from pipelines import release
 from pipelines.errors import Caution, WithheldError
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.releases import release
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS
 

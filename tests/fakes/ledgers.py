@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Iterable
 from typing import Literal
 
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.ledger.beginning import Request, init
 from pipelines.ledger.entries import Budget, Population, Scope
 from pipelines.ledger.ledger import Ledger
@@ -30,24 +27,3 @@ def begun(
 def begun_by(plan: object) -> None:
     """What an operator types once for a plan."""
     assert cli.main(["ledger", "init", str(plan)]) == 0
-
-
-def as_of_version_1(path: object, added: Iterable[str]) -> None:
-    """Make of a ledger what the first version would have written.
-
-    Args:
-        path: of a file.
-        added: names of the fields of entries that came later.
-    """
-    database = sqlite3.connect(str(path))
-    rows = database.execute("SELECT id, entry FROM changes WHERE id NOT LIKE 'population %'")
-    olds = [
-        (id, json.dumps({k: v for k, v in json.loads(text).items() if k not in {*added}}))
-        for id, text in rows
-    ]
-    database.executescript("DROP TRIGGER kept; DELETE FROM changes; DROP TABLE beginning")
-    for revision, (id, text) in enumerate(olds, 1):
-        database.execute("INSERT INTO changes VALUES (?, ?, ?, '')", (revision, id, text))
-    database.execute("PRAGMA user_version = 1")
-    database.commit()
-    database.close()

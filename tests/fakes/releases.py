@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics import registry
 from tests.end_to_end.examples import models
 from tests.fakes import canaries

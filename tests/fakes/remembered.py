@@ -19,7 +19,7 @@ def remember() -> None:
     from mechanisms.heavy_hitters import crowds
     from mechanisms.planner import search
     from mechanisms.privacy import accountant, amplification, budget, sampled_gaussian
-    from pipelines import signatures
+    from pipelines.compat import signatures
     from pipelines.ledger import accounting
     from pipelines.metrics.counting import design as counting
     from pipelines.train import sums

@@ -15,7 +15,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines.ask import questions
 from pipelines.ask.session import Session, answered, begun
 from pipelines.errors import WithheldError
-from pipelines.inputs import UNREAD, Source
+from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.count import CountMetric
 from pipelines.metrics.counting.options import CountOptions
 

@@ -18,8 +18,8 @@ import yaml
 from apache_beam.options.pipeline_options import PipelineOptions
 from threadpoolctl import threadpool_limits
 
-from pipelines import cli
-from pipelines.metrics.schema import own
+from pipelines.cli import cli
+from pipelines.releases.schema import own
 from tests.golden import arithmetic
 from tests.golden.cases import Case
 from tests.golden.fixed_randomness import fixed_randomness

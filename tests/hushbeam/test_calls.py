@@ -298,7 +298,7 @@ def test_a_batch_that_is_too_small_is_withheld(workspace: Path) -> None:
 
 
 def test_what_others_raise_is_not_passed_on(monkeypatch, workspace: Path, capfd, caplog) -> None:
-    from transforms.encode import EncodeDoFn
+    from transforms.rows.encode import EncodeDoFn
 
     def fails(self: Any, *_: Any) -> None:
         raise ValueError("CANARY-IN-AN-EXCEPTION")

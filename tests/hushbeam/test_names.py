@@ -14,7 +14,7 @@ import hushbeam
 import mechanisms
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
-from pipelines.options import description, undashed
+from pipelines.request.options import description, undashed
 from tests.fakes.installed import FAKES, blocks, install
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pytest
 
 import hushbeam
 from mechanisms.randomness import SeededRandom
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.running import totals as running
 from pipelines.running.kept import Place
 
@@ -189,7 +189,7 @@ def test_a_begin_that_was_killed_is_not_ended_where_another_was_faster(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("pipelines.release.publish", killed)
+        patched.setattr("pipelines.releases.release.publish", killed)
         with pytest.raises(KeyboardInterrupt):
             hushbeam.RunningTotals("totals", **TERMS | {"secret": "kept/slow"})
     estimates_of("a", 5)
@@ -403,7 +403,7 @@ def test_a_beginning_that_is_killed_is_gone_on_with_at_no_further_price(
     assert cli.main(begin.split()) == 0
     pays = TERMS | {"ledger": "book.sqlite", "population": "riders"}
     target = {
-        "publish": "pipelines.release.publish",
+        "publish": "pipelines.releases.release.publish",
         "commit": "pipelines.ledger.reservation.Reservation.commit",
     }[step]
 

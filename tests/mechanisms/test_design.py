@@ -15,8 +15,8 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.task import MeanTask
 from mechanisms.planner.design import Design
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.targets.target import Target
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.task import VectorTask
 

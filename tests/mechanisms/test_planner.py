@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.frequency.predictions import error_after_projection, zipf
 from mechanisms.frequency.task import FrequencyTask, too_large
+from mechanisms.planner.histograms import error_after_projection, zipf
 from mechanisms.planner.search import designs, least_epsilon, least_reports, search
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.simplex import project
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from tests.oracles.statistics import population
 
 SINGLE = {"grr", "olh", "srr", "hadamard", "projective"}

@@ -12,7 +12,7 @@ import pytest
 import scipy
 from scipy import optimize
 
-from mechanisms import roots
+from mechanisms.compat import roots
 
 FUNCTIONS: dict[str, tuple[Callable[[float], float], float, float]] = {
     "square": (lambda x: x * x - 2, 0.0, 2.0),
@@ -73,7 +73,7 @@ def test_what_a_function_raises_is_raised() -> None:
 
 def test_no_package_is_imported_for_a_root() -> None:
     program = (
-        "import sys; from mechanisms.roots import brentq; brentq(lambda x: x, -1.0, 2.0); "
+        "import sys; from mechanisms.compat.roots import brentq; brentq(lambda x: x, -1.0, 2.0); "
         "assert not {'scipy.optimize', '_zeros'} & {*sys.modules}; "
         "from scipy.optimize import brentq as scipys; assert scipys(lambda x: x, -1.0, 2.0) == 0"
     )

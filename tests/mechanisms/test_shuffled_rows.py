@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from mechanisms.planner.rules import most_shuffled
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy import budget
 from mechanisms.privacy.amplification import shuffled_delta
+from mechanisms.targets.rules import most_shuffled
+from mechanisms.targets.target import Target
 from mechanisms.vector import multi
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.task import VectorTask, grid

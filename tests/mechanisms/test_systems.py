@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from hushbeam.studies.systems.simulation import simulate
 from mechanisms import catalog
 from mechanisms.central.histogram import CentralHistogram
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.simulation import simulate
+from mechanisms.targets.target import Target
 from tests.oracles.statistics import zipf
 
 SERVED = [

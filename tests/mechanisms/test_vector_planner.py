@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
+from mechanisms.planner.rows import PAPER, crossover, predict
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
-from mechanisms.vector.predictions import PAPER, crossover, predict
 from mechanisms.vector.privunit import privunit
 from mechanisms.vector.row_error import average_variance
 from mechanisms.vector.task import AttributeTask, VectorTask

@@ -202,7 +202,7 @@ MUTANTS = (
     Mutant(
         "devices-without-rows-are-silent",
         "Of the listed devices those alone send that have rows.",
-        "transforms/enrolled.py",
+        "transforms/units/enrolled.py",
         'devices, said = np.unique(rows["users"][mark]), rows[~mark]',
         'devices, said = np.unique(rows["users"][~mark]), rows[~mark]',
         ("tests/transforms/test_enrolled.py",),
@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         "split-mix-all-who-come",
         "More units split their numbers than are enrolled, and the number of words tells how many.",
-        "transforms/mix.py",
+        "transforms/shuffle/mix.py",
         "if beyond <= 0:",
         "if beyond:",
         (_SPLIT_MIX,),
@@ -318,7 +318,7 @@ MUTANTS = (
     Mutant(
         "slots-noise-drawn-twice",
         "In three parties every counter gets two draws of dummies.",
-        "transforms/dummies.py",
+        "transforms/shuffle/dummies.py",
         "np.stack([codes, times])",
         "np.stack([codes, times + self._counters.draw(Range(*range_), self._rng)[1]])",
         (_DRAWING,),
@@ -384,7 +384,7 @@ MUTANTS = (
     Mutant(
         "slots-dummy-shorter-than-a-report",
         "A dummy says no level, and so is two bytes shorter than the word of a report.",
-        "transforms/slots.py",
+        "transforms/shuffle/slots.py",
         "yield seal_words(words.fingerprint, metric, levels, codes, self._key)",
         "yield seal_words(words.fingerprint, metric, levels, codes, self._key).recast("
         "Form(sealed=True, shuffled=True))",
@@ -394,7 +394,7 @@ MUTANTS = (
     Mutant(
         "slots-nulls-without-dummies",
         "How many slots are empty is seen as it is, and with it how many people report.",
-        "transforms/slots.py",
+        "transforms/shuffle/slots.py",
         "records = _OPENED.empty(codes.size)",
         "codes = codes[codes < layout.starts[-1]]\n    records = _OPENED.empty(codes.size)",
         (_DRAWING,),
@@ -403,7 +403,7 @@ MUTANTS = (
     Mutant(
         "slots-copied-seals-multiply",
         "Of words with one seal all are sent on.",
-        "transforms/duplicates.py",
+        "transforms/reports/duplicates.py",
         "return _least(rows, np.unique(packed, return_inverse=True)[1].ravel())",
         "return rows",
         (_DRAWING,),
@@ -417,6 +417,14 @@ MUTANTS = (
         'mode="json", exclude=_TOLD[1]',
         (_DRAWING,),
         known_by="whoever",
+    ),
+    Mutant(
+        "groups-with-the-dummies-of-one-sum",
+        "Digits of many groups have as many dummies as those of one, and share no noise.",
+        "pipelines/metrics/counting/design.py",
+        "MOST_MASKED * groups",
+        "MOST_MASKED",
+        ("tests/pipelines/test_many_groups.py",),
     ),
     Mutant(
         "counters-ends-for-free",

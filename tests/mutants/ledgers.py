@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "claim-of-another-draw",
         "Of several attempts in a bucket the last one's files stand among the first one's.",
-        "pipelines/claims.py",
+        "pipelines/storage/claims.py",
         "        if held is not None:\n            return held\n        with",
         "        with",
         _ATTEMPTS,

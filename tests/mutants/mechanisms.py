@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "everybody-counts-as-honest",
         "The reports of users who may not follow the protocol are counted on.",
-        "mechanisms/privacy/honesty.py",
+        "mechanisms/honesty.py",
         "return math.floor(honest_share * (n - 1)) + 1",
         "return n",
         ("tests/mechanisms/privacy/test_honesty.py",),
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "a-table-drawn-by-the-row",
         "Which table a user is drawn for follows from its row, so that the table tells of it.",
-        "mechanisms/frequency/divided_tables.py",
+        "mechanisms/vector/divided_tables.py",
         'drawn = np.searchsorted(ends, slots, side="right")',
         "drawn = rows[:, 0] % len(ends)",
         ("tests/mechanisms/contract/test_contract_sampler.py",),
@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "errors-of-divided-users-without-the-others",
         "Errors of tables are those of all users, where some were drawn for each.",
-        "mechanisms/frequency/divided_tables.py",
+        "mechanisms/vector/divided_tables.py",
         "variance = variance + n**2 / own * self._one(table, measured, mechanism, held)",
         "variance = variance + n**2 / n * self._one(table, measured, mechanism, held)",
         ("tests/mechanisms/frequency/test_divided_tables.py",),

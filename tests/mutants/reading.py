@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "a-risk-without-the-slope",
         "A rule is judged by its distance from the estimates: whatever stays at them wins.",
-        "mechanisms/postprocess/risk.py",
+        "mechanisms/frequency/risk.py",
         "return apart + 2 * float(",
         "return apart + 0 * float(",
         ("tests/mechanisms/postprocess/test_choice.py",),
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "rows-of-users-are-counted",
         "A statement says how many rows users have: one user's third row shows.",
-        "pipelines/metrics/statement.py",
+        "pipelines/releases/statement.py",
         '**({"rows_read": tallies.get(ROWS, 0)} if unit == "row" else {}),',
         '"rows_read": tallies.get(ROWS, 0),',
         ("tests/pipelines/test_numbers.py",),
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "engines-count-rows-of-users",
         "An engine's counters say how many rows users have.",
-        "transforms/encode.py",
+        "transforms/rows/encode.py",
         "            if self._told:\n",
         "            if True:\n",
         ("tests/transforms/test_encode.py",),
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "a-large-delta-without-a-word",
         "A delta of one half is taken like any other.",
-        "pipelines/requests.py",
+        "pipelines/request/requests.py",
         "if delta is not None and delta > LARGEST_DELTA and not meant:",
         "if delta is not None and delta > 1 and not meant:",
         ("tests/pipelines/test_large_delta.py",),
@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "yes-is-a-number",
         "A request takes True for an epsilon of 1.",
-        "pipelines/requests.py",
-        'if isinstance(value, bool) and "bool" not in repr(field.annotation):',
+        "pipelines/request/requests.py",
+        'if is_truth(value) and "bool" not in repr(field.annotation):',
         "if False:",
         ("tests/pipelines/test_large_delta.py",),
         known_by="truth_is_no_number",

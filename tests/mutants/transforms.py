@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "sealed-strings-of-any-crowd",
         "A shuffler hands on the seals of all strings, whether their crowd passes or not.",
-        "transforms/crowds.py",
+        "transforms/shuffle/crowds.py",
         "kept, values = self._crowds.publish(sizes, self._rng)",
         "_, values = self._crowds.publish(sizes, self._rng); kept = np.ones(sizes.size, np.bool_)",
         ("tests/transforms/test_sealed_crowds.py",),
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         "sealed-strings-that-one-report-repeats",
         "A string that stands in several slots of one report counts as often.",
-        "transforms/sealed_crowds.py",
+        "transforms/shuffle/sealed_crowds.py",
         "rows[first], None",
         "rows, None",
         ("tests/transforms/test_sealed_crowds.py",),
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "min-reports-minus-one",
         "A shuffler lets a batch through that lacks one report.",
-        "transforms/shuffle.py",
+        "transforms/shuffle/shuffle.py",
         ">= self._min_reports",
         ">= self._min_reports - 1",
         ("tests/transforms/test_shuffle.py",),
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "an-order-that-came-along",
         "A shuffler leaves the messages of a bucket in the order in which they came.",
-        "transforms/shuffle.py",
+        "transforms/shuffle/shuffle.py",
         "messages if self._counted else self._rng.shuffled(messages)",
         "messages",
         ("tests/transforms/test_shuffle.py",),
@@ -81,7 +81,7 @@ MUTANTS = (
     Mutant(
         "sealed-min-reports-minus-one",
         "A shuffler of sealed reports lets a batch through that lacks one report.",
-        "transforms/unseal.py",
+        "transforms/reports/unseal.py",
         "size >= self._min_reports",
         "size >= self._min_reports - 1",
         ("tests/transforms/test_unseal.py",),
@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "a-lost-block-is-published",
         "What was sent is not held against what has come, so an engine may lose a block unseen.",
-        "transforms/conservation.py",
+        "transforms/elements/conservation.py",
         "(shuffled.passed(flow), arrived),",
         "(arrived, arrived),",
         ("tests/transforms/test_conservation.py",),
@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "a-lost-draw-is-published",
         "That a shuffler has drawn all dummies is not looked at, so sums may come without noise.",
-        "transforms/conservation.py",
+        "transforms/elements/conservation.py",
         "(shuffled.ranges, flow.get(DRAWN, 0)),",
         "(0, 0),",
         ("tests/pipelines/test_train_sums.py",),
@@ -113,7 +113,7 @@ MUTANTS = (
     Mutant(
         "first-row-of-a-user",
         "The first of a user's rows is taken, and not a uniform one.",
-        "transforms/contributions.py",
+        "transforms/units/contributions.py",
         "priorities(block.size, block.applies, self._rng)",
         "np.arange(block.size, dtype=np.uint64)",
         ("tests/transforms/test_contributions.py",),
@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         "users-bounded-in-each-block",
         "A user is bounded in every block alone, so rows in two blocks become two reports.",
-        "transforms/contributions.py",
+        "transforms/units/contributions.py",
         "bucket_of(rows[USERS], self._buckets)",
         "bucket_of(rows[USERS] * np.uint64(2 * rows.size + 1), self._buckets)",
         ("tests/transforms/test_contributions.py",),
@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "survivors-draw-again",
         "The row of a user that has stayed draws anew whenever more rows come: late ones win.",
-        "transforms/one_per_user.py",
+        "transforms/units/one_per_user.py",
         "self._parts, self._stayed",
         "rows[PRIORITIES] = np.random.default_rng().integers(1 << 63, size=rows.size)\n"
         "        self._parts, self._stayed",
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "copies-of-a-report-count",
         "Copies of one report all count, so one client can speak for many.",
-        "transforms/duplicates.py",
+        "transforms/reports/duplicates.py",
         "    return rows[order[first]]",
         "    return rows[order]",
         ("tests/transforms/test_duplicates.py",),
@@ -155,7 +155,7 @@ MUTANTS = (
     Mutant(
         "rows-without-bytes",
         "A file of a few kilobytes hands in millions of reports, which are all one.",
-        "transforms/report_tables.py",
+        "transforms/reports/report_tables.py",
         "footer.num_rows * least <= _MOST_COPIES * size",
         "footer.num_rows <= 1 << 62",
         ("tests/transforms/test_reports.py",),
@@ -171,7 +171,7 @@ MUTANTS = (
     Mutant(
         "reports-stand-in-the-order-of-users",
         "Reports stand in their file as users were bounded, so places link those of one user.",
-        "transforms/reports.py",
+        "transforms/reports/reports.py",
         "in_order(np.concatenate(self._waiting[form]))",
         "np.concatenate(self._waiting[form])",
         ("tests/pipelines/test_parties_identity.py", "tests/transforms/test_reports.py"),
@@ -187,7 +187,7 @@ MUTANTS = (
     Mutant(
         "the-least-of-two-reports-stays",
         "Which of a user's reports counts is told by what they say, which says more of the value.",
-        "transforms/duplicates.py",
+        "transforms/reports/duplicates.py",
         "rng.words(len(reports)) | np.uint64(1)",
         "reports.records.view(np.uint8).reshape(len(reports), -1)[:, 20] + np.uint64(1)",
         ("tests/transforms/test_duplicates.py",),
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "a-bundle-counted-twice",
         "Messages that were counted as they came wait to be counted again.",
-        "transforms/collect_counts.py",
+        "transforms/collector/collect_counts.py",
         "return Counting(*self.counted(state))",
         "return Counting(*self.counted(state), state.waiting[:1])",
         ("tests/transforms/test_collect.py", "tests/end_to_end/test_fused.py"),

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 from scipy import linalg
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Floats
-from mechanisms.rounding import exponential_bounds
 
 
 def exact_vector_delta(noise: DiscreteLaplace, shifts: list[int], epsilon: float) -> Fraction:

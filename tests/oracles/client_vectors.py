@@ -21,21 +21,21 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mechanisms.catalog import build
 from mechanisms.frequency.linear_hash import LinearHash
-from mechanisms.mean.grid import Grid
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.memoised import MemoisedClient, law_of
 from mechanisms.randomness import PermanentRandom
+from mechanisms.sampling.grid import Grid
 from mechanisms.sampling.integer_tables import IntegerTable
+from mechanisms.specification import Dummies, decimals
 from mechanisms.wire import binary
-from mechanisms.wire.channels import Dummies, decimals
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.sealing import info, key_id, slot_info
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import split
 from pipelines.plan.client_schema import CheckedPlan, client_schema
 from pipelines.plan.described import described
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.oracles.wire import GOLDEN_KEY, PLAN, hpke_seal
 
 ROOT = Path(__file__).parents[2]

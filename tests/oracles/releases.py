@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.metrics.schema import LONG, own
-from pipelines.views.wording import RAW_ROWS
+from pipelines.releases.schema import LONG, own
+from pipelines.wording import RAW_ROWS
 from tests.fakes import canaries
 from tests.oracles.pages import Page, require_alone
 

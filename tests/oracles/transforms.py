@@ -16,9 +16,9 @@ from scipy import optimize, stats
 
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, MISS
-from transforms.conservation import Batches
-from transforms.progress import NAMESPACE
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
+from transforms.elements.conservation import Batches
+from transforms.elements.progress import NAMESPACE
+from transforms.shuffle.shuffle import DrawBucketsDoFn, OrderDoFn
 
 # ---- randomness that tests may repeat ----------------------------------------------------------
 

@@ -23,7 +23,7 @@ from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.ask import questions, session
 from pipelines.ask.questions import Figures, Question, Selection
 from pipelines.ask.session import Session, begun
-from pipelines.inputs import UNREAD, Source
+from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions

@@ -10,14 +10,14 @@ import pytest
 from mechanisms import catalog, registry
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.randomness import SeededRandom
-from pipelines.cli import main
+from pipelines.cli.cli import main
 from tests.mechanisms.privacy.test_audit import LoudSampler, Swapped, ThresholdOff, Window
 
 
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch):
     """Attacks that draw the same in every run: each is wrong with a probability of up to 1e-6."""
-    monkeypatch.setattr("pipelines.audit_command.SecureRandom", lambda: SeededRandom(1))
+    monkeypatch.setattr("pipelines.cli.audit.SecureRandom", lambda: SeededRandom(1))
 
 
 @pytest.fixture

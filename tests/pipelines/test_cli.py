@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines import cli
+from pipelines.cli import cli
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 
@@ -122,7 +122,7 @@ def test_debug_is_an_option_of_every_command_and_a_value_as_well(run, log, domai
 
 def process(words: list[str], folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *words],
+        [sys.executable, "-m", "pipelines.cli.cli", *words],
         cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False, **options,
     )  # fmt: skip
@@ -130,7 +130,7 @@ def process(words: list[str], folder: Path, **options: object) -> subprocess.Com
 
 _LITTER = """
 import weakref
-from pipelines import cli
+from pipelines.cli import cli
 class Cycle:
     def __init__(self): self.itself = self
 def litter():
@@ -155,7 +155,7 @@ def test_garbage_is_collected_once_there_is_much() -> None:
 
 _POOL = """
 import os
-from pipelines import cli
+from pipelines.cli import cli
 def pool():
     print(os.environ.get("ARROW_DEFAULT_MEMORY_POOL", ""))
     return 0
@@ -223,7 +223,7 @@ def test_output_that_nobody_reads_does_not_change_the_exit_code(
     reading, writing = os.pipe() if behind == "a reader who leaves" else (None, None)
     with open("/dev/full", "w") if writing is None else open(writing, "w") as stdout:
         job = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *canaries.request(log, domain=domain)],
+            [sys.executable, "-m", "pipelines.cli.cli", *canaries.request(log, domain=domain)],
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=stdout, stderr=subprocess.PIPE,
         )  # fmt: skip

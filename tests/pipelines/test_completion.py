@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pipelines import commands
+from pipelines.cli import commands
 
 
 def offered(script: str, *words: str) -> set[str]:

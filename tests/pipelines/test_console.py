@@ -13,7 +13,7 @@ from rich.console import Console
 from pipelines.metrics.histogram import view
 from pipelines.views import console
 from tests.fakes.waiting import HANGS, until
-from transforms import progress as counting
+from transforms.elements import progress as counting
 
 ROWS = {
     "value": ["[/red] x", None, "[bold]b[/bold]", ":smile:"],

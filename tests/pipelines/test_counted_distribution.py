@@ -17,10 +17,10 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.requests import request
-from transforms.collect_counts import Counted
+from pipelines.request.requests import request
+from transforms.collector.collect_counts import Counted
 from transforms.encoders.encoder import Rows
 
 RUNS, FAR = 60, 6.2  # releases of each; standard errors, so a false alarm is below 10^-9

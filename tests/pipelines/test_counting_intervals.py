@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.metrics.counting.result import Errors, columns, held
 from pipelines.metrics.cross_tab.metric import CrossTab
 from tests.end_to_end.test_counting_release import metric

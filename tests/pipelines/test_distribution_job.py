@@ -13,11 +13,11 @@ import pytest
 
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
+from pipelines.logs.numbers import are_whole
 from pipelines.metrics.distribution.metric import DistributionOfNumbers, read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import covers, quantile_table, scaled
 from pipelines.metrics.distribution.view import number, probability
-from pipelines.numbers import are_whole
 from tests.fakes import canaries
 from transforms.encoders.bounds import Bounds
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.engine import prepared
 from pipelines.errors import RequestError
-from pipelines.run import beam_options
+from pipelines.jobs.engine import prepared
+from pipelines.jobs.run import beam_options
 from transforms.files.systems import FileSystems
 
 

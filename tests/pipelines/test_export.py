@@ -15,11 +15,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli, release
+from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.metrics.schema import LONG, joinable
-from pipelines.metrics.statement import parquet
 from pipelines.plan.publish import gathered
+from pipelines.releases import release
+from pipelines.releases.schema import LONG, joinable
+from pipelines.releases.statement import parquet
 from pipelines.views.headline import Head
 from pipelines.views.pages import page
 

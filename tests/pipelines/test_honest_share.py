@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.cli import main
 from pipelines.metrics.metric import Metric
-from pipelines.parties.split import split
 from pipelines.plan.design import design_of
 from pipelines.plan.document import Plan
 from pipelines.plan.job import has_clients, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
+from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
-from pipelines.views.wording import counting_on
+from pipelines.wording import counting_on
 
 PLAN = """\
 collection: trips

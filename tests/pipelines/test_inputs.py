@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from tests.fakes import canaries
 from tests.oracles.transforms import run
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.cli import main
 from pipelines.metrics.counting.options import TRUSTED
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.histogram.options import HistogramOptions

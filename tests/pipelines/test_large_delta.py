@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 import hushbeam
 from mechanisms.catalog import build
-from pipelines.audit_command import AuditOptions
+from pipelines.cli.audit import AuditOptions
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions
 from pipelines.metrics.histogram.options import HistogramOptions
+from pipelines.metrics.terms import cautioned
 from pipelines.plan.loading import load
-from pipelines.requests import request
+from pipelines.request.requests import request
 from pipelines.running.options import TotalOptions
-from pipelines.terms import cautioned
 from pipelines.train.options import TrainOptions
 
 HISTOGRAM = {
@@ -89,8 +91,8 @@ def test_a_caution_is_about_the_number_that_was_declared(delta, declared, said) 
 
 
 @pytest.mark.parametrize("name", ["epsilon", "delta", "min_reports", "confidence", "epsilon_local"])
-@pytest.mark.parametrize("value", [True, False])
-def test_a_truth_is_no_number_of_a_request(name: str, value: bool) -> None:
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_truth_is_no_number_of_a_request(name: str, value: Any) -> None:
     with pytest.raises(RequestError, match=f"--{name.replace('_', '-')}: it takes no yes or no"):
         request(HistogramOptions, HISTOGRAM | {name: value})
     with pytest.raises(ValidationError):
@@ -123,14 +125,17 @@ def test_a_truth_is_no_number_of_a_plan(tmp_path: Path, more: str, own: str) -> 
 def test_a_truth_is_no_number_of_a_mechanism() -> None:
     with pytest.raises(ValueError, match="epsilon is a number, and no truth"):
         build("grr", epsilon=True, domain_size=4)
+    with pytest.raises(ValueError, match="epsilon is a number, and no truth"):
+        build("grr", epsilon=np.True_, domain_size=4)
 
 
 def test_a_truth_is_no_number_of_a_function(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="epsilon: it takes no yes or no"):
         hushbeam.histogram("x.parquet", column="c", domain="0..3", epsilon=True, output="out")
     for name in ("epsilon", "delta", "norm", "confidence"):
-        asked = {"epsilon": 1.0, "delta": 1e-6, "norm": 1.0, "confidence": 0.95} | {name: True}
-        with pytest.raises(RequestError, match=f"{name}: it takes no yes or no"):
-            hushbeam.RunningTotals(tmp_path / "t", horizon=3, **asked)
+        asked = {"epsilon": 1.0, "delta": 1e-6, "norm": 1.0, "confidence": 0.95}
+        for truth in (True, np.True_):
+            with pytest.raises(RequestError, match=f"{name}: it takes no yes or no"):
+                hushbeam.RunningTotals(tmp_path / "t", horizon=3, **asked | {name: truth})
     with pytest.raises(RequestError, match=r"delta: above 0\.01"):
         hushbeam.RunningTotals(tmp_path / "t", 1.0, 0.5, 3)

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import release
-from pipelines.claims import Claim
 from pipelines.errors import Caution, FailedError
-from pipelines.ledger import alive
 from pipelines.ledger.entries import Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import this_process
@@ -22,6 +19,9 @@ from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.metrics.metric import Content
 from pipelines.metrics.release import PublishDoFn
 from pipelines.plan.target import Target
+from pipelines.releases import release
+from pipelines.storage import alive
+from pipelines.storage.claims import Claim
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 from tests.fakes.memory_files import MemoryFileSystem

@@ -11,10 +11,11 @@ import pytest
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from pipelines.errors import FailedError, RequestError, WithheldError
-from pipelines.ledger.backoff import Backoff
-from pipelines.ledger.bucket_store import BucketStore, Changed, Unavailable
+from pipelines.ledger.bucket_store import BucketStore
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.store import Written
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.objects import Changed, Unavailable
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS
@@ -156,7 +157,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         (b'{"format": "notes", "version": 9, "count": 0, "entries": []}', "damaged"),
         (
             b'{"format": "hushbeam ledger", "version": 5, "count": 1, "entries": [{"id": 5}]}',
-            "ledger adopt",
+            "of format 5, and this hushbeam keeps format 6",
         ),
         (
             b'{"format": "hushbeam ledger", "version": 6, "links": [["a", "b"]], "records": []}',
@@ -164,7 +165,7 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         ),
         (
             b'{"format": "hushbeam ledger", "version": 99, "count": 0, "entries": 5}',
-            "newer hushbeam",
+            "of format 99, and this hushbeam keeps format 6",
         ),
     ],
 )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import release
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.bucket_store import Changed, Unavailable
-from pipelines.ledger.google_object import GoogleObject
 from pipelines.ledger.ledger import Ledger
+from pipelines.releases import release
+from pipelines.storage.google_object import GoogleObject
+from pipelines.storage.objects import Changed, Unavailable
 from tests.fakes import ledger_rivals
 from tests.fakes.bucket_server import Bucket, serving
 from tests.fakes.ledger_rivals import request

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli, release
+from pipelines.cli import cli
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry, Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from pipelines.releases import release
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from mechanisms.randomness import SecureRandom
-from pipelines import release
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger import chain
-from pipelines.ledger.backoff import Backoff
 from pipelines.ledger.beginning import Request, adopt, init
 from pipelines.ledger.entries import Budget, Entry, Population
 from pipelines.ledger.evidence import standing
@@ -25,7 +23,9 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.ledger.witness import LocalObject, Seen, Witness
-from pipelines.paths import siblings
+from pipelines.releases import release
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.paths import siblings
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 

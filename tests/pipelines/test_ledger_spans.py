@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipelines import cli
-from pipelines.errors import RequestError
-from pipelines.ledger.beginning import adopt
+from pipelines.cli import cli
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.spans import Span, digests, span_of
 from tests.fakes.ledger_rivals import request
-from tests.fakes.ledgers import as_of_version_1, begun
+from tests.fakes.ledgers import begun
 
-ADDED = ("span", "design", "files")  # by later versions
 MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
 
@@ -159,22 +156,6 @@ def test_span_and_design_are_kept(make, ledger: Ledger) -> None:
     assert (entry.span, entry.design) == (days(0, 7), "d" * 32)
 
 
-def test_a_ledger_of_the_first_version_is_adopted_with_all_that_was_spent(
-    make, ledger: Ledger
-) -> None:
-    """Its entries have no span, so other versions' windows compose with them."""
-    make("2026-11-16", 0.9)
-    path = ledger.store.where
-    as_of_version_1(path, ADDED)
-    with pytest.raises(RequestError, match=r"earlier hushbeam.*ledger adopt --ledger"):
-        make("2026-11-20", 0.1, 2, days(4, 1))
-    assert adopt(path, f"{path}.adopted", None, False).endswith("1 entries, 1 populations")
-    assert ledger.entries()[0].span is None
-    with pytest.raises(BudgetExceeded):
-        make("2026-11-20", 0.2, 2, days(4, 1))
-    make("2026-11-20", 0.1, 2, days(4, 1))
-
-
 def test_windows_of_one_plan_that_read_a_file_in_common_compose(make) -> None:
     """As with `logs/{window}*.parquet`: a day, its decade of days, its month, its year."""
     friday = digests(["logs/2026-11-20.parquet"])
@@ -210,16 +191,6 @@ def test_what_is_known_of_one_release_alone_does_not_tell(make) -> None:
         make("south", 0.2, files=digests(["logs/south.parquet"]))
     with pytest.raises(BudgetExceeded):
         make("2026-11-20", 0.2, span=span_of("2026-11-20"))
-
-
-def test_days_of_an_earlier_ledger_do_not_compose_with_other_days(make, ledger: Ledger) -> None:
-    make("2026-11-19", 0.9)
-    path = ledger.store.where
-    as_of_version_1(path, ADDED)
-    adopt(path, f"{path}.adopted", None, False)
-    make("2026-11-20", 0.9, span=span_of("2026-11-20"), files=digests(["logs/2026-11-20.parquet"]))
-    with pytest.raises(BudgetExceeded):
-        make("2026-11", 0.2, span=span_of("2026-11"), files=digests(["other.parquet"]))
 
 
 def test_files_are_kept_as_digests(make, ledger: Ledger, tmp_path: Path) -> None:

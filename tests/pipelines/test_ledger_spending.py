@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from mechanisms.channel import Guarantee
-from pipelines import release
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.accounting import total
-from pipelines.ledger.alive import SILENCE
 from pipelines.ledger.entries import Budget, Entry, Owner
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.owner import may_run, this_process
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from pipelines.releases import release
+from pipelines.storage.alive import SILENCE
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 

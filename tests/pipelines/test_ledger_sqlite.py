@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import FailedError, RequestError
+from pipelines.ledger.beginning import adopt
 from pipelines.ledger.entries import VERSION
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.sqlite_store import SqliteStore
@@ -97,12 +98,17 @@ def test_missing_changes_are_noticed(path: str) -> None:
         Ledger.open(path)
 
 
-def test_a_newer_ledger_is_refused(path: str) -> None:
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_a_ledger_of_another_format_is_refused_and_left_alone(path: str, version: int) -> None:
+    """Also where it is to be begun or adopted: it would forget what was spent."""
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    with pytest.raises(RequestError, match=rf"newer hushbeam \(format {VERSION + 1}.*upgrade"):
-        Ledger.open(path)
+    content = Path(path).read_bytes()
+    for use in (Ledger.open, lambda path: adopt(path, f"{path}.adopted", None, True)):
+        with pytest.raises(RequestError, match=rf"of format {version}, and .* keeps format"):
+            use(path)
+    assert Path(path).read_bytes() == content
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

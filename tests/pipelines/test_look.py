@@ -102,6 +102,19 @@ def test_a_log_as_it_should_be_has_no_finding(workspace: Path, run) -> None:
     assert json.loads(both.out)["look"]["findings"] == []
 
 
+@pytest.mark.parametrize("log", ["user_id,x", "user_id,x\n"])
+def test_a_log_without_rows_is_no_failure(workspace: Path, run, log: str) -> None:
+    """It ends with 0 whatever it finds; so does `check --look`, which has nothing against it."""
+    Path("log.csv").write_text(log)
+    looked = run(["look", "log.csv"])
+    assert looked.code == 0
+    assert "0 rows in 1 file; looked at: 0" in looked.out
+    metric = "metrics:\n  - {name: m, kind: mean, dummies: shuffler, column: x, bounds: '0,9'}\n"
+    more = "input: log.csv\ntypes: {x: float}\n"
+    Path("plan.yaml").write_text(HEAD.replace("min_reports: 500\n", "") + more + metric)
+    assert run(["check", "plan.yaml"]).code == run(["check", "--look", "plan.yaml"]).code == 0
+
+
 def test_what_cannot_be_read_is_refused(workspace: Path, refused) -> None:
     refused(["look", "none.csv"], "no file matches none.csv")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mechanisms.heavy_hitters.prefix_code import alphabet
-from pipelines import commands
+from pipelines.cli import commands
 from pipelines.plan.loading import load
 from tests.fakes import canaries
 

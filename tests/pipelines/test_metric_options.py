@@ -16,16 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import arguments, cli
 from pipelines.beam_yaml import steps
+from pipelines.cli import cli
+from pipelines.command import arguments
 from pipelines.errors import RequestError
+from pipelines.ledger.paying import PREFIX
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.options import description, flag, undashed
-from pipelines.paying import PREFIX
 from pipelines.plan.parts import OF_PLAN
 from pipelines.plan.schema import schema
-from pipelines.requests import LARGEST_EPSILON, request
+from pipelines.request.options import description, flag, undashed
+from pipelines.request.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
 from tests.contract.forms import example
 
@@ -224,7 +225,7 @@ _SHARE = '''
 """The share of even numbers."""
 from typing import ClassVar
 from pipelines.metrics.options import NumberOptions
-from pipelines.options import option
+from pipelines.request.options import option
 
 class ShareOptions(NumberOptions):
     metric: ClassVar[str] = "even.metric:Share"
@@ -263,15 +264,15 @@ def process(words: list[str], *paths: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_metric_of_another_distribution_is_a_command(even: Path) -> None:
-    listed = process(["-m", "pipelines.cli", "--help"], even)
+    listed = process(["-m", "pipelines.cli.cli", "--help"], even)
     assert listed.returncode == 0
     assert re.search("even-share +the share of even numbers", listed.stdout)
     assert "metric broken (even.nowhere:Options) cannot be imported" in listed.stdout
     assert "the average of a column of numbers" in listed.stdout
-    page = process(["-m", "pipelines.cli", "even-share", "--help"], even)
+    page = process(["-m", "pipelines.cli.cli", "even-share", "--help"], even)
     assert page.returncode == 0
     assert "--rounding ROUNDING   where to fractions go (default: down)" in page.stdout
-    refused = process(["-m", "pipelines.cli", "broken", "--help"], even)
+    refused = process(["-m", "pipelines.cli.cli", "broken", "--help"], even)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "metric broken (even.nowhere:Options) cannot be imported" in refused.stderr
 
@@ -280,7 +281,7 @@ def test_a_metric_of_another_distribution_is_in_the_schema(even: Path) -> None:
     (even / "even-1.0.dist-info/entry_points.txt").write_text(
         "[hushbeam.metrics]\neven-share = even.options:ShareOptions\n"
     )
-    printed = process(["-m", "pipelines.cli", "check", "--schema"], even)
+    printed = process(["-m", "pipelines.cli.cli", "check", "--schema"], even)
     assert printed.returncode == 0
     assert '"const": "even-share"' in printed.stdout
     assert "where to fractions go" in printed.stdout
@@ -298,7 +299,7 @@ def test_others_are_not_looked_for_where_ours_is_asked(monkeypatch: pytest.Monke
 _HEAVY = ("apache_beam", "matplotlib", "pyarrow", "scipy.stats", "sklearn")
 _ASK = """
 import contextlib, sys
-from pipelines import cli
+from pipelines.cli import cli
 lines, *heavy = sys.argv[1:]
 for words in lines.splitlines():
     with contextlib.suppress(SystemExit):
@@ -344,7 +345,7 @@ def test_a_release_imports_nothing_that_it_does_not_need(words: str, tmp_path: P
     log = tmp_path / "log.parquet"
     pq.write_table(pa.table({"value": np.arange(1000) % 10}), log)
     line = f"{words} --input {log} --output {tmp_path / 'out'}"
-    needless = ("matplotlib", "scipy.stats", "sklearn", "dp_accounting", "pipelines.evaluate")
+    needless = ("matplotlib", "scipy.stats", "sklearn", "dp_accounting", "hushbeam.studies")
     done = process(["-c", _ASK, line, *needless])
     assert (done.returncode, done.stderr) == (0, "")
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()

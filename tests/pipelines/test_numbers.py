@@ -7,12 +7,12 @@ from pydantic import ValidationError
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
+from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.options import NumberOptions
-from pipelines.metrics.statement import counted, head, parquet, versions
-from pipelines.numbers import open_numbers, read_bounds
-from pipelines.requests import request
-from transforms.blocks import bucket_count
-from transforms.progress import ROWS
+from pipelines.releases.statement import counted, head, parquet, versions
+from pipelines.request.requests import request
+from transforms.elements.blocks import bucket_count
+from transforms.elements.progress import ROWS
 
 
 def options(**changes: object) -> NumberOptions:

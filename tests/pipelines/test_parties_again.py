@@ -111,7 +111,7 @@ def test_a_batch_and_what_is_taken_away_from_it_are_the_counts_of_one_pass(monke
     names = sorted(p.name for p in Path(memory().folder).rglob("*") if p.is_file())
     assert names == ["begun.json", "kept.json", LAYERS, "lock", "sent.json"]
     told = summary.read(folder)
-    assert (told.summary_version, told.share, told.passes) == (2, 0.25, (0.25, 0.5))
+    assert (told.share, told.passes) == (0.25, (0.25, 0.5))
     kept = asking.layers_of(str(layers()[0].parent))
     assert kept.shape == (2, EVENTS.codes)
     raised = np.zeros(EVENTS.codes, np.int64)
@@ -193,7 +193,7 @@ def test_what_cannot_be_told_is_refused_in_one_line() -> None:
 
 def test_passes_of_two_batches_or_without_their_batch_are_refused() -> None:
     told = summary.Summary(
-        summary_version=2, shuffle_id="b", created="", collection="c", version=1, fingerprint="",
+        shuffle_id="b", created="", collection="c", version=1, fingerprint="",
         window="all", sealed=True, words=0, share=1.0, passes=(0.25,), sample=(),
     )  # fmt: skip
     for folder, one in (

@@ -16,15 +16,15 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.parties.batches import BatchSink
 from pipelines.parties.report_files import ReadAllDoFn
-from pipelines.parties.split import split
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.fakes.losing_engine import losing, nothing
-from transforms.collect import EstimateFn
-from transforms.contributions import ChooseDoFn
-from transforms.duplicates import OneOfEachDoFn, OneSealDoFn
-from transforms.reports import BinarySink
-from transforms.shuffle import OrderDoFn
-from transforms.unseal import OrderSealedDoFn
+from transforms.collector.collect import EstimateFn
+from transforms.reports.duplicates import OneOfEachDoFn, OneSealDoFn
+from transforms.reports.reports import BinarySink
+from transforms.reports.unseal import OrderSealedDoFn
+from transforms.shuffle.shuffle import OrderDoFn
+from transforms.units.contributions import ChooseDoFn
 
 pytestmark = pytest.mark.verify
 

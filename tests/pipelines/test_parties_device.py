@@ -10,8 +10,8 @@ from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import Split, split
 from pipelines.plan.document import Plan
+from pipelines.plan.split import Split, split
 
 COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, float("nan")]}
 

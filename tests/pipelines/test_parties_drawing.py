@@ -29,19 +29,19 @@ from mechanisms.wire.report import WORDS, Form, Reports
 from mechanisms.wire.screening import Expected
 from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.errors import RequestError
+from pipelines.jobs.run import beam_options
 from pipelines.parties import asking, drawing, summary
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.memory import Memory
 from pipelines.parties.report_files import find
 from pipelines.plan.document import Plan
-from pipelines.run import beam_options
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import run, source
-from transforms import report_tables
-from transforms.dummies import spread
-from transforms.slots import CountWords
-from transforms.unseal import UnsealDoFn
+from transforms.reports import report_tables
+from transforms.reports.unseal import UnsealDoFn
+from transforms.shuffle.dummies import spread
+from transforms.shuffle.slots import CountWords
 
 MARK = bytes(range(16))
 EVENTS = Counters.meeting(Amounts(3, 2, 2).levels, "add or remove", epsilon=1.0, delta=1e-6)

@@ -22,8 +22,8 @@ from pipelines.parties import summary
 from pipelines.parties.report_files import ReadAll, ReadAllDoFn, find, require_new
 from tests.oracles.transforms import run
 from tests.oracles.wire import EXAMPLES, MECHANISMS, PLAN, expected, fields
-from transforms import report_tables
-from transforms.progress import REPORTS
+from transforms.elements.progress import REPORTS
+from transforms.reports import report_tables
 
 FORM = Form()
 SAID = {

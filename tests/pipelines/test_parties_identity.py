@@ -13,12 +13,12 @@ import pytest
 
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
-from pipelines import secrets
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import Split, split
 from pipelines.plan.document import Plan
 from pipelines.plan.loading import load
+from pipelines.plan.split import Split, split
+from pipelines.storage import secrets
 
 N = 1200
 # At so large an epsilon each user answers both metrics; at a usual one, either.
@@ -200,7 +200,7 @@ def test_a_stream_has_windows_by_the_clock(monkeypatch) -> None:
     ids, marks = [], set()
     for minute in (6, 54, 66):
         moment = minute * 60_000_000
-        monkeypatch.setattr("pipelines.parties.split.now", lambda moment=moment: moment)
+        monkeypatch.setattr("pipelines.plan.split.now", lambda moment=moment: moment)
         sent = report(parted(**stream), bytes(32))
         ids.append(sent.records["report_id"])
         marks.add(sent.fingerprint)

@@ -13,8 +13,8 @@ import pytest
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.reservation import Reservation
-from pipelines.paths import beside, folder_of
 from pipelines.plan.loading import load
+from pipelines.storage.paths import beside, folder_of
 from tests.fakes.ledgers import begun_by
 
 PLAN = """\

@@ -21,10 +21,10 @@ from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import Split, split
 from pipelines.plan.job import open_job
 from pipelines.plan.loading import load
 from pipelines.plan.run import price
+from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun, begun_by
 
 USERS = 5001

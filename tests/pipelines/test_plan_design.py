@@ -13,11 +13,11 @@ from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from pipelines.ledger.ledger import Ledger
-from pipelines.parties.split import split
 from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import Plan
 from pipelines.plan.job import unread_job
 from pipelines.plan.metrics import mark
+from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from tests.fakes.ledgers import begun_by
 

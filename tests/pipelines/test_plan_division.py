@@ -16,14 +16,14 @@ from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import Ledger
 from pipelines.parties.device import ClientReports
-from pipelines.parties.split import split
 from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
+from pipelines.plan.split import split
 from tests.fakes.ledgers import begun_by
-from transforms.divide import DrawPartsDoFn
 from transforms.encoders.part import DRAWN, Part
 from transforms.encoders.users import UserDigest
+from transforms.units.divide import DrawPartsDoFn
 
 PLAN = """\
 collection: trips

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
 from pipelines.plan.cron import require_schedule

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mechanisms.channel import Guarantee
+from mechanisms.planner.release_profile import release_profile
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.release_profile import release_profile
 from pipelines.ledger.accounting import fits, further, largest_share, total
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.plan.job import PlanJob, unread_job

@@ -17,7 +17,7 @@ from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import ReleasePlanDoFn, ReleaseWholeDoFn
 from pipelines.plan.target import Target
 from tests.fakes.ledgers import begun
-from transforms import progress
+from transforms.elements import progress
 
 LOSS = Guarantee("local", 1.0, 0.0, "user", "closed form")
 STATEMENT = {

@@ -11,17 +11,17 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
 from mechanisms.wire.design import described as described_mechanism
-from pipelines.cli import main
+from pipelines.cli.cli import main
 from pipelines.errors import RequestError
-from pipelines.parties.split import split
+from pipelines.jobs.publishing import counts
+from pipelines.metrics.terms import drowned, next_to_nothing
 from pipelines.plan.check import check
 from pipelines.plan.client_schema import CheckedPlan
 from pipelines.plan.design import mark_of_reports
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import public_seed
-from pipelines.publishing import counts
-from pipelines.terms import drowned, next_to_nothing
+from pipelines.plan.split import split
 
 PLAN = """\
 collection: trips

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.metrics import registry, schema
+from pipelines.metrics import registry
+from pipelines.releases import schema
 from tests.fakes.releases import Request, prepared, released, requests
 from tests.oracles.read_pages import (
     Read,

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import claims, release
-from pipelines.claims import TAKEN, Claim, TakenError
 from pipelines.errors import RequestError
+from pipelines.releases import release
+from pipelines.storage import claims
+from pipelines.storage.claims import TAKEN, Claim, TakenError
 from tests.fakes.memory_files import MemoryFileSystem
-from transforms import progress
+from transforms.elements import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
 STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}

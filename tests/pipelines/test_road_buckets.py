@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.blocks import bucket_count
+from transforms.elements.blocks import bucket_count
 
 
 @pytest.mark.parametrize(

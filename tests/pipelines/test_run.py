@@ -13,12 +13,12 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
 from rich.console import Console
 
-from pipelines.claims import TAKEN
 from pipelines.errors import RequestError
+from pipelines.jobs.run import _workers, beam_options, run_beam
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.requests import request
-from pipelines.run import _workers, beam_options, run_beam
-from transforms.progress import LOST, live, tally
+from pipelines.request.requests import request
+from pipelines.storage.claims import TAKEN
+from transforms.elements.progress import LOST, live, tally
 
 ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
 
@@ -261,9 +261,9 @@ def test_what_an_earlier_run_counted_explains_nothing(name: str) -> None:
 def test_more_than_one_core_takes_part_where_it_pays(
     words: str, work: int, number: int | None, monkeypatch
 ) -> None:
-    monkeypatch.setattr("pipelines.run.may_fork", lambda: True)
-    monkeypatch.setattr("pipelines.run.cores", lambda: 3)
-    monkeypatch.setattr("pipelines.run.worker_processes", lambda number: number)
+    monkeypatch.setattr("pipelines.jobs.run.may_fork", lambda: True)
+    monkeypatch.setattr("pipelines.jobs.run.cores", lambda: 3)
+    monkeypatch.setattr("pipelines.jobs.run.worker_processes", lambda number: number)
     options = beam_options(words.split())
     for _ in range(2):  # what a job comes to says nothing of the next one's
         pipeline = beam.Pipeline(options=options)
@@ -277,8 +277,8 @@ def test_more_than_one_core_takes_part_where_it_pays(
 
 @pytest.mark.parametrize(("able", "most"), [(False, 3), (True, 1)], ids=["threads", "one core"])
 def test_one_process_does_it_where_no_other_can_help(able: bool, most: int, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.run.may_fork", lambda: able)
-    monkeypatch.setattr("pipelines.run.cores", lambda: most)
+    monkeypatch.setattr("pipelines.jobs.run.may_fork", lambda: able)
+    monkeypatch.setattr("pipelines.jobs.run.cores", lambda: most)
     pipeline = beam.Pipeline(options=beam_options([]))
     with _workers(pipeline, 10**12) as run:
         assert run(lambda: "here") == "here"

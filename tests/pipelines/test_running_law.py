@@ -11,7 +11,7 @@ import pytest
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
 from mechanisms.running.totals import Contribution, least
-from pipelines.inputs import UNREAD, Source
+from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics import registry
 from pipelines.running.kept import Kept
 from pipelines.running.options import RunningCountOptions, RunningSumOptions

@@ -12,16 +12,16 @@ import pytest
 from rich.console import Console
 
 from mechanisms.catalog import build, find, of_task
+from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.intervals import estimate_mean
-from mechanisms.postprocess.choice import POSTPROCESSING
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.result import histogram_table
 from pipelines.metrics.mean.result import mean_table
 from tests.oracles.statistics import zipf
-from transforms.collect import frequencies
-from transforms.collect_counts import Counted
+from transforms.collector.collect import frequencies
+from transforms.collector.collect_counts import Counted
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
 

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
-from pipelines import signatures
+from pipelines.compat import signatures
 
 SEEN = beam.DoFn.StateParam(CombiningValueStateSpec("seen", sum))
 

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hushbeam
-from pipelines import cli
-from pipelines.metrics.schema import LONG
-from pipelines.statements import Statement
+from pipelines.cli import cli
+from pipelines.releases.schema import LONG
+from pipelines.releases.statements import Statement
 from tests.pipelines.test_export import publish_day
 
 KEY = bytes(range(200, 232))

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from pipelines import inputs
+from pipelines.logs import inputs
 from pipelines.metrics.active_users.metric import ActiveUsers
 from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOptions
 from pipelines.metrics.active_users.stickiness import shares
 from pipelines.metrics.counting.result import Errors
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 PAIRS = [(1, 28), (7, 28), (1, 7)]
 ACTIVE, CONFIDENCE = 1000, 0.95

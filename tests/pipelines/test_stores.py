@@ -11,7 +11,7 @@ import google.auth
 import pytest
 from google.auth.exceptions import DefaultCredentialsError
 
-from pipelines import stores
+from pipelines.storage import stores
 
 PLAN = """\
 collection: far

@@ -14,9 +14,9 @@ import pytest
 from pipelines.stream.intake import KeepMessagesDoFn
 from pipelines.stream.release import Backlog
 from tests.fakes.losing_engine import losing
-from transforms.conservation import BOUNDED, CHOSEN, PERTURBED, SENT, read_flow, spelt
-from transforms.contributions import ChooseDoFn
-from transforms.progress import ROWS
+from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED, SENT, read_flow, spelt
+from transforms.elements.progress import ROWS
+from transforms.units.contributions import ChooseDoFn
 
 USERS = 600
 BEGIN = datetime(2024, 5, 1, tzinfo=timezone.utc)

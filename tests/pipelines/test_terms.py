@@ -8,17 +8,17 @@ import pytest
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.target import Target
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
-from pipelines.requests import request
-from pipelines.terms import (
+from pipelines.metrics.terms import (
     cautioned,
     least_batch,
     least_reports,
     require_proven,
     target_terms,
 )
+from pipelines.request.requests import request
 
 ASKED = {"input": ["log.parquet"], "output": "out", "epsilon": "1"}
 

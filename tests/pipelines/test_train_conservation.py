@@ -13,10 +13,10 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from pipelines.train.central_run import TrainDoFn
 from tests.fakes.losing_engine import losing, nothing
-from transforms.collect_counts import CountMessages
-from transforms.contributions import ChooseDoFn
-from transforms.shuffle import OrderDoFn
-from transforms.split_groups import PartDoFn
+from transforms.collector.collect_counts import CountMessages
+from transforms.shuffle.shuffle import OrderDoFn
+from transforms.units.contributions import ChooseDoFn
+from transforms.units.split_groups import PartDoFn
 
 pytestmark = pytest.mark.verify
 

@@ -19,8 +19,8 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.requests import request
-from pipelines.run import _DEEPEST
+from pipelines.jobs.run import _DEEPEST
+from pipelines.request.requests import request
 from pipelines.train.central import DivergedError
 from pipelines.train.curator import CuratorPlan
 from pipelines.train.curve import Point, curve_table, private_curve, public_curve
@@ -30,9 +30,9 @@ from pipelines.train.local_run import scored_steps
 from pipelines.train.options import MOST_STEPS, TrainOptions
 from pipelines.train.participants import ParticipantsPlan
 from pipelines.train.publish import PublishModel
-from transforms.blocks import bucket_count
-from transforms.shuffle import Shuffle
-from transforms.train_curve import Scored
+from transforms.elements.blocks import bucket_count
+from transforms.rounds.train_curve import Scored
+from transforms.shuffle.shuffle import Shuffle
 
 ROWS = 20_000
 
@@ -340,7 +340,7 @@ def test_shufflers_have_buckets_for_all_messages(job, monkeypatch):
         return Shuffle(least, codes, count, open_rng, **more)
 
     for module in ("train_step", "train_curve"):
-        monkeypatch.setattr(f"transforms.{module}.Shuffle", shuffle)
+        monkeypatch.setattr(f"transforms.rounds.{module}.Shuffle", shuffle)
     beam.Pipeline() | PublishModel(made)
     points = made.plan.curve.groups
     messages = rows / 2 / 2 * made.plan.design.mechanism.messages

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.requests import request
+from pipelines.request.requests import request
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.run import alternative
@@ -27,8 +27,8 @@ from tests.fakes.losing_engine import losing, nothing
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_whole
-from transforms import dummies
-from transforms.dummies import DrawDummiesDoFn
+from transforms.shuffle import dummies
+from transforms.shuffle.dummies import DrawDummiesDoFn
 
 LOGISTIC = {"loss": "logistic", "target": "told=no,yes", "expected": 6_000}
 ROWS, LACKING = 6_173, 41  # numbers that are nowhere by chance

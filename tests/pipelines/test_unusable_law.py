@@ -23,9 +23,9 @@ from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.metrics import registry
 from pipelines.metrics.unusable.share import ALL, MANY, Share
 from pipelines.metrics.unusable.verdict import Verdict, verdict
-from pipelines.requests import request
+from pipelines.request.requests import request
 from tests.golden.fixed_randomness import fixed_randomness
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 RUNS = 600
 FAR = 6.5

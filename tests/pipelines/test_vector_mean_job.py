@@ -13,11 +13,11 @@ from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
-from pipelines.inputs import open_telemetry
+from pipelines.logs.inputs import open_telemetry
+from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import Scale
-from pipelines.row_attributes import read_attributes
 from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange

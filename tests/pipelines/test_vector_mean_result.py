@@ -9,7 +9,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
 from pipelines.metrics.vector_mean.result import Estimated, error_statement, estimated, shrunk
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mechanisms.channel import Guarantee
-from pipelines.views.wording import (
+from pipelines.wording import (
     RAW_ROWS,
     covered,
     factor,

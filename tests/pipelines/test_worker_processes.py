@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 import pytest
 from apache_beam import coders
 
-from pipelines import worker_processes
+from pipelines.compat import worker_processes
 from pipelines.errors import FailedError
 from tests.fakes.forked_draws import ELEMENTS, LARGE, WORKERS
 from tests.fakes.waiting import HANGS
-from transforms.pieces import Piece
+from transforms.elements.pieces import Piece
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,7 +89,7 @@ def test_who_watches_sees_what_workers_count(job: Path) -> None:
     [
         ("", True),
         ("from tests.fakes.forked_draws import use_arrow; use_arrow()", True),
-        ("from pipelines.ledger.alive import alive; c = alive(print); c.__enter__()", True),
+        ("from pipelines.storage.alive import alive; c = alive(print); c.__enter__()", True),
         ("import multiprocessing as m; m.current_process().daemon = True", False),
         ("import threading as t; t.Thread(target=t.Event().wait, daemon=True).start()", False),
         ("import grpc; c = grpc.insecure_channel('localhost:1'); c.subscribe(id, True)", False),
@@ -98,7 +98,7 @@ def test_who_watches_sees_what_workers_count(job: Path) -> None:
 )
 def test_a_process_with_strange_threads_is_not_copied(said, before: str, may: bool) -> None:
     # It ends at once: gRPC waits for a server that is not there.
-    asked = "import os; from pipelines.worker_processes import may_fork; print(may_fork())"
+    asked = "import os; from pipelines.compat.worker_processes import may_fork; print(may_fork())"
     program = f"{before}\n{asked}; print(end='', flush=True); os._exit(0)"
     assert said(program) == f"{may}\n"
 
@@ -106,7 +106,7 @@ def test_a_process_with_strange_threads_is_not_copied(said, before: str, may: bo
 # Imports take all of the time, so that programs are run in copies of one that has made them.
 NURSERY = """
 import json, os, sys
-from pipelines import worker_processes
+from pipelines.compat import worker_processes
 for line in sys.stdin:
     reader, writer = os.pipe()
     if not (child := os.fork()):
@@ -143,7 +143,7 @@ def said() -> Iterator[Callable[[str], str]]:
 DIES = """
 import multiprocessing, threading
 from pipelines.errors import FailedError
-from pipelines.worker_processes import worker_processes
+from pipelines.compat.worker_processes import worker_processes
 with worker_processes(2) as run:
     multiprocessing.active_children()[0].kill()
     try:
@@ -160,7 +160,7 @@ def test_a_worker_that_dies_before_it_begins_ends_the_job(said) -> None:
 
 GARBAGE = """
 import gc, os
-from pipelines import worker_processes
+from pipelines.compat import worker_processes
 
 class Left:
     def __init__(self):

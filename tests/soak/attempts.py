@@ -22,7 +22,7 @@ import google.cloud.storage  # noqa: F401
 import scipy.stats  # noqa: F401
 from apache_beam.internal.gcp import auth
 
-from pipelines import cli
+from pipelines.cli import cli
 from tests.fakes.waiting import HANGS
 
 # Beam would look for credentials for half a minute before it goes on without.

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipelines.stream.run
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.ledger.ledger import Ledger
 from pipelines.stream.driver import Driver
 from tests.fakes import canaries

@@ -71,7 +71,7 @@ def recorded(folder: Path, commands: Sequence[Sequence[str]]) -> tuple[list[Step
     for command in commands:
         # No bytecode: it is no part of what is looked at.
         subprocess.run(
-            [sys.executable, "-m", "pipelines.cli", *command], cwd=folder, check=True,
+            [sys.executable, "-m", "pipelines.cli.cli", *command], cwd=folder, check=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=os.environ | {
                 "LD_PRELOAD": str(library), "RECORDED_FOLDER": str(folder),

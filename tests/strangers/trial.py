@@ -189,7 +189,7 @@ class _Ran(NamedTuple):
 
 def _run(*words: str) -> _Ran:
     """A command in this process."""
-    from pipelines import cli
+    from pipelines.cli import cli
 
     out, err = io.StringIO(), io.StringIO()
     signal.signal(signal.SIGALRM, _too_long)

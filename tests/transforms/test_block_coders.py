@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam import coders
 
-import transforms.reports  # noqa: F401  registers the coder of reports
+import transforms.reports.reports  # noqa: F401  registers the coder of reports
 from mechanisms.wire.report import Form, Reports
 from tests.oracles.transforms import run, source
-from transforms.block_coders import BlockCoder, TableCoder, decoded, encoded, weighed
-from transforms.encode import CellBlock
+from transforms.elements.block_coders import BlockCoder, TableCoder, decoded, encoded, weighed
 from transforms.encoders.block import RowBlock
-from transforms.telemetry import ReadTelemetry
+from transforms.rows.encode import CellBlock
+from transforms.rows.telemetry import ReadTelemetry
 
 USERS = np.arange(4, dtype=np.uint64)
 BLOCKS = [

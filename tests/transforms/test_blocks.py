@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.transforms import drive, grouped, run, source
-from transforms.blocks import GroupOnce, PartitionDoFn, partition
+from transforms.elements.blocks import GroupOnce, PartitionDoFn, partition
 
 
 class Remainders(PartitionDoFn):

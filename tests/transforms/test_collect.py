@@ -21,7 +21,7 @@ from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.transforms import run, source
-from transforms.collect import (
+from transforms.collector.collect import (
     CollectExactly,
     CollectFrequencies,
     EstimateCountsFn,
@@ -29,11 +29,11 @@ from transforms.collect import (
     Frequencies,
     frequencies,
 )
-from transforms.collect_counts import Counted, Counting, CountMessages
-from transforms.encode import CellBlock
-from transforms.perturb import Perturb
-from transforms.progress import REPORTS
-from transforms.shuffle import Shuffle
+from transforms.collector.collect_counts import Counted, Counting, CountMessages
+from transforms.elements.progress import REPORTS
+from transforms.rows.encode import CellBlock
+from transforms.rows.perturb import Perturb
+from transforms.shuffle.shuffle import Shuffle
 
 MECHANISMS = [
     catalog.build("grr", epsilon=1.0, domain_size=5),

@@ -12,8 +12,12 @@ from mechanisms.channel import Mechanism
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collect import EstimateFn
-from transforms.collect_distribution import CollectDistribution, Distribution, distribution
+from transforms.collector.collect import EstimateFn
+from transforms.collector.collect_distribution import (
+    CollectDistribution,
+    Distribution,
+    distribution,
+)
 
 MECHANISMS = [build("nm", epsilon=2.0, cells=15), build("grr", epsilon=2.0, domain_size=16)]
 PROBABILITIES = (0.25, 0.5)

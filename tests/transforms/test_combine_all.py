@@ -8,8 +8,8 @@ import pytest
 from apache_beam.transforms.window import FixedWindows
 
 from tests.oracles.transforms import run, source
-from transforms.collect_counts import Counted, CountMessages
-from transforms.combine_all import CombineAll
+from transforms.collector.collect_counts import Counted, CountMessages
+from transforms.elements.combine_all import CombineAll
 
 
 class Codes:

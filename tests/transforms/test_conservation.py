@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transforms.conservation import (
+from transforms.elements.conservation import (
     BOUNDED,
     CHOSEN,
     PERTURBED,
@@ -18,7 +18,7 @@ from transforms.conservation import (
     Shuffled,
     require_whole,
 )
-from transforms.progress import ROWS
+from transforms.elements.progress import ROWS
 
 READ = {ROWS: 100, "null value": 8, "outside the domain": 2}
 ONE = Shuffled(50, Batches(8))

@@ -20,22 +20,22 @@ from mechanisms.randomness import SecureRandom, SeededRandom
 from tests.oracles.encoders import stored
 from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
-from transforms import one_per_user
-from transforms.block_coders import decoded, encoded
-from transforms.conservation import BOUNDED, CHOSEN
-from transforms.contributions import (
+from transforms.elements.block_coders import decoded, encoded
+from transforms.elements.conservation import BOUNDED, CHOSEN
+from transforms.encoders.block import CellBlock, RowBlock, packed
+from transforms.encoders.domain import IntegerRange
+from transforms.encoders.users import UserDigest
+from transforms.encoders.values import ValueEncoder
+from transforms.rows.telemetry import ReadTelemetry
+from transforms.units import one_per_user
+from transforms.units.contributions import (
     BoundContributions,
     ChooseDoFn,
     EncodeContributions,
     PartitionUsersDoFn,
     ThinUsersDoFn,
 )
-from transforms.encoders.block import CellBlock, RowBlock, packed
-from transforms.encoders.domain import IntegerRange
-from transforms.encoders.users import UserDigest
-from transforms.encoders.values import ValueEncoder
-from transforms.one_per_user import Chooser, choose_distinct, choose_one_per_user
-from transforms.telemetry import ReadTelemetry
+from transforms.units.one_per_user import Chooser, choose_distinct, choose_one_per_user
 
 OWN = 1 << 10  # in tests a cell is user * OWN + row, so that it tells whose it is
 

@@ -12,10 +12,15 @@ import pytest
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run
-from transforms.crowds import Crowded, PartitionStringsDoFn, PublishCrowds, PublishCrowdsDoFn
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import texts_of, width_of, words_of
 from transforms.encoders.users import UserDigest
+from transforms.shuffle.crowds import (
+    Crowded,
+    PartitionStringsDoFn,
+    PublishCrowds,
+    PublishCrowdsDoFn,
+)
 
 MOST = 6
 WIDTH = width_of(MOST)

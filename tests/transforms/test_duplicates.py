@@ -13,8 +13,8 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
 from tests.oracles.transforms import drive, grouped, run, source
 from tests.oracles.wire import PLAN, fields
-from transforms import duplicates
-from transforms.duplicates import (
+from transforms.reports import duplicates
+from transforms.reports.duplicates import (
     DropCopiedSeals,
     DropDuplicates,
     OneOfEachDoFn,

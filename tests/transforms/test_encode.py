@@ -18,7 +18,7 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.vector.privunit import privunit
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.encode import Encode, EncodeDoFn
+from transforms.elements.progress import ROWS
 from transforms.encoders.attributes import Number
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.coordinates import CoordinateEncoder
@@ -29,7 +29,7 @@ from transforms.encoders.prefixes import OUTSIDE_ALPHABET, PrefixEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
-from transforms.progress import ROWS
+from transforms.rows.encode import Encode, EncodeDoFn
 
 PROTOCOL = Protocol(
     PrefixCode(alphabet(["abc"]), 5), Schedule((2, 3), (1, 1), (1, 1)), k_ary(1.0, 8), 9

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from mechanisms.counters.levels import Layout, Level
 from tests.oracles.transforms import run, source
-from transforms.conservation import PASSED
+from transforms.elements.conservation import PASSED
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.users import UserDigest
-from transforms.enrolled import UNKNOWN, OfEnrolled, listed
+from transforms.units.enrolled import UNKNOWN, OfEnrolled, listed
 
 LAYOUT = Layout((Level(2, 300), Level(1, 4)))
 USERS = UserDigest("user", 12345, as_text=True)
@@ -61,7 +61,7 @@ def test_each_device_of_the_list_sends_in_an_order_that_rows_do_not_change(works
 
 
 def test_a_list_is_read_a_part_at_a_time(workspace: Path, monkeypatch) -> None:
-    monkeypatch.setattr("transforms.enrolled._BYTES", 10)
+    monkeypatch.setattr("transforms.units.enrolled._BYTES", 10)
     names = [b"n%d" % n * (1 + n % 7) for n in range(50)]
     Path("list").write_bytes(b"\n".join(names))
     parts = [*listed("list")]

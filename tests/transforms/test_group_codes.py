@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from pipelines.metrics.counting.metric import CountCodes
 from tests.oracles.transforms import run, source
-from transforms.collect_counts import Counted, CountMessages
-from transforms.combine_all import CombineAll
-from transforms.conservation import Batches
-from transforms.group_codes import GroupCodes
-from transforms.numbers import amount, is_numbered, numbered
+from transforms.collector.collect_counts import Counted, CountMessages
+from transforms.elements.combine_all import CombineAll
+from transforms.elements.conservation import Batches
+from transforms.elements.numbers import amount, is_numbered, numbered
+from transforms.shuffle.group_codes import GroupCodes
 
 
 @st.composite

@@ -17,15 +17,15 @@ from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.mixed_rows import MixedRows
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.conservation import PERTURBED, SENT, Batches, summed
-from transforms.contributions import ChooseDoFn, ThinUsersDoFn
-from transforms.encode import EncodeDoFn
+from transforms.elements.conservation import PERTURBED, SENT, Batches, summed
+from transforms.elements.progress import REPORTS
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.values import ValueEncoder
-from transforms.perturb import Perturb, PerturbAndCount, PerturbDoFn
-from transforms.progress import REPORTS
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn
+from transforms.rows.encode import EncodeDoFn
+from transforms.rows.perturb import Perturb, PerturbAndCount, PerturbDoFn
+from transforms.shuffle.shuffle import DrawBucketsDoFn, OrderDoFn
+from transforms.units.contributions import ChooseDoFn, ThinUsersDoFn
 
 GRR = catalog.build("grr", epsilon=1.0, domain_size=4)
 

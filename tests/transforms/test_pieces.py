@@ -12,10 +12,10 @@ from apache_beam.typehints import KV
 
 from mechanisms.wire.report import Form, Reports
 from tests.oracles.wire import PLAN
-from transforms.contributions import BoundContributions
+from transforms.elements.pieces import Piece, SharedCoder, be_worker, shared
 from transforms.encoders.block import CellBlock
-from transforms.ordered import ByIds
-from transforms.pieces import Piece, SharedCoder, be_worker, shared
+from transforms.reports.ordered import ByIds
+from transforms.units.contributions import BoundContributions
 
 LARGE = bytes(range(256)) * 100
 

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 
 from tests.oracles.transforms import run
-from transforms import progress
+from transforms.elements import progress
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE
 from tests.oracles.transforms import run
 from tests.oracles.wire import PLAN
-from transforms.repeats import DropRepeats, EchoDoFn
+from transforms.reports.repeats import DropRepeats, EchoDoFn
 
 FORM = Form()
 

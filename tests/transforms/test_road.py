@@ -16,16 +16,16 @@ from mechanisms import catalog
 from mechanisms.randomness import SeededRandom
 from tests.oracles.encoders import encoded
 from tests.oracles.transforms import run
-from transforms.collect import CollectFrequencies
-from transforms.contributions import EncodeContributions
-from transforms.encode import CellBlock
+from transforms.collector.collect import CollectFrequencies
+from transforms.elements.progress import REPORTS
 from transforms.encoders.domain import DeclaredValues
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
-from transforms.perturb import Perturb
-from transforms.progress import REPORTS
-from transforms.shuffle import Shuffle
-from transforms.telemetry import ReadTelemetry
+from transforms.rows.encode import CellBlock
+from transforms.rows.perturb import Perturb
+from transforms.rows.telemetry import ReadTelemetry
+from transforms.shuffle.shuffle import Shuffle
+from transforms.units.contributions import EncodeContributions
 
 N, D = 5000, 40
 MECHANISM = catalog.build("olh", epsilon=2.0, domain_size=D)

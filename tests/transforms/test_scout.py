@@ -10,9 +10,9 @@ from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.encode import CellBlock
 from transforms.encoders.bounds import AsTheyAre, Bounds, FloatWords
-from transforms.scout import ChooseBounds, DivideDoFn, RoundWithin, magnitudes
+from transforms.rounds.scout import ChooseBounds, DivideDoFn, RoundWithin, magnitudes
+from transforms.rows.encode import CellBlock
 
 
 def words(*numbers: float) -> CellBlock:

@@ -18,10 +18,10 @@ from mechanisms.wire.sealing import KeyRing, key_id
 from mechanisms.wire.strings import NULL, seal_strings, seals_of
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.crowds import Crowded
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import gathered, possible, texts_of, width_of, words_of
-from transforms.sealed_crowds import CountSeals, OpenCrowds
+from transforms.shuffle.crowds import Crowded
+from transforms.shuffle.sealed_crowds import CountSeals, OpenCrowds
 
 PLAN, PLACE, STRINGS, MOST = bytes(range(16)), 1, 2, 6
 KEY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)

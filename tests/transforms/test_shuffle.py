@@ -30,9 +30,9 @@ from tests.oracles.transforms import (
     source,
     window_end,
 )
-from transforms.conservation import BOUNDED, PERTURBED, SENT, Batches
-from transforms.progress import WITHHELD
-from transforms.shuffle import DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
+from transforms.elements.conservation import BOUNDED, PERTURBED, SENT, Batches
+from transforms.elements.progress import WITHHELD
+from transforms.shuffle.shuffle import DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
 
 CODES = [1, 2, 255, 256, 257, 2**16 - 1, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64 - 1, 2**64]
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.oracles.transforms import run
-from transforms.telemetry import CutDoFn, ReadTelemetry
+from transforms.rows.telemetry import CutDoFn, ReadTelemetry
 
 N = 4000
 

@@ -11,9 +11,9 @@ from mechanisms.learning.objectives import SquaredError
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
 from tests.oracles.transforms import fresh_stream, restart, run, source
-from transforms.collect_counts import CountMessages
-from transforms.examples import Examples
-from transforms.train_curve import AskHeldBack
+from transforms.collector.collect_counts import CountMessages
+from transforms.rounds.train_curve import AskHeldBack
+from transforms.rows.examples import Examples
 
 FEATURES = Features((("a", -1.0, 1.0),), ())
 MECHANISM = PublicGroups(duchi(1.0, cells=4), 3)

@@ -21,14 +21,12 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source
-from transforms import progress
-from transforms.block_coders import encoded
-from transforms.collect_counts import Counted
+from transforms.collector.collect_counts import Counted
+from transforms.elements import progress
+from transforms.elements.block_coders import encoded
 from transforms.encoders.block import RowBlock, packed, pieces
-from transforms.examples import Examples
-from transforms.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag, rows_of
-from transforms.train_curve import AskHeldBack, ScoreModels
-from transforms.train_step import (
+from transforms.rounds.train_curve import AskHeldBack, ScoreModels
+from transforms.rounds.train_step import (
     DIVERGED,
     GradientsDoFn,
     OpenDoFn,
@@ -37,6 +35,8 @@ from transforms.train_step import (
     TrainSteps,
     UpdateDoFn,
 )
+from transforms.rows.examples import Examples
+from transforms.units.split_groups import DrawGroupsDoFn, PartDoFn, SplitGroups, group_tag, rows_of
 
 SIGMAS = 6.2  # two-sided, missed with a chance below 10^-9
 FEATURES = Features((("a", -1.0, 1.0), ("b", -1.0, 1.0)), (("c", ("x", "y", "z")),))

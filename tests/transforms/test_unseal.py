@@ -17,8 +17,8 @@ from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key, sea
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import drive, fresh_stream, grouped, run, source
 from tests.oracles.wire import PLAN, expected
-from transforms.progress import WITHHELD
-from transforms.unseal import DrawSealedDoFn, OrderSealedDoFn, ShuffleSealed, UnsealDoFn
+from transforms.elements.progress import WITHHELD
+from transforms.reports.unseal import DrawSealedDoFn, OrderSealedDoFn, ShuffleSealed, UnsealDoFn
 
 SEALED = Form(sealed=True, shuffled=True)
 OPEN = expected(Form(shuffled=True))

@@ -18,12 +18,19 @@ from hypothesis import strategies as st
 from mechanisms.randomness import SeededRandom
 from tests.oracles.encoders import stored
 from tests.oracles.transforms import run
-from transforms import once_per_window
-from transforms.count_late import CountLate
+from transforms.elements.progress import live, reset
 from transforms.encoders.users import UserDigest
-from transforms.once_per_window import SEEN, OncePerWindow, UnseenDoFn, contained, merge, within
-from transforms.progress import live, reset
-from transforms.windowed import AHEAD, LATE, NULL_TIME, ToWindows
+from transforms.rows.count_late import CountLate
+from transforms.rows.windowed import AHEAD, LATE, NULL_TIME, ToWindows
+from transforms.units import once_per_window
+from transforms.units.once_per_window import (
+    SEEN,
+    OncePerWindow,
+    UnseenDoFn,
+    contained,
+    merge,
+    within,
+)
 from transforms.windows import SECOND, Tumbling, accepts, time_in, times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

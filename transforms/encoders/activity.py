@@ -14,8 +14,8 @@ from mechanisms.channel import Messages
 from mechanisms.counters.activity import Activity, bitmaps
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.randomness import RandomSource
+from transforms.columns import as_floats
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import as_floats
 from transforms.encoders.encoder import OneColumn, Rows
 from transforms.encoders.reports import Levelled
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from transforms.columns import as_floats, is_numeric, null
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.columns import as_floats, is_numeric, null
 from transforms.encoders.domain import Domain
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)

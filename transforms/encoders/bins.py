@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import RandomSource
+from transforms.columns import as_floats, decoded
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.columns import as_floats, decoded
 from transforms.encoders.encoder import OneColumn, Rows
 
 

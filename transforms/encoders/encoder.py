@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.columns import null, plain
 from transforms.encoders.block import Block, CellBlock
-from transforms.encoders.columns import null, plain
 from transforms.encoders.users import UserDigest
 
 NULL_USER = "null user"

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.columns import as_floats, decoded, plain
 from transforms.encoders import specification
 from transforms.encoders.block import AmountBlock, CellBlock
-from transforms.encoders.columns import as_floats, decoded, plain
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, Rows
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
+from transforms.columns import as_floats, decoded, null, plain
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Bounds, Rounding, Scale
-from transforms.encoders.columns import as_floats, decoded, null, plain
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 

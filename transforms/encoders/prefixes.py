@@ -12,8 +12,8 @@ from mechanisms.heavy_hitters.counted import CountedSearch
 from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
+from transforms.columns import as_texts, bytes_of, null
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import as_texts, bytes_of, null
 from transforms.encoders.encoder import NULL_VALUE, OneColumn, Rows
 
 OUTSIDE_ALPHABET = "outside the alphabet"

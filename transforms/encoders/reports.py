@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms import specification
 from mechanisms.channel import Floats, Messages
 from mechanisms.counters.amounts import (
     Amounts,
@@ -24,7 +25,6 @@ from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
-from mechanisms.wire import channels
 from transforms.encoders.block import RowBlock, pieces
 
 LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
@@ -68,9 +68,9 @@ class Clip:
         return -1 if self.high <= self.origin else 1
 
     @property
-    def specification(self) -> channels.NumberUnits:
+    def specification(self) -> specification.NumberUnits:
         """What a client in another language needs."""
-        return channels.NumberUnits(
+        return specification.NumberUnits(
             low=self.low, high=self.high, origin=self.origin, bound=self.bound, units=self.units,
             sign=self.sign,
         )  # fmt: skip
@@ -130,17 +130,17 @@ class Reporting(Levelled):
         return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     @property
-    def specification(self) -> channels.Counters:
+    def specification(self) -> specification.Counters:
         """What a client in another language needs."""
         amounts = self.amounts
         numbers = None if self.clip is None else self.clip.specification
-        unit = channels.GroupTotals(
+        unit = specification.GroupTotals(
             groups=amounts.groups, most_groups=amounts.most_groups, most=amounts.most,
             digits=amounts.digits, least=getattr(amounts, "least", 0),
             weights=list(digit_weights(amounts.most)), numbers=numbers, averaged=self.averaged,
             present=self.present, beside=list(self.beside),
         )  # fmt: skip
-        return channels.Counters(levels=_shown(self.levels), unit=unit)
+        return specification.Counters(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -195,9 +195,11 @@ class Reporting(Levelled):
             yield layout.reports(sets)
 
 
-def _shown(levels: tuple[Level, ...]) -> list[channels.CounterLevel]:
+def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
     """The levels of counters, as clients need them."""
-    return [channels.CounterLevel(slots=level.slots, counters=level.counters) for level in levels]
+    return [
+        specification.CounterLevel(slots=level.slots, counters=level.counters) for level in levels
+    ]
 
 
 def _units(
@@ -241,10 +243,10 @@ class PathReporting(Levelled):
         return (Level(1, 1),)
 
     @property
-    def specification(self) -> channels.Counters:
+    def specification(self) -> specification.Counters:
         """What a client in another language needs."""
-        unit = channels.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
-        return channels.Counters(levels=_shown(self.levels), unit=unit)
+        unit = specification.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
+        return specification.Counters(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.rows import shortened
+from transforms.columns import plain
 from transforms.encoders.attributes import (
     Attribute,
     Number,
@@ -22,7 +23,6 @@ from transforms.encoders.attributes import (
     width,
 )
 from transforms.encoders.block import RowBlock
-from transforms.encoders.columns import plain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
 from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
 

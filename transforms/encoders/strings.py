@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.strings import NULL
+from transforms.columns import as_texts, bytes_of, null
 from transforms.encoders.block import CellBlock, SlotBlock, applicable
-from transforms.encoders.columns import as_texts, bytes_of, null
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
 Words = NDArray[np.uint32]

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import RandomSource
+from transforms.columns import plain
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import plain
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, OneColumn, Rows
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.encoders.columns import is_numeric
+from transforms.columns import is_numeric
 from transforms.files.kinds import micros
 from transforms.files.moments import TIME
 from transforms.files.reading import parsed

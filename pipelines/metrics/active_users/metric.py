@@ -15,8 +15,8 @@ from rich.console import Console
 from mechanisms.counters.activity import HISTORIES, Activity, Figure
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
 from pipelines.metrics.active_users.stickiness import shares
 from pipelines.metrics.counting import result, view
@@ -24,19 +24,19 @@ from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded
-from pipelines.metrics.schema import read_own
-from pipelines.paths import DAY
+from pipelines.releases.schema import read_own
+from pipelines.storage.paths import DAY
 from pipelines.views.digits import digits
 from pipelines.views.headline import FIRST
 from pipelines.views.pictures import bars
+from transforms.columns import is_moment
 from transforms.encoders.activity import ActivityReporting, DayEncoder
-from transforms.encoders.columns import is_moment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}

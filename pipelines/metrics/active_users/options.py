@@ -9,8 +9,8 @@ from mechanisms.counters.activity import SPANS, Activity
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountingOptions
 from pipelines.metrics.options import published
-from pipelines.options import PROMISE, option
-from pipelines.requests import Count, Whole
+from pipelines.request.options import PROMISE, option
+from pipelines.request.requests import Count, Whole
 
 TABLE, STICKINESS = "active-users.parquet", "stickiness.parquet"
 

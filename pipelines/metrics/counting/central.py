@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pyarrow as pa
 
 from mechanisms.channel import Floats, Guarantee
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Reports
 from transforms.encoders.block import CellBlock, applicable
@@ -20,8 +20,8 @@ from transforms.encoders.users import UserDigest, fresh_digest
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.conservation import Shuffled
-    from transforms.contributions import Contributions
+    from transforms.elements.conservation import Shuffled
+    from transforms.units.contributions import Contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class CountedStrings(Counting):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
-        from transforms.contributions import EncodeContributions
+        from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
@@ -94,7 +94,7 @@ class CountedStrings(Counting):
     @property
     def _buckets(self) -> int:
         """How many groups users are hashed into."""
-        from transforms.blocks import bucket_count
+        from transforms.elements.blocks import bucket_count
 
         return bucket_count(self.telemetry.rows)
 
@@ -110,7 +110,7 @@ class CountedStrings(Counting):
     def reports(self, tables: beam.PCollection) -> Reports:
         import apache_beam as beam
 
-        from transforms.conservation import entering, reporting
+        from transforms.elements.conservation import entering, reporting
 
         blocks, tallies, bounded = self.contributions(tables)
         entered = entering(blocks)
@@ -125,7 +125,7 @@ class CountedStrings(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
+        from transforms.elements.conservation import Batches, Shuffled
 
         return Shuffled(0, Batches(1 << 64))
 

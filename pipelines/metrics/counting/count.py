@@ -11,7 +11,7 @@ import numpy as np
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.dummies import Independent
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, designed
 from pipelines.metrics.counting.drowned import Typical
@@ -24,7 +24,7 @@ from transforms.encoders.reports import LIMITED, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _PAIRS = (
     "Rows that lack one of both values, or have one that is not declared, share one count, "

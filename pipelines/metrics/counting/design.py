@@ -13,8 +13,8 @@ from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
 from mechanisms.wire.report import MOST_SLOTS
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, require_drawn
 from pipelines.metrics.options import CLIENTS_SHARE, SeveralOptions
 from transforms.encoders.domain import Domain

@@ -18,8 +18,9 @@ from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.postprocess.rising import rising
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
@@ -28,9 +29,8 @@ from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
-from pipelines.metrics.schema import read_own
 from pipelines.metrics.unusable.share import Share
-from pipelines.numbers import are_whole, open_numbers, read_bounds
+from pipelines.releases.schema import read_own
 from pipelines.views.headline import MIDDLE, QUANTILE
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.reports import UNUSABLE, PathReporting
@@ -38,8 +38,8 @@ from transforms.encoders.reports import UNUSABLE, PathReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 Ends = tuple[Floats, Floats]
 

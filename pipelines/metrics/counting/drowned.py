@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from pipelines.errors import RequestError
-from pipelines.options import flag
+from pipelines.request.options import flag
 
 _ROUNDS = 8  # of a search for how many users do; two are usual
 _DIGITS = 2  # of that number

@@ -14,15 +14,22 @@ from apache_beam.pvalue import AsDict
 from mechanisms.channel import Floats
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError, WithheldError, reason
+from pipelines.jobs.publishing import require_nothing_lost
+from pipelines.jobs.run import beam_options, run_beam
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.view import OTHER_LABEL
-from pipelines.publishing import require_nothing_lost
-from pipelines.run import beam_options, run_beam
 from pipelines.views.console import Screen
-from transforms.blocks import Generator
-from transforms.collect_counts import Counted
-from transforms.conservation import Flow, LostError, Shuffled, leaving, require_whole, summed
-from transforms.progress import CHANGED, LOST, ROWS, tally
+from transforms.collector.collect_counts import Counted
+from transforms.elements.blocks import Generator
+from transforms.elements.conservation import (
+    Flow,
+    LostError,
+    Shuffled,
+    leaving,
+    require_whole,
+    summed,
+)
+from transforms.elements.progress import CHANGED, LOST, ROWS, tally
 
 # How the counter begins that says why the numbers were not taken.
 _REFUSED = "numbers not taken: "

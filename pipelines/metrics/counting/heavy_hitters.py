@@ -15,8 +15,8 @@ from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import meeting
@@ -26,8 +26,8 @@ from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.result import TABLE
 from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
-from pipelines.metrics.schema import read_own
-from pipelines.views.wording import upward
+from pipelines.releases.schema import read_own
+from pipelines.wording import upward
 from transforms.encoders.block import CellBlock
 from transforms.encoders.prefixes import PrefixEncoder
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"system", "oracle", "rows_per_user"})
 
@@ -111,7 +111,7 @@ class CountedHeavyHitters(CountedStrings):
         return self.reporting.keys(block.cells).ravel()  # one a level of each row
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.discover_counted import DiscoverCounted
+        from transforms.collector.discover_counted import DiscoverCounted
 
         false_strings = self.options.false_strings
         step = DiscoverCounted(self.reporting, self.design, false_strings, self.open_rng)

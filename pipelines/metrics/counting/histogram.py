@@ -19,8 +19,8 @@ from mechanisms.mean.fieller import Quotients, quotients
 from mechanisms.postprocess.intervals import opened
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.drowned import Typical
@@ -29,8 +29,8 @@ from pipelines.metrics.counting.options import require_bounded, require_counted
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.result import TABLE
 from pipelines.metrics.histogram.view import chart, largest
-from pipelines.metrics.schema import read_own
 from pipelines.metrics.unusable.share import Share
+from pipelines.releases.schema import read_own
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, Reporting
@@ -38,8 +38,8 @@ from transforms.encoders.reports import LIMITED, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"mechanism", "max_messages", "bound"})
 # Of epsilon, where units have a counter of their own, which shares are divided by.

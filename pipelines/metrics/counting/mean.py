@@ -15,7 +15,8 @@ from mechanisms.counters.amounts import LARGEST, Ends, units
 from mechanisms.counters.split_mean import Moments
 from mechanisms.mean.fieller import quotients
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
+from pipelines.logs import inputs
+from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, rounded
 from pipelines.metrics.counting.drowned import Typical
@@ -23,7 +24,6 @@ from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded, require_counted, require_pairs
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.unusable.share import Share
-from pipelines.numbers import open_numbers, read_bounds
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
@@ -31,8 +31,8 @@ from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"choose_bounds", "groups_public", "mechanism", "cells", "interval"})
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for

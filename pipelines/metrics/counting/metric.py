@@ -24,11 +24,11 @@ from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, Reports, table_of
-from pipelines.metrics.schema import LABELS, read_own
-from pipelines.metrics.statement import head, versions
-from pipelines.terms import cautioned, next_to_nothing
+from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.releases.schema import LABELS, read_own
+from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
-from pipelines.views.wording import RAISING_NONE, among
+from pipelines.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collect_counts import Counted
-    from transforms.conservation import Shuffled
-    from transforms.contributions import Contributions
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.conservation import Shuffled
+    from transforms.units.contributions import Contributions
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ class Counting(Metric):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> Contributions:
-        from transforms.blocks import bucket_count
-        from transforms.units import ReportUnits
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.units import ReportUnits
 
         users = named or fresh_digest(self.options.user_column)
         buckets = bucket_count(self.telemetry.rows)
@@ -256,7 +256,7 @@ class Counting(Metric):
     def reports(self, tables: beam.PCollection) -> Reports:
         import apache_beam as beam
 
-        from transforms.conservation import entering
+        from transforms.elements.conservation import entering
 
         blocks, tallies, bounded = self.contributions(tables)
         messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
@@ -288,17 +288,17 @@ class Counting(Metric):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
-        from transforms.dummies import ranges_of
+        from transforms.elements.conservation import Batches, Shuffled
+        from transforms.shuffle.dummies import ranges_of
 
         # A collector does not see what another party draws.
         ranges = 0 if self.collects else len(ranges_of(self.design))
         return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
     def shuffled(self, reports: Reports) -> Reports:
-        from transforms.conservation import leaving
-        from transforms.dummies import AddDummies
-        from transforms.group_codes import GroupCodes
+        from transforms.elements.conservation import leaving
+        from transforms.shuffle.dummies import AddDummies
+        from transforms.shuffle.group_codes import GroupCodes
 
         dummies = AddDummies(self.design, self.open_rng)
         messages, drawn = reports.messages | "Dummies" >> dummies

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mechanisms import honesty
 from mechanisms.channel import Guarantee
 from mechanisms.counters.laws import recorded
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
-from mechanisms.privacy import honesty
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Reports
 from pipelines.metrics.options import CLIENTS_SHARE
-from pipelines.options import flag
+from pipelines.request.options import flag
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.reports import SplitReporting
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collect_counts import Counted
-    from transforms.conservation import Shuffled
-    from transforms.shuffle import Shuffle
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.conservation import Shuffled
+    from transforms.shuffle.shuffle import Shuffle
 
 _Design = TypeVar("_Design", bound=SplitMix)
 
@@ -130,7 +130,7 @@ class Mixed(Counting):
     def reports(self, tables: beam.PCollection) -> Reports:
         import apache_beam as beam
 
-        from transforms.conservation import entering
+        from transforms.elements.conservation import entering
 
         blocks, tallies, bounded = self.contributions(tables)
         numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
@@ -138,8 +138,8 @@ class Mixed(Counting):
 
     @property
     def shuffler(self) -> Shuffle | None:
-        from transforms.blocks import bucket_count
-        from transforms.shuffle import Shuffle
+        from transforms.elements.blocks import bucket_count
+        from transforms.shuffle.shuffle import Shuffle
 
         if self.options.fused:
             return None
@@ -148,14 +148,14 @@ class Mixed(Counting):
 
     @property
     def shuffled_batches(self) -> Shuffled:
-        from transforms.conservation import Batches, Shuffled
-        from transforms.mix import RANGES
+        from transforms.elements.conservation import Batches, Shuffled
+        from transforms.shuffle.mix import RANGES
 
         return Shuffled(0, Batches(self.design.modulus), RANGES)
 
     def shuffled(self, reports: Reports) -> Reports:
-        from transforms.conservation import leaving
-        from transforms.mix import AddShares
+        from transforms.elements.conservation import leaving
+        from transforms.shuffle.mix import AddShares
 
         words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
         sent = leaving(words, self.shuffled_batches.batches)

@@ -13,8 +13,8 @@ from pipelines.metrics.options import (
     SeveralOptions,
     published,
 )
-from pipelines.options import PROMISE, flag, option
-from pipelines.requests import Count, Delta
+from pipelines.request.options import PROMISE, flag, option
+from pipelines.request.requests import Count, Delta
 
 DELTA = 1e-6
 """Where nobody names one: it cannot follow from how many take part, for that is hidden."""

@@ -20,7 +20,7 @@ from transforms.encoders.users import UserDigest, fresh_digest
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.contributions import Contributions
+    from transforms.units.contributions import Contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +46,9 @@ class RowWise(Counting):
     ) -> Contributions:
         import apache_beam as beam
 
-        from transforms.blocks import bucket_count
-        from transforms.contributions import EncodeContributions
-        from transforms.units import ReportRowsDoFn
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.contributions import EncodeContributions
+        from transforms.units.units import ReportRowsDoFn
 
         users = named or fresh_digest(self.options.user_column)
         buckets, keep = bucket_count(self.telemetry.rows), named is not None

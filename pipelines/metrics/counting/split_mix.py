@@ -14,8 +14,8 @@ from mechanisms.counters.split_mean import Moments, SplitMean
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.mean import CountedMean, finest
 from pipelines.metrics.counting.mixed import Mixed, designed, require_one
@@ -28,8 +28,8 @@ from transforms.encoders.reports import Clip, SplitReporting, reach
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from mechanisms.counters.amounts import LARGEST, Amounts, SignedDigits, units
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import declared, rounded
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
 from pipelines.metrics.unusable.share import MANY
-from pipelines.numbers import open_numbers, read_bounds
 from pipelines.views.digits import three_digits
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
@@ -29,7 +29,7 @@ from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reac
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 
 _LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers

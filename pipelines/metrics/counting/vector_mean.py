@@ -18,8 +18,9 @@ from mechanisms.mean.fieller import Quotients, quotients
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import MOST_SLOTS
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
@@ -36,7 +37,6 @@ from pipelines.metrics.vector_mean.result import (
     bounds_statement,
     titled,
 )
-from pipelines.row_attributes import read_attributes
 from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, categorical, numeric, width
 from transforms.encoders.reports import PRESENT, RowReporting
@@ -44,8 +44,8 @@ from transforms.encoders.reports import PRESENT, RowReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _OTHERS = frozenset({"radius", "mechanism", "shrink", "prior", "rows_per_user"})
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 
 _OF_SHUFFLER = (
     "the augmented shuffle model: Murakami, Sei, Eriguchi, 2025 (arXiv 2504.07362); levels and "

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from mechanisms.counters.axes import Axis
 from mechanisms.counters.details import Table
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from transforms.encoders.attributes import Category
 from transforms.encoders.domain import DeclaredValues
 

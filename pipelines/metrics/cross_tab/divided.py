@@ -10,27 +10,27 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.frequency.divided_tables import DividedTables, TablesTask
 from mechanisms.planner.design import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
+from mechanisms.vector.divided_tables import DividedTables, TablesTask
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.cross_tab.dimensions import named
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.cross_tab.tabulated import READING, Declared, Tabulated
 from pipelines.metrics.metric import FRESH, Coins
 from pipelines.metrics.randomised import Randomised
-from pipelines.terms import best_design, drowned
-from pipelines.views.wording import covered
+from pipelines.metrics.terms import best_design, drowned
+from pipelines.wording import covered
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)

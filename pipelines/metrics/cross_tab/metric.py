@@ -14,8 +14,8 @@ from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
@@ -29,8 +29,8 @@ from transforms.encoders.reports import TabReporting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)

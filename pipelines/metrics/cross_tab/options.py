@@ -8,7 +8,7 @@ from pydantic import field_validator
 
 from pipelines.metrics.counting.options import PRESENCE
 from pipelines.metrics.options import WHO_DRAWS, EitherOptions, published
-from pipelines.options import PROMISE, option
+from pipelines.request.options import PROMISE, option
 
 _DIVIDED = "pipelines.metrics.cross_tab.divided:DividedTab"
 NOBODY = "none"

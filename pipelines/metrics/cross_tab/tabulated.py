@@ -15,15 +15,15 @@ from rich.console import Console
 from mechanisms.channel import Floats
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.details import Table
-from pipelines import inputs
 from pipelines.errors import RequestError
-from pipelines.metrics import schema
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting import view as counting_view
 from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.metric import Metric
+from pipelines.releases import schema
 from pipelines.views.headline import TOTAL
 
 TABLE = "cross-tab.parquet"

@@ -16,20 +16,27 @@ from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs, release
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fill
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.numbers import are_whole, open_numbers, read_bounds, read_fill
-from pipelines.terms import drowned, least_batch, least_reports, require_proven, target_terms
+from pipelines.metrics.terms import (
+    drowned,
+    least_batch,
+    least_reports,
+    require_proven,
+    target_terms,
+)
+from pipelines.releases import release
+from pipelines.releases.schema import read_own
 from pipelines.views.headline import MIDDLE, QUANTILE
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
@@ -38,8 +45,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_distribution import Distribution
+    from transforms.collector.collect_distribution import Distribution
+    from transforms.elements.blocks import Generator
 
 _MOST_QUANTILES = 1000
 _HALF = "a half, which a cumulative share said to be a half is never off by more than"
@@ -138,7 +145,7 @@ class DistributionOfNumbers(Randomised):
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.collect_distribution import CollectDistribution
+        from transforms.collector.collect_distribution import CollectDistribution
 
         confidence = self.options.confidence
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)

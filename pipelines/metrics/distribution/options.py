@@ -8,8 +8,8 @@ from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import NumberOptions, declared_bounds, published
-from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Whole
+from pipelines.request.options import PROMISE, RESULT, option
+from pipelines.request.requests import Whole
 
 
 def _about_mechanisms() -> str:

@@ -15,7 +15,7 @@ from mechanisms.distribution.fitting import DistributionDesign
 from mechanisms.distribution.quantiles import quantiles
 from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from pipelines.metrics.poisoning import LIARS, Poisoning
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 from transforms.encoders.bounds import Bounds
 
 _AND_QUANTILES = (

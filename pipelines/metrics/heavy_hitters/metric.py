@@ -17,34 +17,34 @@ from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
-from mechanisms.planner.target import Target
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
+from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.terms import (
+from pipelines.metrics.terms import (
     cautioned,
     least_batch,
     next_to_nothing,
     require_proven,
     target_terms,
 )
-from pipelines.views.wording import upward
+from pipelines.releases.schema import read_own
+from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder, accepts
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.discover import Discovered
+    from transforms.collector.discover import Discovered
+    from transforms.elements.blocks import Generator
 
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
@@ -153,7 +153,7 @@ class HeavyHitters(Randomised):
         return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.discover import Discover
+        from transforms.collector.discover import Discover
 
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import EitherOptions, published
-from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import AS_TYPED, Count
+from pipelines.request.options import PROMISE, RESULT, option
+from pipelines.request.requests import AS_TYPED, Count
 
 _SEARCH = "how it is searched"
 

@@ -16,8 +16,8 @@ from mechanisms.frequency.task import FrequencyTask, too_large
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
@@ -31,9 +31,9 @@ from pipelines.metrics.histogram.result import (
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.terms import best_design, drowned, hiding_cost
-from pipelines.views.wording import many_messages
+from pipelines.metrics.terms import best_design, drowned, hiding_cost
+from pipelines.releases.schema import read_own
+from pipelines.wording import many_messages
 from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect import Frequencies
+    from transforms.collector.collect import Frequencies
+    from transforms.elements.blocks import Generator
 
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
@@ -129,7 +129,7 @@ class Histogram(Randomised):
         return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.collect import CollectExactly, CollectFrequencies
+        from transforms.collector.collect import CollectExactly, CollectFrequencies
 
         known, hides = (self.mechanism, self.postprocess), self.options.hides
         if self.model == "central":

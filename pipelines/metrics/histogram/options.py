@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import LOCAL_OR_SHUFFLE, EitherOptions, published
-from pipelines.options import PROMISE, RESULT, option
+from pipelines.request.options import PROMISE, RESULT, option
 
 
 class HistogramOptions(EitherOptions):

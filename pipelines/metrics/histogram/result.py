@@ -14,11 +14,11 @@ from mechanisms.postprocess.intervals import (
     opened,
     standard_errors,
 )
-from pipelines.views.wording import covered
+from pipelines.wording import covered
 from transforms.encoders.domain import Domain
 
 if TYPE_CHECKING:
-    from transforms.collect import Frequencies
+    from transforms.collector.collect import Frequencies
 
 TABLE = "histogram.parquet"
 

@@ -16,11 +16,11 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target, default_delta
-from pipelines import inputs
+from mechanisms.targets.target import Target, default_delta
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.terms import counted_share, target_terms
+from pipelines.metrics.terms import counted_share, target_terms
 from transforms.encoders.domain import Domain
 from transforms.encoders.numbers import GroupColumn
 

@@ -23,8 +23,9 @@ from mechanisms.mean.usable_mean import unusable_share, usable_mean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import of_moments, open_numbers, read_fill
 from pipelines.metrics.mean import result, view
 from pipelines.metrics.mean.design import (
     best_design,
@@ -35,21 +36,20 @@ from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.schema import read_own
-from pipelines.metrics.statement import published_exactly
-from pipelines.numbers import of_moments, open_numbers, read_fill
-from pipelines.terms import drowned, hiding_cost, least_reports, require_proven
+from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
+from pipelines.releases.schema import read_own
+from pipelines.releases.statement import published_exactly
+from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
-from transforms.progress import REPORTS, WITHHELD
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
-    from transforms.scout import Chosen
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
+    from transforms.rounds.scout import Chosen
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 
@@ -215,7 +215,7 @@ class Mean(Randomised):
     @property
     def _declared(self) -> Chosen:
         """The bounds, chosen by whoever asked."""
-        from transforms.scout import Chosen
+        from transforms.rounds.scout import Chosen
 
         return Chosen(self.bounds, 0.0, 0, 0)
 

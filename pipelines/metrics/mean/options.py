@@ -14,8 +14,8 @@ from pipelines.metrics.counting.options import (
     require_randomised,
 )
 from pipelines.metrics.options import NumberOptions, published
-from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Count
+from pipelines.request.options import PROMISE, RESULT, option
+from pipelines.request.requests import Count
 
 if TYPE_CHECKING:
     from transforms.encoders.bounds import Bounds
@@ -144,7 +144,7 @@ def bounds_of(options: MeanOptions) -> Bounds | None:
     """
     if not options.choose_bounds:
         # Beam takes a second to import: a page of help need not wait.
-        from pipelines.numbers import read_bounds
+        from pipelines.logs.numbers import read_bounds
 
         return read_bounds(options.bounds)
     if options.bounds is not None:

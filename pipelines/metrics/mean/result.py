@@ -14,8 +14,8 @@ from mechanisms.channel import Counts, Floats
 from mechanisms.mean.group_means import GroupMeans
 from mechanisms.mean.intervals import MeanEstimate
 from mechanisms.mean.poisoned import quotient_reach
+from pipelines.logs.numbers import moment_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
-from pipelines.numbers import moment_of
 from pipelines.views.selected import LOWER, UPPER
 from transforms.encoders.bounds import Bounds
 

@@ -12,14 +12,14 @@ from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, Reports
+from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, FloatWords
 from transforms.encoders.numbers import NumberEncoder
-from transforms.progress import REPORTS, WITHHELD
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.scout import ChooseBounds, Chosen
+    from transforms.rounds.scout import ChooseBounds, Chosen
 
 _TWO_ROUNDS = (
     "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
@@ -78,9 +78,9 @@ class MeanInTwoRounds(Mean):
         import apache_beam as beam
         from apache_beam.pvalue import AsSingleton
 
-        from transforms.conservation import entering, reporting
-        from transforms.perturb import Perturb
-        from transforms.scout import Divide, RoundWithin
+        from transforms.elements.conservation import entering, reporting
+        from transforms.rounds.scout import Divide, RoundWithin
+        from transforms.rows.perturb import Perturb
 
         numbers, tallies, bounded = self.contributions(tables)
         scouts, rest = numbers | "Divide" >> Divide(SCOUTS, self.open_rng)
@@ -96,8 +96,8 @@ class MeanInTwoRounds(Mean):
 
     def _choice(self) -> ChooseBounds:
         """The first round."""
-        from transforms.blocks import bucket_count
-        from transforms.scout import ChooseBounds
+        from transforms.elements.blocks import bucket_count
+        from transforms.rounds.scout import ChooseBounds
 
         least = self.scouts.min_reports if self.options.model == "shuffle" else None
         buckets, first = bucket_count(self.telemetry.rows), self.scouts

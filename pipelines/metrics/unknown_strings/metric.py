@@ -18,16 +18,16 @@ from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.strings import seals_of
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
 from pipelines.metrics.counting import result, view
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import Reports
-from pipelines.metrics.schema import read_own
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
+from pipelines.releases.schema import read_own
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
+    from transforms.elements.blocks import Generator
 
 TABLE = "unknown_strings.parquet"
 
@@ -181,7 +181,7 @@ class UnknownStrings(CountedStrings):
 
     @property
     def _buckets(self) -> int:
-        from transforms.blocks import bucket_count
+        from transforms.elements.blocks import bucket_count
 
         # Long strings make wide rows, and a bucket's rows are in memory together.
         return bucket_count(self.telemetry.rows * max(1, self.options.max_length // 64))
@@ -190,7 +190,7 @@ class UnknownStrings(CountedStrings):
         return block
 
     def estimated(self, reports: Reports) -> beam.PCollection:
-        from transforms.crowds import PublishCrowds
+        from transforms.shuffle.crowds import PublishCrowds
 
         step = PublishCrowds(self.reporting, self.width, self._buckets, self.open_rng)
         return reports.messages | "Crowds" >> step

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from pipelines.metrics.counting.options import HiddenOptions
 from pipelines.metrics.options import published
-from pipelines.options import PROMISE, option
-from pipelines.requests import AS_TYPED, Count
+from pipelines.request.options import PROMISE, option
+from pipelines.request.requests import AS_TYPED, Count
 
 
 class UnknownStringsOptions(HiddenOptions):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from pipelines.metrics.content import Content
-from pipelines.metrics.statement import parquet
 from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
+from pipelines.releases.statement import parquet
 from pipelines.views import facts, pages
 from pipelines.views.headline import FIRST, head
 

@@ -6,8 +6,8 @@ from mechanisms.catalog import find, of_task
 from mechanisms.planner import AUTO
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import RequestError
+from pipelines.logs.numbers import read_fill
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.numbers import read_fill
 from transforms.encoders.attributes import Attribute, categorical
 
 

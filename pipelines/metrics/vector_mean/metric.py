@@ -22,32 +22,32 @@ from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
-from pipelines import inputs
 from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.logs.numbers import read_fill
+from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.metric import FRESH, Coins, Content, Reports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean import result, view
 from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
-from pipelines.numbers import read_fill
-from pipelines.row_attributes import read_attributes
-from pipelines.terms import best_design, hiding_cost
 from pipelines.views.headline import FIRST
+from transforms.elements.progress import REPORTS
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import Absence, RowEncoder
-from transforms.progress import REPORTS
 
 if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.blocks import Generator
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
 
 _LEAST = 2  # reports: by one alone nobody judges how far off it is
 _OUTSIDE_SUBSPACE = (
@@ -199,8 +199,8 @@ class AverageRow(Randomised):
     def estimated(self, reports: Reports) -> beam.PCollection:
         import apache_beam as beam
 
-        from transforms.collect_counts import CountMessages
-        from transforms.combine_all import CombineAll
+        from transforms.collector.collect_counts import CountMessages
+        from transforms.elements.combine_all import CombineAll
 
         if self.options.reports:  # those of a user follow one another, as long as blocks are whole
             blocks = reports.messages | "All" >> beam.combiners.ToList()

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import EitherOptions, RowOptions, published
-from pipelines.options import PROMISE, RESULT, option
-from pipelines.requests import Count
+from pipelines.request.options import PROMISE, RESULT, option
+from pipelines.request.requests import Count
 
 
 class VectorMeanOptions(RowOptions, EitherOptions):

@@ -18,11 +18,11 @@ from mechanisms.vector.mixed_limits import Shares, estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.unusable.share import Share
-from pipelines.views.wording import upward
+from pipelines.wording import upward
 from transforms.encoders.attributes import Attribute, categorical, numeric
 
 if TYPE_CHECKING:
-    from transforms.collect_counts import Counted
+    from transforms.collector.collect_counts import Counted
 
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 REPORTS = "reports.parquet"

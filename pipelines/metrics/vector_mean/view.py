@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.metrics.mean.view import interval, number
-from pipelines.metrics.schema import read_own
 from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
+from pipelines.releases.schema import read_own
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.headline import head

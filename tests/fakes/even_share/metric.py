@@ -13,14 +13,14 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import intervals, standard_errors
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.inputs import ALONE
+from pipelines.logs.inputs import ALONE
 from pipelines.metrics.metric import FRESH
 from pipelines.metrics.randomised import Randomised
-from pipelines.terms import best_design
-from pipelines.views.wording import covered
-from transforms.collect import CollectFrequencies
+from pipelines.metrics.terms import best_design
+from pipelines.wording import covered
+from transforms.collector.collect import CollectFrequencies
+from transforms.columns import null
 from transforms.encoders.block import CellBlock
-from transforms.encoders.columns import null
 from transforms.encoders.encoder import BATCH, NULL_VALUE
 
 

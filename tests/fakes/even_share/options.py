@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.metrics.options import MetricOptions, published
-from pipelines.options import option
+from pipelines.request.options import option
 
 
 class EvenShareOptions(MetricOptions):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.central.exponential import ExponentialMechanism
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import follows, sample_size, tilted
 
 

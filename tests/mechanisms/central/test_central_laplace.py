@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.central.laplace import DiscreteLaplace, histogram
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import follows, sample_size, tilted
 
 SETTINGS = [(1.0, 1), (0.5, 2), (0.05, 3), (5.0, 1), (30.0, 7), (60.0, 400), (2.0, 100)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.central.smooth_sensitivity import SmoothMedian
+from mechanisms.algebra.rounding import exponential_bounds
+from mechanisms.papers.smooth_sensitivity import SmoothMedian
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import follows, sample_size, tilted
 
 SAMPLE = [0.1, 0.15, 0.2, 0.3, 0.35, 0.42, 0.5, 0.55, 0.7, 0.8, 0.9]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechanisms.postprocess.recovery import ldp_recover
+from hushbeam.studies.systems.recovery import ldp_recover
 from mechanisms.randomness import SeededRandom
 from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, over
 from tests.mechanisms.contract.test_contract_estimates import decoded

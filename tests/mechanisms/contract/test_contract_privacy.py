@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.catalog import registrations
 from mechanisms.channel import Kinds, Mechanism
 from mechanisms.privacy.audit import audit, audit_batch
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from mechanisms.rounding import exponential_bounds
 from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, Case, first, over, stand_in
 from tests.oracles.dummies import exact_batch_delta
 from tests.oracles.mean import declared_divergence, worst_divergence

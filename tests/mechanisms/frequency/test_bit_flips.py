@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mechanisms.catalog import build
-from mechanisms.frequency.bit_flips import BitFlips
 from mechanisms.memoised import MemoisedClient
+from mechanisms.papers.bit_flips import BitFlips
 from mechanisms.privacy.divergence import tight_epsilon
 from tests.oracles.statistics import follows, sample_size, tilted
 

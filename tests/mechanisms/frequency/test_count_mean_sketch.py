@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from mechanisms.frequency.count_mean_sketch import CountMeanSketch
-from mechanisms.frequency.count_sketch import CountSketch
+from mechanisms.papers.count_mean_sketch import CountMeanSketch
+from mechanisms.papers.count_sketch import CountSketch
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
 

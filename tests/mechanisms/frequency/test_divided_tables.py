@@ -12,13 +12,13 @@ from scipy import stats
 from mechanisms.counters.axes import Axis, flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.details import Table
-from mechanisms.frequency.divided_tables import DividedTables, TablesTask, contrasts
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
+from mechanisms.vector.divided_tables import DividedTables, TablesTask, contrasts
 
 UNEVEN = Axis((2, 3, 7), ((0, 1, 0), (2, 0, 1, 1, 0, 1, 1)))
 GROUPED = CrossTabs(

@@ -16,11 +16,11 @@ from mechanisms.catalog import build
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry, orders
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy import budget
 from mechanisms.privacy.blanket import delta_bounds, upper_delta
 from mechanisms.privacy.pair_law import PairLaw, grouped
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from tests.oracles.geometry import incidences
 from tests.oracles.privacy import exact_shuffled_delta
 from tests.oracles.statistics import follows, sample_size, tilted

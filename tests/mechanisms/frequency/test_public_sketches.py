@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from mechanisms.frequency.count_sketch import CountSketch, walsh_hadamard
-from mechanisms.frequency.public_hash import PublicHash, below, most_functions
-from mechanisms.frequency.random_projection import RandomProjection
+from mechanisms.papers.count_sketch import CountSketch, walsh_hadamard
+from mechanisms.papers.public_hash import PublicHash, below, most_functions
+from mechanisms.papers.random_projection import RandomProjection
 from mechanisms.privacy import blanket
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon

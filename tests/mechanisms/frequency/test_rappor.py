@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.bloom_filters import BloomFilters
-from mechanisms.frequency.rappor import Rappor
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.frequency.several_messages import SeveralMessages
+from mechanisms.papers.bloom_filters import BloomFilters
+from mechanisms.papers.rappor import Rappor
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.statistics import FALSE_ALARM, follows, population, sample_size, tilted, zipf
 
 SIGMAS = float(stats.norm.isf(FALSE_ALARM / 2))  # of a two-sided test

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.rappor import Rappor
-from mechanisms.frequency.rappor_decoder import decode
+from mechanisms.papers.rappor import Rappor
+from mechanisms.papers.rappor_decoder import decode
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, population, zipf
 

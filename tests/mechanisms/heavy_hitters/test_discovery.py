@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hushbeam.studies.systems.searches import report
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.heavy_hitters import descent
@@ -15,7 +16,6 @@ from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search
-from mechanisms.heavy_hitters.simulation import report
 from mechanisms.heavy_hitters.stepping import best_schedule
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, zipf

@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushbeam.studies.systems.searches import quality, simulate
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.discovery import FrequentStrings
 from mechanisms.heavy_hitters.fitting import Plan, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
-from mechanisms.heavy_hitters.simulation import quality, simulate
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from tests.oracles.statistics import zipf
 
 DIGITS = PrefixCode(alphabet(["digits"]), 4)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.catalog import build
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
@@ -19,7 +20,6 @@ from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import delta_bounds
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 from tests.oracles.statistics import follows, sample_size, tilted
 

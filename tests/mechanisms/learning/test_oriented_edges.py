@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.learning.oriented_edges import OrientedEdges
+from hushbeam.studies.systems.oriented_edges import OrientedEdges
 
 
 def slow(pixels, edges):

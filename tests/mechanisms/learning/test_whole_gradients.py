@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.learning.convolution import Convolution
+from hushbeam.studies.systems.convolution import Convolution
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.whole_gradients import WholeGradients

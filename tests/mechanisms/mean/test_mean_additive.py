@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.additive import Laplace, laplace, symmetric_table
 from mechanisms.privacy.divergence import tight_epsilon
-from mechanisms.rounding import exponential_bounds
 from tests.oracles import mean as oracle
 
 

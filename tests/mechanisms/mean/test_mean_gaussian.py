@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.gaussian import Gaussian, gaussian, gaussian_analytic
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.search import least_integer
-from mechanisms.rounding import exponential_bounds
 from tests.oracles import mean as oracle
 
 BUILDERS = {"gaussian_classical": gaussian, "gaussian_analytic": gaussian_analytic}

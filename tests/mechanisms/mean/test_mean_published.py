@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.mean.published import dct_published, im_published
 from mechanisms.mean.widths import improved
+from mechanisms.papers.published import dct_published, im_published
 from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from tests.oracles import mean as oracle

@@ -14,13 +14,13 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.optimal_table import WORD, Table, best_table
 from mechanisms.mean.optimal_values import optimal_values
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SecureRandom, SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.optimal_mean import (
     hybrid_optimal,
     hybrid_worst,

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.catalog import find, of_task
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import ScalarMean
@@ -15,7 +16,6 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.privacy import exact_shuffled_delta
 
 SMALL = [

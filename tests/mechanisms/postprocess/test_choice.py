@@ -12,9 +12,9 @@ import pytest
 from mechanisms.catalog import find, of_task
 from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.channel import Floats
+from mechanisms.frequency.choice import _RULES, POSTPROCESSING, publish
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.postprocess.choice import _RULES, POSTPROCESSING, publish
-from mechanisms.postprocess.risk import Candidate, Errors
+from mechanisms.frequency.risk import Candidate, Errors
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import zipf

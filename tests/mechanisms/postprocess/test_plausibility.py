@@ -11,8 +11,8 @@ import pytest
 from mechanisms.catalog import build
 from mechanisms.channel import Mechanism
 from mechanisms.heavy_hitters.levels import Levels
+from mechanisms.heavy_hitters.plausibility import chance
 from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.postprocess.plausibility import chance
 from mechanisms.randomness import SeededRandom
 
 FALSE_ALARM = 1e-6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hushbeam.studies.systems.set_sizes import SetSizes
 from mechanisms.frequency.unary import Unary
-from mechanisms.postprocess.set_sizes import SetSizes
 
 SMALL = [Unary(1.0, 5), Unary(2.0, 4, symmetric=True)]
 

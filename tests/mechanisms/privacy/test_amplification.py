@@ -15,7 +15,6 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.mean.task import UsableMeanTask
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import (
     laws_of,
     shuffled_delta,
@@ -25,6 +24,7 @@ from mechanisms.privacy.amplification import (
 from mechanisms.privacy.blanket import COARSE, dominated_delta, upper_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.pair_law import PairLaw, covering, grouped
+from mechanisms.targets.target import Target
 from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy.divergence import (
@@ -20,7 +21,6 @@ from mechanisms.privacy.divergence import (
     tight_epsilon,
     worst_pair,
 )
-from mechanisms.rounding import exponential_bounds
 from tests.oracles.privacy import Tabulated, hockey_stick
 
 CASES = [(0.1, 2, 2), (1.0, 4, 4), (1.0, 10, 3), (2.0, 50, 7), (4.0, 100, 2), (8.0, 30, 30)]

@@ -9,8 +9,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from mechanisms.privacy.rounds import accounted, shifted_loss
-from mechanisms.privacy.sparse_vector import BALANCED, PUBLISHED, SparseVector, Split
+from mechanisms.central.rounds import accounted, shifted_loss
+from mechanisms.central.sparse_vector import BALANCED, PUBLISHED, SparseVector, Split
 from mechanisms.randomness import SeededRandom
 from tests.oracles.sparse_vector import (
     compared_law,

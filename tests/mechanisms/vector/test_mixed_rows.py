@@ -10,6 +10,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Mechanism
 from mechanisms.frequency import unary
 from mechanisms.frequency.dump import PureDump
@@ -22,7 +23,6 @@ from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from mechanisms.vector.mixed_choice import mixed_rows, oracle
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.privkv import KeyedNumber, PrivKv, privkv
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.privkv import KeyedNumber, PrivKv, privkv
 
 
 def loss(mechanism) -> float:

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
+from mechanisms.targets.target import Target
 from mechanisms.vector.limits import estimate_row
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.mixed_limits import estimate_mixed

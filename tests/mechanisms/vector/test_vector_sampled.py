@@ -9,14 +9,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.hybrid import hm
-from mechanisms.mean.published import dct_published
 from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.papers.published import dct_published
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.rounding import exponential_bounds
 from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.rows import equal_share

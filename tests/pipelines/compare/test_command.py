@@ -14,10 +14,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
+from pipelines.cli import cli
 from pipelines.compare.result import SCHEMA
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.metrics.statement import parquet
+from pipelines.releases.statement import parquet
 from tests.pipelines.test_export import HOSTILE, publish, publish_day, publish_week_day, statement
 
 DAYS = [f"releases/2026-11-{day:02}" for day in (15, 16)]

@@ -13,8 +13,8 @@ from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
-from mechanisms.frequency.divided_tables import DividedTables
 from mechanisms.heavy_hitters.crowds import Crowds
+from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
 from pipelines.metrics.counting.count import CountMetric
@@ -23,7 +23,7 @@ from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from pipelines.requests import request
+from pipelines.request.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
 

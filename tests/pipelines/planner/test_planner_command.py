@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.cli import main
 
 
 def plan(capsys, *words: str) -> tuple[int, str, str]:
@@ -96,7 +96,7 @@ def test_bad_requests_get_one_line(capsys, words, said):
 
 def test_planning_and_auditing_do_not_wait_for_beam():
     script = (
-        "import sys; from pipelines.cli import main;"
+        "import sys; from pipelines.cli.cli import main;"
         "code = main(['plan', '--epsilon', '1', '--reports', '1000', '--domain-size', '10']);"
         "code += main(['audit', 'grr', '--epsilon', '1', '--domain-size', '10']);"
         "sys.exit(code or 'apache_beam' in sys.modules)"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mechanisms.planner.search import search
-from mechanisms.planner.target import Target
+from mechanisms.targets.target import Target
 from mechanisms.vector.task import VectorTask
-from pipelines.cli import main
+from pipelines.cli.cli import main
 
 SOURCE = ("--model", "local", "--epsilon", "1", "--dimension", "400")
 DATA = ("--mean-square", "0.110914260", "--second-moment", "0.172977829", "--spread", "0")
@@ -157,7 +157,7 @@ def test_bad_requests_get_one_line(capsys, words, said):
 def test_planning_rows_does_not_wait_for_beam():
     words = ["plan", *SOURCE, "--users", "1000"]
     script = (
-        "import sys; from pipelines.cli import main;"
+        "import sys; from pipelines.cli.cli import main;"
         f"code = main({words!r}); sys.exit(code or 'apache_beam' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0

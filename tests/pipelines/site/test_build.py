@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
-from pipelines.metrics import registry, schema
+from pipelines.cli import cli
+from pipelines.metrics import registry
+from pipelines.releases import schema
 from pipelines.site import build
 from pipelines.site.build import in_script
 from pipelines.site.series import Series

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.encoders import arrow, cell, dictionary
-from transforms.encoders.columns import plain
+from transforms.columns import plain
 from transforms.encoders.domain import DeclaredValues, IntegerRange, integer_range
 
 SIGNED = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]

@@ -18,8 +18,8 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import piecewise
 from mechanisms.randomness import SeededRandom
 from tests.oracles.encoders import arrow, dictionary, encode_table
+from transforms.columns import as_floats, is_numeric
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.columns import as_floats, is_numeric
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.encoder import NULL_USER, NULL_VALUE, Rows
 from transforms.encoders.numbers import (

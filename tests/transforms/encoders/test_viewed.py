@@ -11,7 +11,6 @@ import pytest
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SeededRandom
-from transforms.contributions import choose_one_per_user
 from transforms.encoders.block import CellBlock, applicable, one_row, packed
 from transforms.encoders.domain import DeclaredValues, IntegerRange
 from transforms.encoders.encoder import encoded
@@ -21,6 +20,7 @@ from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
 from transforms.encoders.viewed import NOT_APPLICABLE, Viewed
 from transforms.expressions.view import View
+from transforms.units.contributions import choose_one_per_user
 
 BATCH = pa.record_batch(
     {

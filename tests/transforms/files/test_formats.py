@@ -23,7 +23,7 @@ from transforms.files.format import CUT_OFF, MANGLED
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed
 from transforms.files.source import FORMATS, UnreadableError, format_of, look, tables
 from transforms.files.systems import FileSystems
-from transforms.telemetry import ReadTelemetry
+from transforms.rows.telemetry import ReadTelemetry
 
 ROWS = pa.table(
     {

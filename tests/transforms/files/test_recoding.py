@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
-from pipelines.reading import reading_of
+from pipelines.logs.reading import reading_of
 from tests.oracles.wire import EXAMPLES
 from transforms.files.reading import Reading
 from transforms.files.recoding import Recoded, Unmarked, encoding_of

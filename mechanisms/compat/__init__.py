@@ -1,0 +1,1 @@
+"""What reaches into scipy: each piece with the versions that it knows."""

@@ -1,0 +1,1 @@
+"""What is wanted of a mechanism, and by which rules one meets it."""

@@ -1,0 +1,1 @@
+"""`hushbeam ledger`: what an operator begins, checks, settles, archives and adopts."""

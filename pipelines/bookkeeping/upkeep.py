@@ -1,0 +1,165 @@
+"""What `hushbeam ledger` does to a ledger: begin, check, settle, archive, adopt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pipelines.errors import DONE, RequestError
+from pipelines.ledger import account
+from pipelines.ledger.beginning import Request, adopt, init
+from pipelines.ledger.entries import Budget, Entry, Population, Scope
+from pipelines.ledger.evidence import Standing, standing
+from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.outcomes import require_there
+from pipelines.request import answers
+from pipelines.request.requests import no_more
+from pipelines.storage.paths import beside
+from pipelines.views.console import Screen
+from transforms.files.systems import escaped
+
+_DELTA = 1e-6  # of a budget, as in plans
+
+
+def begin(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Begin a ledger, or give a population a budget."""
+    no_more(rest)
+    request = _typed(arguments) if arguments.plan is None else _planned(arguments)
+    return _say(init(request))
+
+
+def take_over(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Adopt a ledger."""
+    no_more(rest)
+    # Unlike a budget, what was lost has the delta that was typed: one more would spend for nothing.
+    lost = None if arguments.lost in (None, "0") else _budget("--lost", arguments.lost, delta=0.0)
+    surely = arguments.lost == "0"
+    witness = arguments.witness and beside("", arguments.witness)
+    releases = _releases(arguments)
+    return _say(adopt(arguments.ledger, witness, lost, surely, releases))
+
+
+def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Hold a ledger against all that can be seen of it."""
+    no_more(rest)
+    releases = _releases(arguments)
+    ledger = Ledger.at(arguments.ledger)
+    ledger.require_newest(releases)
+    snapshot = ledger.read()
+    # Not by what stands in `releases`, which anybody may have written there in their place.
+    published = [e for e in snapshot.entries if e.state == "committed" and not e.archived]
+    for entry in published:
+        require_there(entry)
+    return _say(
+        f"{arguments.ledger}: {len(snapshot.links):,} changes, {len(snapshot.entries):,} entries; "
+        f"its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
+    )
+
+
+def _releases(arguments: argparse.Namespace) -> list[Standing]:
+    patterns = [beside(escaped(os.getcwd()), pattern) for pattern in arguments.releases]
+    return [*standing(patterns, most=None)]
+
+
+def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """End a reservation."""
+    no_more(rest)
+    entry = Ledger.open(arguments.ledger).settle(arguments.id, arguments.spent)
+    return _show(arguments, [entry], entry.state)
+
+
+def archive(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Acknowledge that releases are no longer where they were published."""
+    no_more(rest)
+    ledger = Ledger.open(arguments.ledger)
+    entries = [ledger.archive(id) for id in arguments.id]
+    return _show(arguments, entries, "archived")
+
+
+def _typed(arguments: argparse.Namespace) -> Request:
+    """What a ledger is to begin with, by options."""
+    for needed in ("ledger", "population", "budget"):
+        if getattr(arguments, needed) is None:
+            raise RequestError(
+                f"--{needed} is missing: name a PLAN, or --ledger, --population and --budget"
+            )
+    rows = arguments.unit == "row"
+    scope: Scope = "user per window" if arguments.unit == "user per window" else "user"
+    population = Population(
+        name=arguments.population, unit="row" if rows else "user", scope=scope,
+        budget=_budget("--budget", arguments.budget),
+    )  # fmt: skip
+    witness = arguments.witness and beside("", arguments.witness)
+    return Request(arguments.ledger, population, witness, (), arguments.amend)
+
+
+def _planned(arguments: argparse.Namespace) -> Request:
+    """The same by a plan: its witness stands beside its releases."""
+    # Beam, which opens a plan in a bucket, takes a second to import.
+    from pipelines.plan.loading import load
+    from pipelines.plan.run import releases_of
+
+    for name in ("ledger", "population", "budget"):
+        if getattr(arguments, name) is not None:
+            raise RequestError(f"--{name}: the plan says it; leave it out, or the plan")
+    plan = load(arguments.plan)
+    if plan.ledger is None or plan.budget is None:
+        raise RequestError(f"{arguments.plan} has no ledger: add `ledger` and `budget` to it")
+    population = Population(
+        name=plan.population or plan.collection, unit="row" if plan.unit == "row" else "user",
+        scope=plan.scope, budget=Budget(**plan.budget.model_dump()),
+    )  # fmt: skip
+    (releases,) = releases_of(plan)
+    witness = (
+        beside("", arguments.witness)
+        if arguments.witness
+        else _beside_releases(plan.output, plan.ledger)
+    )
+    return Request(plan.ledger, population, witness, (releases,), arguments.amend, plan.collection)
+
+
+def _beside_releases(output: str, ledger: str) -> str:
+    """A file in the folder that all releases of a plan are in, however deep."""
+    from pipelines.plan.document import WINDOW
+
+    folder = output.partition(WINDOW)[0].rpartition("/")[0]
+    name = os.path.splitext(ledger.rpartition("/")[2])[0]
+    return f"{folder}/{name}.witness.json"
+
+
+def _budget(flag: str, text: str, delta: float = _DELTA) -> Budget:
+    epsilon, _, typed = text.partition(",")
+    try:
+        return Budget(epsilon=float(epsilon), delta=float(typed) if typed else delta)
+    except ValueError:
+        raise RequestError(
+            f"{flag}: {text!r} is no EPSILON[,DELTA]: a positive number, and one of 0 to 1"
+        ) from None
+
+
+def _say(line: str) -> int:
+    answers.give({"done": line})
+    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    return DONE
+
+
+def _show(arguments: argparse.Namespace, entries: Sequence[Entry], state: str) -> int:
+    screen = Screen()
+    whole: list[Any] = [entry.model_dump(mode="json") for entry in entries]
+    answers.give(whole[0] if arguments.part == "settle" else whole)
+    for entry in entries:
+        screen.print(f"entry {entry.id} is now: {state}", highlight=False, markup=False)
+    return DONE
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
+    "init": begin,
+    "show": account.show,
+    "explain": account.explain,
+    "check": check,
+    "settle": settle,
+    "archive": archive,
+    "adopt": take_over,
+}

@@ -1,0 +1,1 @@
+"""The `hushbeam` command: which commands there are, and how each ends."""

@@ -1,0 +1,63 @@
+"""`hushbeam export`: one table of many releases, for whatever reads Parquet or CSV."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pipelines.errors import DONE
+from pipelines.request import answers
+
+_DOC = "One table of the releases in some folders: a row for each figure, the same columns for all."
+
+_EXAMPLE = """\
+examples:
+  hushbeam export releases --output figures.parquet
+  hushbeam export 'releases/2026-11-*' --output november.csv
+  hushbeam export gs://bucket/releases --output gs://bucket/figures.parquet
+
+Columns: collection, metric, window, window_start, window_end, release_id, kind, figure, unit,
+epsilon, delta, model; group, value; estimate, standard_error, lower, upper, lower_simultaneous,
+upper_simultaneous, n, n_standard_error. What each means, and how DuckDB, pandas and BigQuery read
+them: docs/tables.md.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "export",
+        description=_DOC,
+        epilog=_EXAMPLE,
+    )
+    parser.add_argument(
+        "releases", nargs="+", metavar="RELEASES",
+        help="folders of releases, folders that hold such, or globs of them; local or gs://",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="a new file: .parquet or .csv"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Write one table of many releases.
+
+    Raises:
+        RequestError: there is none, or the file is there already, or cannot be written.
+    """
+    from pipelines.releases import history
+    from pipelines.releases.schema import LONG
+    from pipelines.request.requests import no_more
+    from pipelines.storage import table_files
+
+    no_more(rest)
+    output: str = arguments.output
+    table_files.require_writable(output)
+    published = history.found(arguments.releases)
+    earlier = sum(not one.figures for one in published)
+    rows = table_files.write(output, LONG, history.long(published))
+    answers.tell(output=output, figures=rows, metrics=len(published), without_figures=earlier)
+    left = f"; {earlier:,} of models, or of an earlier version, have none" if earlier else ""
+    print(f"{rows:,} figures of {len(published):,} metrics in {output}{left}")
+    return DONE

@@ -1,0 +1,1 @@
+"""One metric from the command line: its options as flags, and what is shown at the end."""

@@ -1,0 +1,113 @@
+"""A command that publishes, made from the class of its options."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from pipelines.ledger.paying import PREFIX, add_options
+from pipelines.metrics.options import ReleaseOptions
+from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, flag
+
+_WIDTH = 100  # of a description; examples are as wide as they were written
+_END = """
+Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
+Here all cores take part in a large job; --direct_num_workers 1 leaves it to one.
+exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
+3 the run failed{failed}.
+"""
+
+_ABOUT = "about"  # where an option's field is kept, of which its help is made
+
+Run = Callable[[argparse.Namespace, list[str]], int]
+
+
+def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Run) -> None:
+    """Add a command.
+
+    Args:
+        commands: where it is added.
+        name: as it is typed.
+        options: what a request for it may say.
+        run: what it does.
+    """
+    codes = _END.format(withheld=options.withheld, failed=options.failed)
+    parser = commands.add_parser(
+        name,
+        description=textwrap.fill(options.description, _WIDTH),
+        epilog=options.examples + codes,
+        formatter_class=_Formatter,
+    )
+    fields = options.model_fields
+    for title in _titles(options):
+        group = parser.add_argument_group(title or options.subject)
+        for field in (name for name in fields if description(fields[name]).group == title):
+            word = field if description(fields[field]).positional else flag(field)
+            action = group.add_argument(word, **_argument(fields[field]))
+            vars(action)[_ABOUT] = fields[field]
+    add_options(parser)
+    parser.set_defaults(command=run)
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Makes help when somebody reads it: to list all mechanisms takes half a second of imports."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        field = vars(action).get(_ABOUT)
+        return action.help if field is None else _help(field)
+
+
+def typed(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was typed, by option."""
+    words = vars(arguments).items()
+    return {k: value for k, value in words if k != "command" and not k.startswith(PREFIX)}
+
+
+def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
+    """The headings: first those that every command has, at the end what comes out."""
+    own = dict.fromkeys(description(field).group for field in options.model_fields.values())
+    yield from (SUBJECT, PROMISE)
+    yield from (title for title in own if title not in (SUBJECT, PROMISE, RESULT))
+    yield RESULT
+
+
+def _argument(field: FieldInfo) -> dict[str, Any]:
+    """What argparse needs of an option; what nobody types is left to the options' class."""
+    about, (kind, values) = description(field), type_of(field)
+    argument: dict[str, Any] = {"default": None, "help": _ABOUT}
+    if kind is bool:
+        return argument | {"action": "store_true"}
+    if not about.positional:
+        argument["required"] = field.is_required()
+    elif not field.is_required():
+        argument["nargs"] = "?"
+    if kind is Literal and about.metavar is None:  # else the options' class says what there is
+        return argument | {"choices": values}
+    if kind is tuple:
+        argument |= {"action": "append"} if about.repeated else {"nargs": "+"}
+    return argument | {"metavar": about.metavar}
+
+
+def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
+    """The type of an option's values, and of what it is made; that it may be None is left out."""
+    annotation = field.annotation
+    if NoneType in get_args(annotation):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    return get_origin(annotation) or annotation, get_args(annotation)
+
+
+def _help(field: FieldInfo) -> str:
+    """The text of an option with all that there is to say on a command line."""
+    about = description(field)
+    text = f"{about} ({about.hint})" if about.hint else str(about)
+    if about.repeated:
+        text += ". As often as needed"
+    if not field.is_required() and field.default not in (None, False, ()):
+        default = field.default
+        text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
+    return text.replace("%", "%%")

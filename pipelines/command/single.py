@@ -1,0 +1,95 @@
+"""One metric from the command line: from what was typed to what is shown at the end."""
+
+from __future__ import annotations
+
+import json
+
+from pipelines.errors import DONE, WithheldError
+from pipelines.jobs.engine import prepared
+from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where
+from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.spans import digests
+from pipelines.metrics.instead import said
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.options import ReleaseOptions
+from pipelines.metrics.registry import find_for
+from pipelines.plan.profiles import profile_of
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.views.console import Screen
+
+
+def publish_one(
+    name: str, options: ReleaseOptions, beam_arguments: list[str], payment: Payment | None = None
+) -> int:
+    """Publish one metric, and show it.
+
+    Args:
+        name: of its kind, see `metrics.registry`.
+        options: of the request.
+        beam_arguments: what is for Beam.
+        payment: where it is paid for, if it is.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the request or its input is wrong.
+        WithheldError: too few reports came, or too little budget is left.
+        FailedError: the job ended without a release.
+    """
+    for_beam = prepared(beam_arguments)
+    metric = find_for(options).resolve(options)
+    screen = Screen()
+    if metric.prospect is not None:
+        answers.tell(prospect=metric.prospect)
+        screen.print(metric.prospect, highlight=False, soft_wrap=True)
+    with paid(payment, lambda: _price(name, metric)) as right:
+        if right.published:
+            say_where(right.output, screen)
+            _require_figures(right.output)
+            return DONE
+        from pipelines.metrics.release import Release
+
+        whole = Release(metric, right.stamp, right.ledger)
+        published = carry_out(metric, whole, for_beam(), screen)
+        right.conclude(published)
+    if published:
+        _say(metric, screen)
+    return DONE
+
+
+def _say(metric: Metric, screen: Screen) -> None:
+    """What was published, and of what in it a reader must beware.
+
+    Raises:
+        WithheldError: it is the share of values that cannot be used, and nothing else.
+    """
+    folder = metric.options.output
+    statement = json.loads(release.read(folder, release.STATEMENT))
+    if "withheld" not in statement:
+        metric.show(screen)
+    conclude(metric, screen)
+    _require_figures(folder)
+    for line in said([metric]):
+        answers.add("instead", line)
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    say_cautions(statement.get("cautions", ()))
+
+
+def _require_figures(folder: str) -> None:
+    """Refuse to end as if all were well where nothing but a share is published.
+
+    Raises:
+        WithheldError: with the reason; what was paid is paid.
+    """
+    if release.holds_release(folder):  # else an operator has moved it
+        why = json.loads(release.read(folder, release.STATEMENT)).get("withheld")
+        if why is not None:
+            raise WithheldError(why)
+
+
+def _price(name: str, metric: Metric) -> Price:
+    """What a metric costs."""
+    loss, files = metric.promises[0], digests(metric.telemetry.files)
+    return Price(name, loss, profile_of(metric, loss), metric.options.output, files)

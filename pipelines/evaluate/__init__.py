@@ -1,6 +1,0 @@
-"""Systems side by side on simulated releases of populations whose truth is known.
-
-`studies` has what can be evaluated, each as data: systems, populations, a grid, a simulation, what
-is measured and drawn. `engine` runs any of them; `systems` and `populations` are what they choose
-from, and `papers` what one paper alone compares, attacks or draws, a file a paper.
-"""

@@ -1,0 +1,1 @@
+"""What a job reads, looked at before it runs: files, columns, numbers, categories."""

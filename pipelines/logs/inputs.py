@@ -1,0 +1,495 @@
+"""What a job reads, looked at before it runs: files, their columns, and the declared domain."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from mechanisms.nearest import meant
+from mechanisms.randomness import SecureRandom
+from pipelines.errors import Caution, RequestError, because, reason
+from pipelines.logs.reading import wrong
+from pipelines.releases import release
+from pipelines.storage.paths import DAY
+from pipelines.storage.stores import require_reachable
+from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
+from transforms.encoders.users import UserDigest
+from transforms.expressions.view import View, ViewError
+from transforms.files.format import Look
+from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
+from transforms.files.names import listed
+from transforms.files.partitions import shown
+from transforms.files.reading import PLAIN, Reading
+from transforms.files.source import UnreadableError, format_of, head, look, packed, tables
+from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
+
+if TYPE_CHECKING:
+    from transforms.rows.telemetry import ReadTelemetry
+
+LARGEST_DOMAIN_FILE = 1 << 28  # bytes
+_LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
+_FOOTER_READERS = 16
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Files that were looked at: of Parquet and its like the footers, and all of a file of text.
+
+    Attributes:
+        files: every file, in a fixed order.
+        rows: how many rows they hold together.
+        schemas: the columns of each file, and those that are derived of them; those that a job
+            asks for are checked in all.
+        reading: of text.
+        missing: of several days that were looked for, those without a file of some pattern.
+        each: how many rows each file holds.
+        heads: (file, its columns) where nobody reads the files, and their columns are known.
+        agreed: as what columns are read that are laid out differently.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    schemas: tuple[pa.Schema, ...]
+    reading: Reading = PLAIN
+    missing: tuple[str, ...] = ()
+    each: tuple[int, ...] = ()
+    agreed: Agreed = AS_WRITTEN
+    heads: tuple[tuple[str, pa.Schema], ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
+        """(file, its columns) of each whose columns are known."""
+        return (*zip(self.files, self.schemas, strict=True), *self.heads)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether nobody knows what columns there are."""
+        return not (self.files or self.heads)
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody has looked at the files, or ever will: a collector has none."""
+        return not self.files
+
+    def hint(self, column: str) -> str:
+        """What to do where a column of text should hold something else; nothing of other files."""
+        texts = all(format_of(file).text for file, _ in self.columns)
+        return f"; of a file of text say what it holds: --types {column}=float" if texts else ""
+
+    def read(self, columns: Iterable[str]) -> ReadTelemetry:
+        """From nothing to tables of the columns that are asked for."""
+        from transforms.rows.telemetry import ReadTelemetry
+
+        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading, self.agreed)
+
+    def changed(self, hidden: bool = False) -> str | None:
+        """What is no more as it was when they were looked at; None if nothing can be told.
+
+        Args:
+            hidden: whether nobody is to learn how many rows there are.
+        """
+        try:
+            rows = sum(_looked_at(file, self.reading).rows for file in self.files)
+        except RequestError as error:
+            return str(error).removeprefix("--input: ")
+        if rows == self.rows:
+            return None
+        if hidden:
+            return "they hold other rows than before"
+        return f"they hold {rows:,} rows, and held {self.rows:,} before"
+
+    def seen(self, view: View) -> Telemetry:
+        """The same with the columns that are derived.
+
+        Raises:
+            RequestError: an expression does not fit the columns of a file.
+        """
+        if not view:
+            return self
+        seen: dict[pa.Schema, pa.Schema] = {}
+        for file, schema in self.columns:
+            if schema in seen:
+                continue
+            try:
+                seen[schema] = view.schema(schema)
+            except ViewError as error:
+                refused = wrong(error)
+                if error.unknown is None:
+                    raise refused from None
+                near = meant(error.unknown, {name for name, _ in view.derived} - {error.name})
+                there = near or f"; {listed(file, schema, self.reading, error.unknown)}"
+                raise RequestError(f"{refused}{there}") from None
+        schemas = tuple(seen[schema] for schema in self.schemas)
+        heads = tuple((file, seen[schema]) for file, schema in self.heads)
+        return replace(self, schemas=schemas, heads=heads)
+
+    def column_type(self, column: str, flag: str) -> pa.DataType:
+        """The type of a column that every file must have; null if nobody has looked.
+
+        Raises:
+            RequestError: a file lacks it or has two of that name, or two files hold other things
+                in it, as text in one and numbers in the other.
+        """
+        if self.unseen:
+            return pa.null()
+        kinds = []
+        for file, schema in self.columns:
+            if schema.get_field_index(column) < 0:  # none, or more than one
+                raise RequestError(
+                    f"{flag}: {shown(file)} has no one column {column!r}; "
+                    f"{listed(file, schema, self.reading, column)}"
+                )
+            kinds.append(schema.field(column).type)
+        if len({*kinds}) > 1:
+            files = [file for file, _ in self.columns]
+            first, names = kinds[0], [kind_of(kind) for kind in kinds]
+            unlike = (k for k, name in enumerate(names) if not alike(name, names[0]))
+            other = next(unlike, next(k for k, kind in enumerate(kinds) if kind != first))
+            raise RequestError(
+                f"{flag}: column {column!r} holds {names[0]} ({first}) in {shown(files[0])} but "
+                f"{names[other]} ({kinds[other]}) in {shown(files[other])}; write the files with "
+                "one schema"
+            )
+        return kinds[0]
+
+
+UNREAD = Telemetry((), 0, ())
+
+
+def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+    """Files of which the columns alone are looked at, as far as they are here and say them.
+
+    Args:
+        patterns: files or globs; of those in a bucket nobody is asked.
+        reading: of text.
+
+    Raises:
+        RequestError: a file is not of the format of its name.
+    """
+    try:
+        files = [file for one in patterns if "://" not in one for file in _match(one)]
+    except NoFilesError:
+        return UNREAD
+    heads = []
+    for file in files:
+        try:
+            schema = head(file, reading)
+        except UnreadableError as error:
+            raise RequestError(f"--input: {error}") from None
+        heads += [] if schema is None else [(file, schema)]
+    return replace(UNREAD, reading=reading, heads=tuple(heads))
+
+
+class Request(Protocol):
+    """Where a request reads and writes, and what tells its users apart."""
+
+    @property
+    def input(self) -> tuple[str, ...]: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def user_column(self) -> str | None: ...
+    @property
+    def reading(self) -> Reading: ...
+    @property
+    def view(self) -> View: ...
+
+
+class Source(NamedTuple):
+    """What a plan has settled before one of its metrics is prepared.
+
+    Attributes:
+        telemetry: the files, opened once for all metrics, or `UNREAD`; None to open what the
+            metric's own options name.
+        seed: what public randomness comes from, so that clients and collectors agree on it; None
+            to draw it.
+    """
+
+    telemetry: Telemetry | None = None
+    seed: int | None = None
+
+    def open(self, request: Request, empty: bool = False, days: Sequence[str] = ()) -> Telemetry:
+        """The files of a request, after a look at where its release is to go.
+
+        Args:
+            request: what is asked.
+            empty: whether there may be no row in them.
+            days: as of `open_days`, if it is about several.
+
+        Raises:
+            RequestError: the output is taken, there is no input, or no telling users apart; or an
+                expression does not fit it.
+        """
+        telemetry = self.telemetry
+        if telemetry is None:
+            release.require_vacant(request.output)
+            telemetry = (
+                open_days(request.input, days, request.reading)
+                if days
+                else open_telemetry(request.input, empty, request.reading)
+            )
+        if request.user_column is not None:
+            check_user_column(telemetry, request.user_column)
+        view = request.view
+        if view.where and getattr(request, "fill", None) is not None:
+            raise RequestError(
+                "--where: a row of which it does not hold would be reported as the value of "
+                "--unusable fill, which it does not have: say hide, or count"
+            )
+        return telemetry.seen(view)
+
+    def public_seed(self) -> int:
+        """0 .. 2^63 - 1."""
+        return int(SecureRandom().integers(1 << 63, 1)[0]) if self.seed is None else self.seed
+
+
+ALONE = Source()
+
+
+def open_telemetry(
+    patterns: tuple[str, ...],
+    empty: bool = False,
+    reading: Reading = PLAIN,
+    absent: bool = False,
+) -> Telemetry:
+    """Find the files and look at them; of text alone is a row read, for its rows are counted.
+
+    Args:
+        patterns: files or globs, local or on a file system that Beam knows.
+        empty: whether there may be no row in them: where nobody is to learn that nobody took part.
+        reading: of text.
+        absent: whether a glob may match nothing: where a calendar says which windows are released,
+            so that one without files is no mistake in a name.
+
+    Raises:
+        RequestError: a pattern matches nothing, or a file is not of the format of its name.
+    """
+    # A file that is named twice, by whatever path, must not have its rows counted twice.
+    matched = (file for pattern in patterns for file in _match(pattern, absent))
+    files = tuple({os.path.realpath(file): file for file in matched}.values())
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        looks = list(pool.map(lambda file: _looked_at(file, reading), files))
+    each = tuple(look.rows for look in looks)
+    rows = sum(each)
+    if not (rows or empty):
+        raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
+    schemas = [look.schema for look in looks]
+    agreed = of_log(schemas, each)
+    read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
+    own = tuple(read[schema] for schema in schemas)
+    return Telemetry(files, rows, own, reading, each=each, agreed=agreed)
+
+
+def open_days(
+    patterns: tuple[str, ...], days: Sequence[str], reading: Reading = PLAIN
+) -> Telemetry:
+    """The files of several days, and which days lack some: a gap, and no day without rows.
+
+    Args:
+        patterns: as of `open_telemetry`; {day} stands for a day, of which a file of each of them is
+            needed. Those without it hold all days.
+        days: names of days, the newest first.
+        reading: of text.
+
+    Raises:
+        RequestError: the newest day lacks one, or as `open_telemetry`.
+    """
+    dated = [pattern for pattern in patterns if DAY in pattern]
+    found = {day: [one for p in dated if _stands(one := p.replace(DAY, day))] for day in days}
+    # Those of whom one pattern alone tells would pass for absent where it has no file.
+    missing = tuple(day for day in days if len(found[day]) < len(dated))
+    lacking = (one for p in dated if (one := p.replace(DAY, days[0])) not in found[days[0]])
+    if (none := next(lacking, None)) is not None:
+        raise RequestError(
+            f"--input: no file matches {none}: what is not there yet is no day on which nobody was "
+            "active; run it when it is (a day without rows has a file without rows)"
+        )
+    whole = (pattern for pattern in patterns if pattern not in dated)
+    telemetry = open_telemetry(
+        (*whole, *(one for day in days for one in found[day])), True, reading
+    )
+    return replace(telemetry, missing=missing)
+
+
+def _stands(pattern: str) -> bool:
+    """Whether there are files of a pattern."""
+    try:
+        return bool(matched(pattern))
+    except NoFilesError:
+        return False
+
+
+class NoFilesError(RequestError):
+    """A path or glob names nothing."""
+
+
+def matched(pattern: str) -> list[File]:
+    """The files that a path or glob names, at least one.
+
+    Raises:
+        NoFilesError: there is none.
+        RequestError: they cannot be looked for.
+    """
+    try:
+        files: list[File] = FileSystems.named(pattern)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"--input: cannot look for {pattern}: {reason(error)}") from None
+    if not files:
+        raise NoFilesError(f"--input: no file matches {pattern}")
+    return files
+
+
+def _match(pattern: str, absent: bool = False) -> list[str]:
+    """The files of one pattern; of a glob there may be none, if a calendar says so."""
+    if absent and set(pattern) & set("*?["):
+        try:
+            matched(pattern)
+        except NoFilesError:
+            warnings.warn(
+                f"no file matches {pattern}: released as a log without rows", Caution, stacklevel=1
+            )
+            return []
+    paths = sorted(entry.path for entry in matched(pattern))
+    for file in paths:
+        if "://" in file and set(file) & set("*?"):
+            # Beam reads a name as a pattern, and cannot be told otherwise: it would read others.
+            raise RequestError(f"--input: rename {shown(file)}: Beam takes * and ? for a pattern")
+        codec = compression_of(file)
+        if codec != UNCOMPRESSED and not packed(file):
+            raise RequestError(
+                f"--input: {shown(file)}: Beam takes this name for a {codec} file's and would "
+                "unpack it; unpack it yourself, or give it a name that ends in .parquet"
+            )
+    return paths
+
+
+def _looked_at(file: str, reading: Reading) -> Look:
+    """Rows and schema of one file."""
+    try:
+        return look(file, reading)
+    except UnreadableError as error:
+        raise RequestError(f"--input: {error}") from None
+
+
+def unreadable(
+    path: str, columns: tuple[str, ...] | None = None, reading: Reading = PLAIN
+) -> UnreadableError | None:
+    """Why not all of a file can be read, its rows as well as its footer; None if it can.
+
+    Args:
+        path: of the file.
+        columns: that matter, if not all do.
+        reading: of text.
+    """
+    try:
+        wanted = look(path, reading).schema.names if columns is None else columns
+        for _ in tables(path, wanted, reading):
+            pass
+    except UnreadableError as error:
+        return error
+    return None
+
+
+def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> Domain:
+    """The declared domain of a column.
+
+    Args:
+        text: LOW..HIGH, or a file with one value a line.
+        column: the type of the column it describes.
+        other: whether values outside it share one more bin.
+        least: how many values there must be.
+
+    Raises:
+        RequestError: the domain is malformed or does not fit the column.
+    """
+    bounds = integer_range(text)
+    domain: Domain
+    if bounds is not None:
+        domain = IntegerRange(*bounds, other=other)
+        if not bounds[0] <= bounds[1]:
+            raise RequestError(f"--domain: {text} is empty: the first number must not be larger")
+        if not all(-(1 << 62) <= bound <= 1 << 62 for bound in bounds):
+            raise RequestError(f"--domain: {text} reaches beyond 62-bit integers")
+    else:
+        domain = DeclaredValues(domain_lines(text), other)
+    require_fitting(domain, column, least)
+    return domain
+
+
+def require_fitting(domain: Domain, column: pa.DataType, least: int = 1) -> None:
+    """Refuse values that a column cannot hold, too few of them, or too many.
+
+    Args:
+        domain: the values.
+        column: the type of the column.
+        least: how many values there must be.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    if not domain.size >= least:
+        raise RequestError(
+            "--domain: a histogram needs at least 2 values (or --out-of-domain other)"
+        )
+    if not domain.size <= _LARGEST_DOMAIN:
+        raise RequestError(
+            f"--domain: {domain.size:,} values are more than the {_LARGEST_DOMAIN:,} that can be "
+            "counted; declare a coarser domain"
+        )
+    if not (pa.types.is_null(column) or domain.accepts(column)):
+        text = "text (or integers, if every line is one and none comes twice)"
+        if pa.types.is_boolean(column):
+            text = "other lines than true and false"
+        wanted = "integers" if pa.types.is_integer(domain.kind) else text
+        raise RequestError(
+            f"--domain: the column holds {column}, but the domain declares {wanted}; "
+            "choose a column of that type or declare the domain in the column's"
+        )
+
+
+def domain_lines(path: str) -> tuple[str, ...]:
+    """The lines of a file of declared values, none blank and each of them once.
+
+    Raises:
+        RequestError: the file cannot be read, or has such lines.
+    """
+    require_reachable([path])
+    try:
+        with FileSystems.open(path) as stream:
+            raw = stream.read(LARGEST_DOMAIN_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise RequestError(
+            f"--domain: {path} is neither LOW..HIGH nor a file that can be read{because(error)}"
+        ) from None
+    if len(raw) > LARGEST_DOMAIN_FILE:
+        raise RequestError(f"--domain: {path} is larger than {LARGEST_DOMAIN_FILE >> 20} MiB")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RequestError(f"--domain: {path} is not UTF-8 text") from None
+    # As a text file is read, for str.splitlines would also cut values at form feeds and the like.
+    lines = [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise RequestError(f"--domain: line {number} of {path} is blank; remove it")
+        if line in seen:
+            raise RequestError(
+                f"--domain: line {number} of {path} repeats line {seen[line]}; keep one of them"
+            )
+        seen[line] = number
+    return tuple(lines)
+
+
+def check_user_column(telemetry: Telemetry, column: str) -> None:
+    """Refuse a user column that cannot tell users apart."""
+    kind = telemetry.column_type(column, "--user-column")
+    if not (telemetry.unseen or UserDigest.accepts(kind)):
+        raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")

@@ -1,0 +1,155 @@
+"""Secrets that an account keeps: of who makes reports, shuffles them, or pays for releases."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from mechanisms.randomness import SecureRandom
+from mechanisms.wire.identity import SECRET
+from pipelines.errors import Caution, RequestError, because, reason
+from pipelines.storage.paths import flush, make_folders
+
+USER = "--user-secret"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A secret that an account makes once and keeps.
+
+    Attributes:
+        flag: by which its file is named.
+        why: it is to be kept, and from whom.
+    """
+
+    flag: str
+    why: str
+
+
+REPORTS = Kept(
+    "--report-secret",
+    "under which users' reports are named: keep it, for with another one a user who is reported "
+    "again counts twice; and to yourself, for it tells whose a report is",
+)
+SHUFFLE = Kept(
+    "--shuffle-secret",
+    "under which shuffles are sampled: keep it, for with another one nobody sees that two of them "
+    "share reports; and from clients, who could make any two seem to",
+)
+CROWD = Kept(
+    "--crowd-key",
+    "by which equal strings are sealed alike: keep it from the shuffler, who could tell by it "
+    "every string that it can guess",
+)
+
+
+def default_place(secret: Kept) -> str:
+    """Where an account's secret is, if nobody names another file.
+
+    Not beside the plan, which all parties are given.
+
+    Raises:
+        RequestError: this account has no folder of its own.
+    """
+    return str(Path(state_folder(secret.flag)) / secret.flag.removeprefix("--"))
+
+
+def state_folder(flag: str) -> str:
+    """What this account keeps, if nobody names another place.
+
+    Args:
+        flag: by which another place is named.
+
+    Raises:
+        RequestError: this account has no folder of its own.
+    """
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise RequestError(
+            f"{flag}: this account has no home folder: name a file, which is made if need "
+            "be, and keep it"
+        ) from None
+    return str(Path(state) / "hushbeam")
+
+
+def made_once(secret: Kept, file: str | None) -> str:
+    """The file of a secret; made on first use.
+
+    Args:
+        secret: which.
+        file: as it was typed; None for this machine's.
+
+    Returns:
+        Its path.
+
+    Raises:
+        RequestError: it is not there, and cannot be made.
+    """
+    path = default_place(secret) if file is None else file
+    if "://" in path or os.path.exists(path):
+        return path
+    try:
+        folder = os.path.dirname(os.path.abspath(path))
+        changed = [folder] if file is not None else make_folders(folder, 0o700)
+        _make(path)
+        # What is made under it outlives a power cut, so it must.
+        for outside in changed:
+            flush(outside)
+    except OSError as error:
+        raise RequestError(f"{secret.flag}: cannot write {path}: {reason(error)}") from None
+    warnings.warn(f"made {path}, {secret.why}", Caution, stacklevel=2)
+    return path
+
+
+def _make(path: str) -> None:
+    """Write a new secret, unless another process was faster; nobody ever reads half of one."""
+    number, partial = tempfile.mkstemp(dir=os.path.dirname(path) or os.curdir)  # mode 0600
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(SecureRandom().words(SECRET // 8).tobytes())
+            file.flush()
+            os.fsync(number)
+        os.link(partial, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(partial)
+
+
+def read(flag: str, file: str) -> bytes:
+    """A secret; read where it is used, for it never travels with a job.
+
+    Args:
+        flag: by which the file was named.
+        file: its path.
+
+    Raises:
+        RequestError: it cannot be read, or holds another thing.
+    """
+    try:
+        with _opened(file) as stream:
+            secret = bytes(stream.read(SECRET + 1))
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
+    if len(secret) != SECRET:
+        whose = {USER: "of this user alone", CROWD.flag: "that all devices share"}
+        raise RequestError(
+            f"{flag}: {file} must hold {SECRET} random bytes "
+            f"{whose.get(flag, 'that this machine keeps')}, as from "
+            f"`head -c {SECRET} /dev/urandom`"
+        )
+    return secret
+
+
+def _opened(file: str) -> BinaryIO:
+    if "://" not in file:
+        return open(file, "rb")
+    # It takes a second to import: who shows a ledger in a file need not wait.
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(file)

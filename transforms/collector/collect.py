@@ -1,0 +1,218 @@
+"""The collector: messages -> counts -> estimates, as one CombineFn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+from apache_beam.pvalue import AsSingleton
+from numpy.typing import NDArray
+
+from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
+from mechanisms.frequency.oracle import FrequencyOracle
+from mechanisms.randomness import SecureRandom
+from transforms.collector.collect_counts import Collector, Counted, Counting, CountMessages
+from transforms.elements.blocks import Generator
+from transforms.elements.combine_all import CombineAll
+
+# (what a batch comes to, how many users sent it if that was counted apart, else 0) -> an estimate
+Estimate = Callable[[Counted, int], Any]
+
+
+@typehints.with_input_types(np.ndarray)
+@typehints.with_output_types(Any)
+class EstimateFn(CountMessages):
+    """Counts messages; what is made of the counts, POP and EM and all, comes once, at the end."""
+
+    def __init__(self, mechanism: Collector, estimate: Estimate) -> None:
+        super().__init__(mechanism)
+        self._estimate = estimate
+
+    def extract_output(self, state: Counting) -> Any:
+        return self._estimate(self.counted(state), 0)
+
+
+@typehints.with_input_types(Counted)
+@typehints.with_output_types(Any)
+class EstimateCountsFn(beam.CombineFn):
+    """The same from counts, with the number of users as a side input.
+
+    Beam gives side inputs to all of a CombineFn. Were this the one that counts, every message
+    would have to wait, written down and read again, until all users are counted.
+    """
+
+    def __init__(self, estimate: Estimate) -> None:
+        self._estimate = estimate
+
+    def create_accumulator(self, users: int) -> list[Counted]:
+        return []
+
+    def add_input(self, parts: list[Counted], counted: Counted, users: int) -> list[Counted]:
+        return [*parts, counted]
+
+    def merge_accumulators(self, states: Iterable[list[Counted]], users: int) -> list[Counted]:
+        return [counted for parts in states for counted in parts]
+
+    def extract_output(self, parts: list[Counted], users: int) -> Any:
+        counts, messages, invalid = zip(*parts, strict=True)
+        return self._estimate(Counted(sum(counts), sum(messages), sum(invalid)), users)
+
+
+@dataclass
+class Collect(beam.PTransform):
+    """Blocks of messages in, one estimate out: also of an empty batch, but not of an empty window.
+
+    Attributes:
+        mechanism: what the clients ran.
+        estimate: from the counts.
+        users: numbers that add up to how many users reported; needed only if messages do not tell.
+    """
+
+    mechanism: Collector
+    estimate: Estimate
+    users: beam.PCollection | None = None
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        if self.users is None or not self.mechanism.several:
+            return messages | "Count" >> CombineAll(EstimateFn(self.mechanism, self.estimate))
+        total = self.users | "Add up users" >> beam.CombineGlobally(sum).without_defaults()
+        estimate = beam.CombineGlobally(
+            EstimateCountsFn(self.estimate), AsSingleton(total, default_value=0)
+        )
+        counted = messages | "Count" >> CombineAll(CountMessages(self.mechanism))
+        return counted | "Estimate" >> estimate.without_defaults()
+
+
+class Frequencies(NamedTuple):
+    """What a batch of reports says about the population.
+
+    Attributes:
+        n: how many users' valid reports were counted.
+        invalid: how many were dropped because no client could have sent them.
+        unbiased: (d,) estimates straight from the counts; empty if n is 0.
+        estimate: (d,) the same after post-processing.
+        messages: how many valid messages these users sent.
+        postprocess: what was done, by its name: for "auto", what was chosen.
+        risks: of each way that was compared, the estimated mean squared error of a share; None if
+            nothing was.
+    """
+
+    n: int
+    invalid: int
+    unbiased: NDArray[np.float64]
+    estimate: NDArray[np.float64]
+    messages: int
+    postprocess: str = "none"
+    risks: Mapping[str, float] | None = None
+
+
+@dataclass
+class CollectFrequencies(beam.PTransform):
+    """Blocks of shuffled messages in, one `Frequencies` out.
+
+    Attributes:
+        mechanism: what perturbed the messages.
+        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
+        users: numbers that add up to how many users reported; needed where a user sends several
+            messages, for their number does not tell.
+        apart: whether the last value stands for none.
+    """
+
+    mechanism: FrequencyOracle
+    postprocess: str = AUTO
+    users: beam.PCollection | None = None
+    apart: bool = False
+
+    def __post_init__(self) -> None:
+        require_known(self.postprocess)
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        estimate = partial(frequencies, self.mechanism, self.postprocess, apart=self.apart)
+        collect = Collect(self.mechanism, estimate, self.users)
+        return messages | "Collect" >> collect.with_output_types(Frequencies)
+
+
+def frequencies(
+    mechanism: FrequencyOracle, postprocess: str, counted: Counted, users: int, apart: bool = False
+) -> Frequencies:
+    """The estimate of a batch, and what is made of it: see `CollectFrequencies`.
+
+    Args:
+        mechanism: what perturbed the messages.
+        postprocess: see there.
+        counted: the batch.
+        users: how many users reported, as far as somebody counted them.
+        apart: see there.
+    """
+    n = mechanism.users(counted.counts, users)
+    if not n:
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
+    unbiased = mechanism.estimate(counted.counts, n)
+    processed = publish(postprocess, mechanism, unbiased, n, apart=apart)
+    return _processed(counted, n, unbiased, processed)
+
+
+@dataclass
+class CollectExactly(beam.PTransform):
+    """Blocks of raw cells as messages in, one `Frequencies` with the release's own noise out.
+
+    The central model: whoever runs this step sees the exact counts.
+
+    Attributes:
+        mechanism: what makes the counts private.
+        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
+        open_rng: opens the generator on the worker that draws the noise.
+        apart: whether the last value stands for none.
+    """
+
+    mechanism: FrequencyOracle
+    postprocess: str = AUTO
+    open_rng: Generator = field(default=SecureRandom)
+    apart: bool = False
+
+    def __post_init__(self) -> None:
+        require_known(self.postprocess)
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        known = self.mechanism, self.postprocess, self.open_rng
+        estimate = partial(noisy_frequencies, *known, apart=self.apart)
+        collect = Collect(self.mechanism, estimate)
+        return messages | "Collect" >> collect.with_output_types(Frequencies)
+
+
+def noisy_frequencies(
+    mechanism: FrequencyOracle,
+    postprocess: str,
+    open_rng: Generator,
+    counted: Counted,
+    users: int,
+    apart: bool = False,
+) -> Frequencies:
+    """The release of exact counts: see `CollectExactly`.
+
+    Args:
+        mechanism: what draws the noise.
+        postprocess: see there.
+        open_rng: opens the generator.
+        counted: the batch.
+        users: not needed: everybody sends one cell.
+        apart: see there.
+    """
+    if not counted.messages:
+        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
+    unbiased, estimate = mechanism.release(counted.counts, open_rng())
+    n = counted.messages
+    processed = publish(postprocess, mechanism, unbiased, n, estimate, apart)
+    return _processed(counted, n, unbiased, processed)
+
+
+def _processed(
+    counted: Counted, n: int, unbiased: NDArray[np.float64], processed: Processed
+) -> Frequencies:
+    shares, name, risks = processed
+    return Frequencies(n, counted.invalid, unbiased, shares, counted.messages, name, risks)

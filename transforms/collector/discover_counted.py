@@ -1,0 +1,115 @@
+"""Shuffler and collector of a search by noisy counters: keys -> their numbers -> strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+
+from mechanisms.counters.design import Counters
+from mechanisms.heavy_hitters.counted import CountedSearch, Found, Keys, Tally
+from mechanisms.randomness import SecureRandom
+from transforms.elements.blocks import Generator, GroupOnce
+
+_WAITING = 1 << 21  # keys that are tallied together
+
+
+class Searched(NamedTuple):
+    """What a search has found, and of how many messages."""
+
+    found: Found
+    messages: int
+
+
+class Tallying(NamedTuple):
+    """Keys that were tallied, and those that wait for it."""
+
+    tally: Tally
+    waiting: tuple[Keys, ...] = ()
+    messages: int = 0
+
+
+@dataclass
+class DiscoverCounted(beam.PTransform):
+    """Blocks of keys in, one `Searched` out: also of an empty batch.
+
+    Which counters there are follows from noisy counts, level by level, so one worker makes them
+    all. What it found goes straight into a group: a bundle that is retried replaces its dummies,
+    and all who read the strings read the same ones.
+
+    Attributes:
+        search: what users ran.
+        design: the dummies.
+        false_strings: as of `CountedSearch.discover`.
+        open_rng: opens the generator on each worker; a seeded one is for tests.
+    """
+
+    search: CountedSearch
+    design: Counters
+    false_strings: float
+    open_rng: Generator = field(default=SecureRandom)
+
+    def expand(self, keys: beam.PCollection) -> beam.PCollection:
+        step = DiscoverDoFn(self.search, self.design, self.false_strings, self.open_rng)
+        return (
+            keys
+            | "Tally" >> beam.CombineGlobally(TallyKeys())
+            | "Discover" >> beam.ParDo(step)
+            | "Once drawn" >> GroupOnce()
+            | "Searched" >> beam.FlatMap(_searched).with_output_types(Searched)
+        )
+
+
+@typehints.with_input_types(np.ndarray)
+@typehints.with_output_types(Tallying)
+class TallyKeys(beam.CombineFn):
+    """How often each key came; a state takes 16 bytes for each that did."""
+
+    def create_accumulator(self) -> Tallying:
+        return Tallying(Tally.of(np.empty(0, np.uint64)))
+
+    def add_input(self, state: Tallying, keys: Keys) -> Tallying:
+        more = Tallying(state.tally, (*state.waiting, keys), state.messages + keys.size)
+        return more if sum(block.size for block in more.waiting) < _WAITING else _settled([more])
+
+    def merge_accumulators(self, states: Iterable[Tallying]) -> Tallying:
+        return _settled([self.create_accumulator(), *states])
+
+    def extract_output(self, state: Tallying) -> Tallying:
+        return _settled([state])
+
+
+def _settled(states: list[Tallying]) -> Tallying:
+    """Several states as one, with nothing that waits."""
+    tallies = [state.tally for state in states]
+    tallies += [Tally.of(np.concatenate(s.waiting)) for s in states if s.waiting]
+    keys, counts = map(np.concatenate, zip(*tallies, strict=True))
+    return Tallying(Tally.of(keys, counts), (), sum(state.messages for state in states))
+
+
+@typehints.with_input_types(Tallying)
+@typehints.with_output_types(tuple[int, Any])
+class DiscoverDoFn(beam.DoFn):
+    """Draws the dummies of all levels, and goes down the tree."""
+
+    def __init__(
+        self, search: CountedSearch, design: Counters, false_strings: float, open_rng: Generator
+    ) -> None:
+        self._search, self._design = search, design
+        self._false_strings, self._open_rng = false_strings, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, tallied: Tallying) -> Iterator[tuple[int, Any]]:
+        asked = tallied.tally, self._design, self._false_strings, self._rng
+        yield 0, Searched(self._search.discover(*asked), tallied.messages)
+
+
+def _searched(drawn: tuple[int, Iterable[Any]]) -> list[Searched]:
+    [searched] = drawn[1]
+    return [searched]

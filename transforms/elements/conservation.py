@@ -1,0 +1,211 @@
+"""What one step hands to the next, counted at both ends: an engine may lose blocks without a word.
+
+Beam 2.77 did in threads, whole blocks of a million messages, and ended as if nothing had been. So
+nobody's count is trusted: what was bounded, what was perturbed and what was sent are added up where
+they pass, and a collector compares them with what it has counted before anything is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+from numpy.typing import NDArray
+
+from transforms.elements.numbers import is_numbered
+from transforms.elements.progress import ROWS
+from transforms.encoders.block import Rows
+
+BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
+PERTURBED = "rows that were perturbed"
+SENT = "messages of each batch"
+PASSED = "messages between two parties"
+DRAWN = "ranges of counters with dummies"
+ADDED = "messages and the dummies among them"
+
+Flow = Mapping[str, Any]
+"""Name -> how many: an array of SENT, as many numbers as there are batches.
+
+PASSED stands in the place of SENT where the shuffler is another party's.
+"""
+
+
+class Batches(NamedTuple):
+    """Codes that share a shuffler, in as many equal ranges as there are batches."""
+
+    codes: int
+    number: int = 1
+
+    def of(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """Each message's batch; what no client sends is in the last one."""
+        if self.number == 1:
+            return np.zeros(messages.size, np.int64)
+        width = np.uint64(self.codes // self.number)
+        # Codes from `codes` on fall behind the last range; whoever sends them must not get a batch
+        # that exists for them alone.
+        return np.minimum(messages // width, np.uint64(self.number - 1)).astype(np.int64)
+
+    def sizes(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+        """(number,) how many messages of a block a client could have sent."""
+        if is_numbered(messages):  # of counters, which are one batch
+            return np.array([messages["times"][messages["code"] < self.codes].sum()])
+        possible = messages < self.codes
+        if self.number == 1:
+            return np.array([np.count_nonzero(possible)])
+        return np.bincount(self.of(messages[possible]), minlength=self.number)
+
+
+class LostError(Exception):
+    """An engine has lost some of what was handed to it."""
+
+
+class Shuffled(NamedTuple):
+    """What a shuffler lets through.
+
+    Attributes:
+        least: the users of a batch that is not withheld; 0 where nothing is shuffled.
+        batches: the ranges of codes that are batches of their own.
+        ranges: of counters, for which a shuffler has drawn dummies.
+    """
+
+    least: int
+    batches: Batches
+    ranges: int = 0
+
+    def passed(self, flow: Flow) -> int:
+        """How many of the messages that were sent must have come."""
+        if PASSED in flow:
+            return int(flow[PASSED])
+        sent = np.asarray(flow.get(SENT, [0]))
+        if self.batches.number > 1:  # a message a user
+            return int(sent[sent >= self.least].sum())
+        users = flow.get(PERTURBED, sent.sum())
+        return int(sent.sum()) if users >= self.least else 0
+
+
+def entering(blocks: beam.PCollection) -> beam.PCollection:
+    """(name, count) of rows on their way to the mechanism."""
+    return blocks | "Rows perturbed" >> beam.Map(_perturbed)
+
+
+def leaving(messages: beam.PCollection, batches: Batches) -> beam.PCollection:
+    """(name, counts) of messages on their way to the shuffler, by batch.
+
+    Sizes alone are read, beside the shuffler's own reading and in the same bundle. An engine that
+    computed the draw a second time for it would count other dummies, and the run would fail: no
+    engine that is supported does, and failing is the safe side.
+    """
+    return messages | "Messages sent" >> beam.Map(_sent, batches)
+
+
+def reporting(blocks: beam.PCollection, label: str) -> beam.PCollection:
+    """(name, counts) of rows whose one message is counted in the end."""
+    return blocks | label >> beam.Map(_reporting)
+
+
+def passing(messages: beam.PCollection) -> beam.PCollection:
+    """(name, count) of messages, or reports, that come from another party or go to it."""
+    return messages | "Messages passed" >> beam.Map(_passed)
+
+
+def reported(users: beam.PCollection) -> beam.PCollection:
+    """(name, count) of users, of whom a step has said how many they are."""
+    return users | "Users" >> beam.Map(_users)
+
+
+def summed(*parts: beam.PCollection) -> beam.PCollection:
+    """(name, count) pairs of a `Flow`, one for each name."""
+    flow = parts[0] if len(parts) == 1 else parts | "Flow" >> beam.Flatten()
+    return flow | "Add up flow" >> beam.CombinePerKey(sum)
+
+
+def spelt(counted: tuple[str, Any]) -> Iterator[tuple[str, int]]:
+    """A count of a flow as counts of single numbers, to be kept and added up."""
+    name, amounts = counted
+    if name != SENT:
+        yield name, int(amounts)
+        return
+    for batch, amount in enumerate(amounts.tolist()):
+        yield f"{SENT} {batch}", amount
+
+
+def read_flow(amounts: Mapping[str, int]) -> dict[str, Any]:
+    """The flow that was spelt out; other names are passed over.
+
+    >>> read_flow(dict([*spelt((SENT, np.array([5, 0, 7]))), *spelt((CHOSEN, 3))]))
+    {'rows that were chosen': 3, 'messages of each batch': array([5, 0, 7])}
+    """
+    flow: dict[str, Any] = {
+        name: amounts[name] for name in (BOUNDED, CHOSEN, PERTURBED) if name in amounts
+    }
+    batches = sum(name.startswith(f"{SENT} ") for name in amounts)
+    return flow | {SENT: np.array([amounts[f"{SENT} {batch}"] for batch in range(batches)])}
+
+
+def _perturbed(block: Rows) -> tuple[str, Any]:
+    return PERTURBED, block.size
+
+
+def _reporting(block: Rows) -> tuple[str, Any]:
+    return SENT, np.array([block.size])
+
+
+def _users(amount: int) -> tuple[str, Any]:
+    return PERTURBED, amount
+
+
+def _passed(messages: Sized) -> tuple[str, Any]:
+    return PASSED, len(messages)
+
+
+def _sent(messages: Any, batches: Batches) -> tuple[str, Any]:
+    return SENT, batches.sizes(messages)
+
+
+def reporting_users(tallies: Mapping[str, int], flow: Flow) -> int:
+    """How many users reported, whatever was withheld afterwards.
+
+    Args:
+        tallies: rows read, and rejects by reason.
+        flow: what passed between the steps; empty where reports came by other ways.
+    """
+    usable = _usable(tallies)
+    return int(flow.get(PERTURBED, np.sum(flow.get(SENT, usable))))
+
+
+def _usable(tallies: Mapping[str, int]) -> int:
+    """Rows that were not rejected."""
+    return tallies.get(ROWS, 0) - sum(n for name, n in tallies.items() if name != ROWS)
+
+
+def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, arrived: int) -> None:
+    """Refuse a batch of which something was lost on its way.
+
+    Args:
+        tallies: rows read, and rejects by reason.
+        flow: what passed between the steps.
+        shuffled: what a shuffler may have withheld.
+        arrived: messages that were counted, impossible ones among them.
+
+    Raises:
+        LostError: the numbers at the two ends of a step differ.
+    """
+    usable = _usable(tallies)
+    # A shuffler withholds a batch of which nobody says how large it is; not that, but the saying of
+    # it was lost.
+    if usable and not {SENT, PASSED} & flow.keys():
+        raise LostError
+    # What is not known to have come is not held against what went: a stream keeps messages alone.
+    perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
+    sent = int(np.sum(flow.get(SENT, 0)))
+    handed = (
+        (flow.get(ADDED, sent), sent),
+        (usable, flow.get(BOUNDED, perturbed)),
+        (flow.get(CHOSEN, perturbed), perturbed),
+        (shuffled.passed(flow), arrived),
+        (shuffled.ranges, flow.get(DRAWN, 0)),
+    )
+    if any(went != came for went, came in handed):
+        raise LostError

@@ -1,0 +1,1 @@
+"""Files of reports: written, read, opened, and counted once."""

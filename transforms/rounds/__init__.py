@@ -1,0 +1,1 @@
+"""Several rounds of reports in one pipeline, each after what the last one told."""

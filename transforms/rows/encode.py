@@ -1,0 +1,106 @@
+"""From tables to blocks: the one step that runs any encoder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam import typehints
+
+from mechanisms.randomness import SecureRandom
+from transforms.elements.block_coders import weighed
+from transforms.elements.blocks import Generator
+from transforms.elements.progress import ROWS, tally
+from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.encoder import Encoder, encoded
+from transforms.encoders.part import ELSEWHERE, Part
+from transforms.encoders.users import UserDigest
+
+__all__ = ["CellBlock", "Encode", "EncodeDoFn", "Encoded"]
+
+weighed(CellBlock)
+weighed(RowBlock)
+
+
+class Encoded(NamedTuple):
+    """What `Encode` yields.
+
+    Attributes:
+        blocks: usable rows.
+        tallies: (name, count), one for each name: the rows read, and the rejects by reason.
+    """
+
+    blocks: beam.PCollection
+    tallies: beam.PCollection
+
+
+@dataclass
+class Encode(beam.PTransform):
+    """Tables in, `Encoded` out.
+
+    Attributes:
+        encoder: of the values.
+        users: the privacy unit; None where that is a row.
+        open_rng: opens the generator on each worker; a seeded one is for tests.
+        part: which units answer, if not all; the tables then say what was drawn for each row.
+        told: whether the engine's counters say how many rows there are, and of which kinds: not
+            where a unit may have several, or noise hides how many take part.
+    """
+
+    encoder: Encoder
+    users: UserDigest | None = None
+    open_rng: Generator = field(default=SecureRandom)
+    part: Part | None = None
+    told: bool = True
+
+    def expand(self, tables: beam.PCollection) -> Encoded:
+        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part, self.told)
+        step = beam.ParDo(encode).with_output_types(self.encoder.kind)
+        outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
+        tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        return Encoded(outputs.blocks, tallies)
+
+
+@typehints.with_input_types(pa.Table)
+class EncodeDoFn(beam.DoFn):
+    """Tables to blocks; rows that cannot be used are counted under their reason.
+
+    The main output holds blocks; the output tagged `TALLIES` holds (name, count) pairs. Neither a
+    value nor a user ever reaches the tallies.
+    """
+
+    TALLIES = "tallies"
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        users: UserDigest | None = None,
+        open_rng: Generator = SecureRandom,
+        part: Part | None = None,
+        told: bool = True,
+    ) -> None:
+        self._encoder, self._users, self._open_rng = encoder, users, open_rng
+        self._part, self._told = part, told
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, table: pa.Table) -> Iterator[Any]:
+        counted = Counter({ROWS: table.num_rows})
+        if self._part is not None:
+            table = self._part.rows(table)
+            counted[ELSEWHERE] = counted[ROWS] - table.num_rows
+        for batch in table.to_batches(max_chunksize=self._encoder.batch_size):
+            block, rejects = encoded(self._encoder, batch, self._users, self._rng)
+            counted += rejects
+            if block.size:
+                yield block
+        for name, amount in (+counted).items():
+            # Engines show their counters to whoever may see the job.
+            if self._told:
+                tally(name, amount)
+            yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))

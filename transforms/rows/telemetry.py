@@ -1,0 +1,160 @@
+"""Rows in, from files of any format, on any file system Beam knows."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from transforms.elements.block_coders import TableCoder, weighed
+from transforms.elements.progress import UNREADABLE, tally
+from transforms.files.format import opener
+from transforms.files.kinds import AS_WRITTEN, Agreed
+from transforms.files.parquet import RowGroups
+from transforms.files.partitions import parts_of
+from transforms.files.reading import PLAIN, Reading
+from transforms.files.source import PARQUET, UnreadableError, format_of, tables
+from transforms.files.systems import FileSystems
+
+# Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
+# much to do, and no more, for each part reads its file's footer anew.
+_PARTS, _PART = 32, 1 << 26
+_ALL = 1 << 31  # row groups
+
+weighed(pa.Table, TableCoder)
+
+
+@dataclass
+class ReadTelemetry(beam.PTransform):
+    """The named columns of files, as Arrow tables of some rows each.
+
+    Attributes:
+        files: paths or patterns, local or gs://; patterns of Parquet files alone.
+        columns: what to read; nothing else leaves the files.
+        reading: of text.
+        agreed: as what columns are read that files lay out differently.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    reading: Reading = PLAIN
+    agreed: Agreed = AS_WRITTEN
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        split = splits(self.files, self.columns)
+        number = len(self.files)
+        read = ReadFiles(self.columns, self.reading, split=split, number=number, agreed=self.agreed)
+        # Who reads them deals them out.
+        files = beam.Create(self.files, reshuffle=False)
+        return begin | "Files" >> files | "Read row groups" >> read
+
+
+def splits(files: Iterable[str], columns: Iterable[str]) -> bool:
+    """Whether files, or patterns, can be read in parts: Parquet that holds the columns itself."""
+    wanted = {*columns}
+    return all(format_of(file) is PARQUET and not wanted & parts_of(file).keys() for file in files)
+
+
+@dataclass
+class ReadFiles(beam.PTransform):
+    """Paths in; tables out, or (path, table).
+
+    Attributes:
+        columns: what to read.
+        reading: of text.
+        named: whether each table comes with its file's name.
+        split: whether several workers may share a file: Parquet that holds the columns itself, of
+            which a table is made for each row group. Any other file is read by one worker.
+        number: of files, if it is known: fewer are cut to more parts each.
+        agreed: as what columns are read that files lay out differently.
+    """
+
+    columns: tuple[str, ...]
+    reading: Reading = PLAIN
+    named: bool = False
+    split: bool = True
+    number: int = _PARTS
+    agreed: Agreed = AS_WRITTEN
+
+    def expand(self, paths: beam.PCollection) -> beam.PCollection:
+        kind = tuple[str, pa.Table] if self.named else pa.Table
+        if self.split:
+            paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
+            step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed))
+        else:
+            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed)
+            step = beam.ParDo(do)
+        return paths | "Deal out" >> beam.Reshuffle() | "Rows" >> step.with_output_types(kind)
+
+
+Part = tuple[str, int, int]  # of a file: its row groups from one on, and before another
+
+
+@beam.typehints.with_output_types(Part)
+class CutDoFn(beam.DoFn):
+    """Paths of Parquet files, or patterns, to parts of alike many row groups.
+
+    A file that is gone since it was looked for is an error: nobody counts a stream's rows before.
+
+    Beam's own reader cuts files every 64 MiB. Row groups of 128 MiB, which Spark writes, begin in
+    every second part alone, and its local runner deals parts to two workers in turn.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+
+    def process(self, path: str) -> Iterator[Part]:
+        found = FileSystems.named(path)
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        for file in found:
+            parts = max(self._parts, -(-file.size_in_bytes // _PART))
+            if parts == 1:
+                yield file.path, 0, _ALL
+                continue
+            with opener(file.path, None)() as stream:
+                groups = RowGroups(stream).number
+            # Alike large, and so rather more of them: were every fourth the larger, one worker in
+            # two would get all of those.
+            step = max(1, groups // parts)
+            for start in range(0, groups, step):
+                yield file.path, start, start + step
+
+
+class ReadPartDoFn(beam.DoFn):
+    """The row groups of a part."""
+
+    def __init__(self, columns: tuple[str, ...], named: bool, agreed: Agreed) -> None:
+        self._columns, self._named, self._agreed = [*columns], named, agreed
+
+    def process(self, part: Part) -> Iterator[Any]:
+        path, start, stop = part
+        with opener(path, None)() as stream:
+            groups = RowGroups(stream)
+            for group in range(start, min(stop, groups.number)):
+                for table in map(self._agreed.read, groups.tables(group, self._columns)):
+                    yield (path, table) if self._named else table
+
+
+class ReadFileDoFn(beam.DoFn):
+    """All of a file; a counter says why one cannot be read, in words that quote nothing of it."""
+
+    def __init__(
+        self, columns: tuple[str, ...], reading: Reading, named: bool, agreed: Agreed
+    ) -> None:
+        self._columns, self._reading, self._named = columns, reading, named
+        self._agreed = agreed
+
+    def process(self, path: str) -> Iterator[Any]:
+        try:
+            for table in map(self._agreed.read, tables(path, self._columns, self._reading)):
+                if table.num_rows:
+                    yield (path, table) if self._named else table
+        except UnreadableError as error:
+            tally(f"{UNREADABLE}{error}", 1)
+            raise

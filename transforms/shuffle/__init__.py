@@ -1,0 +1,1 @@
+"""The shuffler, and its dummies: what comes out depends on the multiset of messages alone."""

@@ -1,0 +1,128 @@
+"""All rows of a unit to one report: contribution bounding where a unit has many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import typehints
+
+from mechanisms.randomness import SecureRandom
+from transforms.elements.block_coders import decoded, weighed
+from transforms.elements.blocks import Generator, GroupOnce
+from transforms.elements.conservation import BOUNDED, CHOSEN
+from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import Reporting, RowReporting, reports_of
+from transforms.encoders.users import UserDigest
+from transforms.rows.encode import Encode
+from transforms.units.contributions import Contributions, PartitionUsersDoFn
+from transforms.units.one_per_user import numbered
+
+weighed(AmountBlock)
+weighed(SlotBlock)
+
+
+@dataclass
+class ReportUnits(beam.PTransform):
+    """Tables in; `Contributions` out, blocks of the reports of units.
+
+    Attributes:
+        encoder: of the rows.
+        reporting: what makes a report of all rows of a unit.
+        users: the privacy unit; None where that is a row.
+        buckets: how many groups users are hashed into.
+        open_rng: opens generators on workers; a seeded one is for tests.
+        named: whether users' digests stay with their reports.
+    """
+
+    encoder: GroupEncoder
+    reporting: Reporting
+    users: UserDigest | None = None
+    buckets: int = 64
+    open_rng: Generator = field(default=SecureRandom)
+    named: bool = False
+
+    def expand(self, tables: beam.PCollection) -> Contributions:
+        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, told=False)
+        step = ReportDoFn(self.reporting, self.open_rng, self.named)
+        if self.users is None:
+            blocks = encoded.blocks | "Report" >> beam.ParDo(step)
+            return Contributions(blocks, encoded.tallies)
+        outputs = (
+            encoded.blocks
+            | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
+            | "Group by user bucket" >> GroupOnce()
+            | "Report"
+            >> beam.ParDo(ReportUsersDoFn(self.reporting, self.open_rng, self.named)).with_outputs(
+                ReportUsersDoFn.FLOW, main="blocks"
+            )
+        )
+        return Contributions(outputs.blocks, encoded.tallies, (outputs[ReportUsersDoFn.FLOW],))
+
+
+@typehints.with_output_types(SlotBlock)
+class ReportDoFn(beam.DoFn):
+    """The report of each row."""
+
+    def __init__(self, reporting: Reporting, open_rng: Generator, named: bool) -> None:
+        self._reporting, self._open_rng, self._named = reporting, open_rng, named
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: Any) -> Iterator[Any]:
+        numbers = getattr(block, "amounts", None)
+        names = np.arange(block.size)
+        yield from self._reports(None, block.cells, numbers, names, block.applies)
+
+    def _reports(
+        self, users: Any, cells: Any, numbers: Any, names: Any, applies: Any
+    ) -> Iterator[SlotBlock]:
+        """The reports of units, each under its name if names stay."""
+        n, start, groups = len(names), 0, cells.astype(np.int64)
+        for words in reports_of(self._reporting, users, groups, numbers, n, applies, self._rng):
+            digests = names[start : start + len(words)] if self._named else None
+            yield SlotBlock(words, digests)
+            start += len(words)
+
+
+@typehints.with_input_types(tuple[int, Iterable[bytes]])
+@typehints.with_output_types(SlotBlock)
+class ReportUsersDoFn(ReportDoFn):
+    """The report of each user of a bucket; how many rows came, and how many reports went, apart."""
+
+    FLOW = "flow"
+
+    def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        rows = concatenated([*map(decoded, bucket[1])])
+        names, users = numbered(rows["users"])
+        numbers, applies = (
+            rows[name] if name in (rows.dtype.names or ()) else None
+            for name in ("amounts", "applies")
+        )  # fmt: skip
+        yield from self._reports(users, rows["cells"], numbers, names, applies)
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
+            yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
+
+
+@typehints.with_input_types(RowBlock)
+@typehints.with_output_types(SlotBlock)
+class ReportRowsDoFn(beam.DoFn):
+    """The report of each row of all that a log holds; the names of units stay with them."""
+
+    def __init__(self, reporting: RowReporting, open_rng: Generator) -> None:
+        self._reporting, self._open_rng = reporting, open_rng
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+    def process(self, block: RowBlock) -> Iterator[SlotBlock]:
+        start = 0
+        for words in self._reporting.reports(block, self._rng):
+            end = start + len(words)
+            yield SlotBlock(words, None if block.users is None else block.users[start:end])
+            start = end
