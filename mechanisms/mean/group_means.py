@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.oracle import support_variance
-from mechanisms.mean.fieller import candidates, ends
+from mechanisms.mean.fieller import unrefuted
 from mechanisms.mean.intervals import half_width
 from mechanisms.mean.key_value import KeyValue
 
@@ -141,8 +142,10 @@ def _intervals(
     lower, upper = np.full(centre.size, -1.0), np.full(centre.size, 1.0)
     for start in range(0, centre.size, _GROUPS_AT_ONCE):
         part = slice(start, start + _GROUPS_AT_ONCE)
-        means = candidates(centre[part], error[part])
-        lower[part], upper[part] = ends(batch.columns(part).allowed(means, confidence), means)
+        columns = batch.columns(part)
+        lower[part], upper[part] = unrefuted(
+            partial(columns.allowed, confidence=confidence), centre[part], error[part]
+        )
     inside = np.isfinite(centre)
     lower[inside] = np.minimum(lower, centre)[inside]
     upper[inside] = np.maximum(upper, centre)[inside]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.mean.fieller import candidates, ends
+from mechanisms.mean.fieller import unrefuted
 from mechanisms.mean.intervals import MeanEstimate, half_width
 from mechanisms.mean.with_unusable import WithUnusable
 
@@ -62,8 +63,7 @@ def usable_mean(
     ratio = batch.sums / batch.share if batch.share > 0 else math.nan
     centre = np.clip([ratio], -1.0, 1.0)
     error = np.sqrt(batch.variance(centre) / batch.n) / max(batch.share, 0.0)
-    means = candidates(centre, error)
-    (lower,), (upper,) = ends(batch.allowed(means[0], confidence)[None], means)
+    (lower,), (upper,) = unrefuted(partial(batch.allowed, confidence=confidence), centre, error)
     middle = 0.0 if math.isnan(ratio) else float(centre[0])
     return MeanEstimate(
         batch.n, ratio, float(error[0]), min(float(lower), middle), max(float(upper), middle)

@@ -47,6 +47,24 @@ def test_intervals_cover_the_mean_and_the_share(name, epsilon, n, present):
     assert np.sqrt(np.mean((unbiased - truth) ** 2)) < 1.3 * error.mean()
 
 
+@pytest.mark.parametrize("epsilon", [10.0, 15.0, 20.0, 30.0])
+@pytest.mark.parametrize("n", [50, 1000, 100_000])
+def test_intervals_at_a_great_epsilon_are_no_wider_than_bernstein_s(epsilon, n):
+    """Nearly no report is off, so that limits for any number of reports lie far from the estimate
+    in standard errors, and yet near it: what a report can be off by, log(40) / 3 times over n."""
+    mechanism = WithUnusable(of_task("mean")["hybrid_optimal"].build(epsilon=epsilon, cells=512))
+    rng = SeededRandom(3)
+    cells = mechanism.rounding.encode(np.full(n, 0.25), rng)
+    counts = mechanism.count(mechanism.perturb(cells, rng))
+    mean = usable_mean(mechanism, counts, 0.95)
+    reach = np.abs(mechanism.sums).max() + np.abs(mechanism.presence).max() + 2
+    _, largest = mechanism.between(np.array([1.0, -1.0]))
+    linear = reach * np.log(40) / (3 * n)
+    half = linear + np.sqrt(linear**2 + 2 * largest.max() * np.log(40) / n)
+    assert mean.lower <= 0.25 <= mean.upper
+    assert mean.upper - mean.lower <= 2.1 * half
+
+
 def test_where_nobody_has_a_number_every_mean_is_possible():
     mechanism = WithUnusable(of_task("mean")["optimal"].build(epsilon=1.0, cells=16))
     reports = mechanism.perturb(np.full(10_000, mechanism.unusable), SeededRandom(2))
