@@ -55,6 +55,21 @@ def test_seen_of_a_raised_counter() -> None:
     assert law.free.tolist() == [*noise.pmf, 0, 0]
 
 
+@pytest.mark.parametrize("shift", [1, 2, 7])
+def test_a_law_in_doubles_has_no_loss_that_the_noise_has_not(shift: int) -> None:
+    """Mixed with other outcomes, one that shows a user was a loss of 0.29 where 0.003 is most."""
+    noise = Gaussian.ending(2600.0, 1e-9)
+    near, exact = noise.nearly(shift), noise.seen(shift)
+    assert near.free.size < exact.free.size / 4  # outcomes that tell alike are one
+    both = (near.occupied > 0) & (near.free > 0)
+    steepest = shift * noise.mu / noise.sigma**2
+    assert np.abs(np.log(near.occupied[both] / near.free[both])).max() <= steepest
+    for law in (near, exact):
+        assert law.occupied.sum() == pytest.approx(1)
+        shown = law.occupied[law.free == 0].sum()
+        assert shown == pytest.approx(by_definition(noise)[-shift:].sum(), rel=1e-6)
+
+
 @pytest.mark.parametrize(("ends", "shift"), [(1e-6, 1), (1e-9, 5), (0.2, 1)])
 def test_ends_are_no_likelier_than_asked(ends: float, shift: int) -> None:
     laplace = Laplace.ending(0.5, ends, shift)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+from mechanisms.counters import solve
 from mechanisms.counters.amounts import Amounts, SignedDigits, digit_weights
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Correlated
@@ -16,6 +18,7 @@ from mechanisms.counters.price import Price
 from mechanisms.counters.solve import _SLACKS, _Target, least_noise
 from mechanisms.privacy.loss_sums import CELLS
 from mechanisms.privacy.search import gaussian_mu
+from mechanisms.privacy.tilted_sum import TiltedSum
 
 DELTA = 1e-6
 
@@ -209,12 +212,19 @@ def test_a_search_ends_at_any_epsilon(
     Thirteen digits at epsilon 0.001 are out of reach of 2^20 dummies a counter.
     """
     prices, honest = [], _Target._delta
+    cells, first = [0], TiltedSum.__init__
 
     def counted(*asked: object, **more: object) -> float:
         prices.append(1)
         return honest(*asked, **more)  # type: ignore[arg-type]
 
+    def measured(law: TiltedSum, *asked: Any, **more: Any) -> None:
+        first(law, *asked, **more)
+        cells[0] += law.places.size
+
     monkeypatch.setattr(_Target, "_delta", counted)
+    monkeypatch.setattr(TiltedSum, "__init__", measured)
+    solve._alone.cache_clear()
     if epsilon == 0.001 and len(levels) == 13:
         with pytest.raises(ValueError, match="dummies a counter"):
             least_noise(levels, "add or remove", epsilon, DELTA, True, beside=[Level(1, 1)])
@@ -224,6 +234,7 @@ def test_a_search_ends_at_any_epsilon(
         levels, "add or remove", epsilon, DELTA, True, beside=[Level(1, 1)], most_masked=most
     )
     assert len(prices) <= 150
+    assert cells[0] <= 20_000_000  # a CPU second and a half; 60 million at epsilon 0.001, once
     design = Counters((*levels, Level(1, 1)), dummies, "add or remove", epsilon, DELTA, 1)
     assert design.guarantee.delta == DELTA  # it was met, by the tables
     span = sum(level.weight for level in levels if level.weight > 0)
