@@ -304,7 +304,9 @@ def test_a_wrong_request_is_refused_in_one_line(name: str, refused, real: str) -
 
 
 def test_nothing_is_released_of_no_number_at_all(run, real: str, workspace) -> None:
-    assert run(request(real, column="none", model="local", output="hidden")).code == 0
+    # At this epsilon no noisy share is surely above 95 %, which alone would be published.
+    vague = request(real, column="none", model="local", output="hidden", epsilon=0.25)
+    assert run(vague).code == 0
     (mean,) = [json.loads((workspace / "hidden/statement.json").read_text())["mean"]]
     assert (mean["lower"], mean["upper"]) == (LOW, HIGH)
     outcome = run(request(real, column="none", model="local", unusable="count"))
