@@ -61,6 +61,16 @@ def differences(name: str, made: dict[str, Any]) -> list[str]:
     return list(_differences(expected, made, "", _identical if same else _close))
 
 
+def compared(expected: Any, made: Any) -> list[str]:
+    """Where two records differ by more than the last bits of floats.
+
+    Args:
+        expected: of JSON.
+        made: of plain values.
+    """
+    return list(_differences(expected, json.loads(layout(made)), "", _close))
+
+
 def _path(name: str) -> Path:
     return FOLDER / f"{name}.json"
 
