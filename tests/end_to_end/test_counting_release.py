@@ -44,6 +44,9 @@ from transforms.shuffle.dummies import AddDummies, DrawDummiesDoFn
 from transforms.shuffle.group_codes import AddUpDoFn
 from transforms.units.units import ReportUsersDoFn
 
+LACKING, WITHOUT = canaries.NULL_VALUES + canaries.STRAY_VALUES, canaries.NULL_VALUES // 4
+"""Rows without a declared value, four to a user; and users who have nothing but nulls."""
+
 FAR = 6.2  # standard errors
 USERS = {"user_column": "user"}
 VALUES = {"column": "value", "domain": DOMAIN}
@@ -181,7 +184,7 @@ def require_figures(case: str, release: Release) -> None:
         assert estimate.sum() < truth(case).sum() + FAR * math.sqrt(5) * error[0]
         assert estimate.sum() > k * 400 - FAR * math.sqrt(5) * error[0]
         limited = release.statement["cut"]["limited"]
-        assert abs(limited["estimate"] - 469) < FAR * limited["standard_error"]
+        assert abs(limited["estimate"] - (494 - LACKING // 4)) < FAR * limited["standard_error"]
         return
     assert (np.abs(estimate - truth(case)) < FAR * error).all()
 
@@ -700,7 +703,7 @@ def test_shares_lie_in_their_limits(case: str, run, log: str) -> None:
     users = "users" in case
     assert table["value"].to_pylist() == [*canaries.DECLARED, *[None] * users]
     n = 494 if users else canaries.ROWS
-    unusable = 10 / 494 if users else 100 / canaries.ROWS
+    unusable = WITHOUT / 494 if users else LACKING / canaries.ROWS
     took_part, none = statement["took_part"], statement["unusable"]
     assert abs(took_part["estimate"] - n) < FAR * 2 * took_part["standard_error"]
     assert none["lower"] <= unusable <= none["upper"]
@@ -712,7 +715,7 @@ def test_shares_lie_in_their_limits(case: str, run, log: str) -> None:
         assert table["estimate"].to_numpy().sum() + none["share"] == pytest.approx(1)
         return
     limited = statement["cut"]["limited"]
-    assert abs(limited["estimate"] - 469) < FAR * 2 * limited["standard_error"]
+    assert abs(limited["estimate"] - (494 - LACKING // 4)) < FAR * 2 * limited["standard_error"]
     assert statement["cut"].keys() == {"limited"}
 
 
@@ -766,10 +769,11 @@ def test_strings_are_found_and_told_without_bias(run, log: str) -> None:
     assert {*table["value"].to_pylist()} == {*canaries.DECLARED}
     error = table["standard_error"][0].as_py()
     assert statement["search"]["detection_limit"] < 115
-    # About a quarter of 494 each, of 469 whose rows are of all four.
-    assert (np.abs(table["estimate"].to_numpy() - 117) < FAR * (error + 10)).all()
+    # About a quarter each, of all whose rows are of all four.
+    quarter = (494 - LACKING // 4) / 4
+    assert (np.abs(table["estimate"].to_numpy() - quarter) < FAR * (error + 10)).all()
     unusable = statement["cut"]["unusable"]
-    assert abs(unusable["estimate"] - 10) < FAR * unusable["standard_error"]
+    assert abs(unusable["estimate"] - WITHOUT) < FAR * unusable["standard_error"]
     assert statement["guarantees"]["release"]["model"] == "central"
     assert "rows_read" not in json.dumps(statement)
 

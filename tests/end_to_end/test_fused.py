@@ -183,7 +183,7 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
         ),
         (
             "mean",
-            {"column": "real", "choose_bounds": True, "min_reports": 1940},
+            {"column": "real", "choose_bounds": True, "min_reports": 1920},
             "with choose_bounds the shuffler withholds a first round",
         ),
         ("unknown-strings", {"column": "value"}, "nothing is shuffled where the job counts"),

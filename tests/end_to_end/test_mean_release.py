@@ -141,7 +141,7 @@ def test_the_statement_counts_everything(releases: dict[str, Means]) -> None:
     assert public["rejects"] == {
         "null group": canaries.NULL_VALUES, "outside the groups": canaries.STRAY_VALUES,
     }  # fmt: skip
-    assert public["n"] == sum(releases["public"].rows["n"].to_pylist()) == 1940
+    assert public["n"] == sum(releases["public"].rows["n"].to_pylist()) == 1920
     assert (
         releases["public"]
         .statement["published_exactly"]
