@@ -18,7 +18,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
-from pipelines.running.sources import NONE, Sources, require_apart
+from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
 from pipelines.storage.paths import flush, make_folders, share
 from pipelines.storage.secrets import state_folder
 
@@ -65,11 +65,15 @@ class Kept:
         return self.design.guarantee(asked["epsilon"], asked["unit"], condition)
 
     def made(self, window: str, sources: Sources) -> Kept:
-        """With what a window is made of, which is not drawn yet.
+        """With what a window is made of, if it is not drawn yet.
 
         Raises:
-            RequestError: rows of it are in the totals already, as far as that can be known.
+            RequestError: it was drawn of other files; or rows of it are in the totals already, as
+                far as that can be known.
         """
+        if window in self.windows:
+            require_same_files(window, sources, self.sources.get(window, NONE))
+            return self
         require_apart(window, sources, self.sources, self.windows)
         return self if sources == NONE else self._noting(window, sources)
 

@@ -224,8 +224,7 @@ def add(
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
         _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
-        if window not in kept.windows:
-            kept = kept.made(window, sources)
+        kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
             write(place.secret, after.written(), secret=True)
