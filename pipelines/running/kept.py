@@ -19,11 +19,13 @@ from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
 from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders, share
 from pipelines.storage.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1
+_WHY = "drawn anew, windows would tell more than was paid for"
 _AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid", "output")
 
 
@@ -108,16 +110,13 @@ class Kept:
         return json.dumps({"version": _VERSION, **said}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> Kept:
+    def read(cls, said: Mapping[str, Any]) -> Kept:
         """What was written.
 
         Raises:
-            ValueError: it was not, or by another version.
+            ValueError: it was not.
         """
         try:
-            said = json.loads(data)
-            if said["version"] != _VERSION:
-                raise ValueError("another version has written it")
             factors, asked = said["design"]["factors"], said["asked"]
             factors = Factors(
                 factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
@@ -129,7 +128,7 @@ class Kept:
             state = State.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
             sources = {name: Sources.read(one) for name, one in said["sources"].items()}
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("these are no running totals") from error
         return cls(
             asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
@@ -252,10 +251,13 @@ def _remove(path: str) -> None:
 def read(place: Place) -> Kept | None:
     """What is drawn from; None if nothing is."""
     path = Path(place.secret)
+    if not path.exists():
+        return None
+    said = numbered(f"secret: {path}", path.read_bytes(), _VERSION, _WHY)
     try:
-        return Kept.read(path.read_bytes()) if path.exists() else None
+        return Kept.read(said)
     except ValueError as error:
-        raise RequestError(f"{path} cannot be read: {error}") from None
+        raise RequestError(f"secret: {path} cannot be read: {error}") from None
 
 
 def write(path: str, data: bytes, secret: bool = False) -> None:
