@@ -120,7 +120,7 @@ def _marked(page: str, block: tuple[str, ...]) -> Any:
 def test_there_are_commands() -> None:
     commands = [words for _, block in BLOCKS for words in block]
     assert len(commands) >= 30
-    assert {"histogram", "mean", "plan", "run", "audit", "client", "collect", "ledger"} <= {
+    assert {"histogram", "mean", "size", "run", "audit", "client", "collect", "ledger"} <= {
         words.split()[0] for words in commands
     }
 

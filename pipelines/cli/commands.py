@@ -68,8 +68,8 @@ _OTHERS = {
         "show, explain and settle what was spent of a budget",
         _PLANS,
     ),
-    "plan": Command(
-        "pipelines.planner.command", "compare mechanisms for a target, without data", CHOICE
+    "size": Command(
+        "pipelines.size.command", "compare mechanisms for a target, without data", CHOICE
     ),
     "audit": Command("pipelines.cli.audit", "check a claim, by enumeration and by attack", CHOICE),
     "site": Command(

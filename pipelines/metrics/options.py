@@ -52,7 +52,7 @@ class ReleaseOptions(FileOptions):
     Attributes:
         metric: where that is which answers, as "module:name"; it is imported when it is needed.
         counted: where that is which answers by counters, if who takes part is hidden on request.
-        planned: where that is which `hushbeam plan` asks of its counters, as "module:question".
+        sizing: where that is which `hushbeam size` asks of its counters, as "module:question".
         brief: what it publishes, for lists of commands.
         description: for the command's own page.
         examples: at the end of that page, with whatever needs room to be explained.
@@ -72,7 +72,7 @@ class ReleaseOptions(FileOptions):
 
     metric: ClassVar[str]
     counted: ClassVar[str] = ""
-    planned: ClassVar[str] = ""
+    sizing: ClassVar[str] = ""
     brief: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[str] = ""

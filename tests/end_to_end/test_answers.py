@@ -62,7 +62,7 @@ CHEAP: dict[str, list[list[str]]] = {
     "check": [["check", "plan.yaml"]],
     "look": [["look", "LOG"]],
     "ledger": [["ledger", "init", *LEDGER, "--population", "riders", "--budget", "2"]],
-    "plan": [["plan", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
+    "size": [["size", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
     "audit": [["audit", "grr", "--epsilon", "1", "--domain-size", "4", "--shuffle", "1000"]],
     "keys": [["keys", "new", "keys"]],
     "completion": [["completion", "bash"]],
@@ -98,7 +98,7 @@ TOLD = {
     "run": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
     "stream": {"windows", "counters"},
     "ledger": {"done"},
-    "plan": {"rows", "best", "guarantee", "hide"},
+    "size": {"rows", "best", "guarantee", "hide"},
     "audit": {"claimed", "exact", "worst_pair", "shuffled", "holds"},
     "evaluate": {"rows", "results", "refused"},
     "site": {"pages", "releases", "index"},
@@ -190,7 +190,7 @@ def test_a_program_reads_one_object(name: str, run, log: str) -> None:
         assert answer["release_id"] == statement["release_id"]
         folder = Path(answer["release"])
         assert answer["tables"] == sorted(path.name for path in folder.glob("*.parquet"))
-    if name in ("plan", "evaluate"):
+    if name in ("size", "evaluate"):
         assert numbers(answer["rows"])
 
 

@@ -92,7 +92,7 @@ class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
-    planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
@@ -141,7 +141,7 @@ class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
-    planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
+    sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"

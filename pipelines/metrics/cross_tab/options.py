@@ -18,7 +18,7 @@ class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
-    planned: ClassVar[str] = "pipelines.planner.tables:TablesQuestion"
+    sizing: ClassVar[str] = "pipelines.size.tables:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
     description: ClassVar[str] = (

@@ -16,7 +16,7 @@ class UnknownStringsOptions(HiddenOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.unknown_strings.metric:UnknownStrings"
-    planned: ClassVar[str] = "pipelines.planner.strings:StringsQuestion"
+    sizing: ClassVar[str] = "pipelines.size.strings:StringsQuestion"
     brief: ClassVar[str] = "the strings that enough users hold, of which none was declared"
     description: ClassVar[str] = (
         "The strings that enough users hold, of which none was declared, and how many hold each: "

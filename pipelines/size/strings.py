@@ -1,4 +1,4 @@
-"""`hushbeam plan --unknown-strings`: from how many users on a string is found."""
+"""`hushbeam size --unknown-strings`: from how many users on a string is found."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.table import Table
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
-from pipelines.planner.question import Question, Several, empty
 from pipelines.request import answers
 from pipelines.request.options import option
+from pipelines.size.question import Question, Several, empty
 
 
 class StringsQuestion(Question):
