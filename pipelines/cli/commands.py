@@ -38,11 +38,10 @@ _PLANS = "publish by a plan, within a budget"
 CHOICE = "compare and audit mechanisms"
 _AFTERWARDS = "read what was published"
 _SHELL = "shell completion"
-_APART = "the three parties, each on its own machine"
 
 GROUP = "hushbeam.commands"
 
-_PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
+_PLAN = "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
@@ -62,6 +61,11 @@ _OTHERS = {
     "run": Command(_PLAN, "all metrics of a plan, within its budget", _PLANS),
     "stream": Command(
         "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
+    ),
+    "parties": Command(
+        "pipelines.parties.command",
+        "a plan as three parties: client, shuffler, collector",
+        _PLANS,
     ),
     "ledger": Command(
         "pipelines.bookkeeping.command",
@@ -88,10 +92,6 @@ _OTHERS = {
         "synthetic records, from a published cross-tab",
         _AFTERWARDS,
     ),
-    "client": Command(_PARTIES, "values to randomised reports, on the device", _APART),
-    "shuffle": Command(_PARTIES, "reports to shuffled reports", _APART),
-    "collect": Command(_PARTIES, "shuffled reports to a release", _APART),
-    "keys": Command(_PARTIES, "keys for sealed reports", _APART),
     "completion": Command(
         "pipelines.cli.completion", "a script that completes words in bash, zsh or fish", _SHELL
     ),

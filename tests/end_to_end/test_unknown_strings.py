@@ -210,7 +210,7 @@ def test_a_plan_pays_for_it_once(run, log: str) -> None:
 
 def test_beside_counters_three_parties_refuse_it_in_a_line(refused, log: str) -> None:
     planned(log)
-    words = ["shuffle", "plan.yaml", "--input", log, "--output", "mixed"]
+    words = ["parties", "shuffle", "plan.yaml", "--input", log, "--output", "mixed"]
     refused(words, "metric users: words of counters and strings that are sealed whole")
 
 

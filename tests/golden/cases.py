@@ -140,9 +140,9 @@ HushbeamHistogram:
 
 _THREE = (
     "check plan.yaml --window w --json",
-    "client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
-    "shuffle plan.yaml --window w --input sent.parquet --output mixed",
-    "collect plan.yaml --window w --input mixed",
+    "parties client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
+    "parties shuffle plan.yaml --window w --input sent.parquet --output mixed",
+    "parties collect plan.yaml --window w --input mixed",
 )
 
 CASES: tuple[Case, ...] = (
@@ -214,13 +214,14 @@ CASES: tuple[Case, ...] = (
     Case("parties", _THREE, {"plan.yaml": _PARTIES_PLAN}),
     Case("parties-others", _THREE, {"plan.yaml": _OTHER_PLAN}),
     Case("parties-sealed", (
-        "keys new keys",
-        "client plan.yaml --window w --input public.parquet --output sent.bin --seal PUBLIC",
-        "shuffle plan.yaml --window w --input sent.bin --output mixed --seal PUBLIC",
-        "collect plan.yaml --window w --input mixed --key PRIVATE",
+        "parties keys new keys",
+        "parties client plan.yaml --window w --input public.parquet --output sent.bin "
+        "--seal PUBLIC",
+        "parties shuffle plan.yaml --window w --input sent.bin --output mixed --seal PUBLIC",
+        "parties collect plan.yaml --window w --input mixed --key PRIVATE",
         ), {"plan.yaml": _SEALED_PLAN}),
     Case("client-permanent", (
-        "client plan.yaml --window w --input mine.parquet --user-secret secret "
+        "parties client plan.yaml --window w --input mine.parquet --user-secret secret "
         "--output sent.parquet",
         ), {"plan.yaml": _USER_PLAN}),
     Case("stream", (
