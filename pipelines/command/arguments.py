@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from pipelines.command.page import ABOUT, Formatter, add_pages
 from pipelines.ledger.paying import PREFIX, add_options
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, flag
+from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, essential, flag
 
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
@@ -21,8 +22,6 @@ Here all cores take part in a large job; --direct_num_workers 1 leaves it to one
 exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 3 the run failed{failed}.
 """
-
-_ABOUT = "about"  # where an option's field is kept, of which its help is made
 
 Run = Callable[[argparse.Namespace, list[str]], int]
 
@@ -41,25 +40,21 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
         name,
         description=textwrap.fill(options.description, _WIDTH),
         epilog=options.examples + codes,
-        formatter_class=_Formatter,
+        add_help=False,
+        formatter_class=Formatter,
     )
+    add_pages(parser)
     fields = options.model_fields
     for title in _titles(options):
         group = parser.add_argument_group(title or options.subject)
         for field in (name for name in fields if description(fields[name]).group == title):
             word = field if description(fields[field]).positional else flag(field)
             action = group.add_argument(word, **_argument(fields[field]))
-            vars(action)[_ABOUT] = fields[field]
+            vars(action)[ABOUT] = fields[field]
+            if description(fields[field]).essential or fields[field].is_required():
+                essential(action)
     add_options(parser)
     parser.set_defaults(command=run)
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Makes help when somebody reads it: to list all mechanisms takes half a second of imports."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        field = vars(action).get(_ABOUT)
-        return action.help if field is None else _help(field)
 
 
 def typed(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -79,7 +74,7 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
 def _argument(field: FieldInfo) -> dict[str, Any]:
     """What argparse needs of an option; what nobody types is left to the options' class."""
     about, (kind, values) = description(field), type_of(field)
-    argument: dict[str, Any] = {"default": None, "help": _ABOUT}
+    argument: dict[str, Any] = {"default": None, "help": ABOUT}
     if kind is bool:
         return argument | {"action": "store_true"}
     if not about.positional:
@@ -99,15 +94,3 @@ def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
     if NoneType in get_args(annotation):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     return get_origin(annotation) or annotation, get_args(annotation)
-
-
-def _help(field: FieldInfo) -> str:
-    """The text of an option with all that there is to say on a command line."""
-    about = description(field)
-    text = f"{about} ({about.hint})" if about.hint else str(about)
-    if about.repeated:
-        text += ". As often as needed"
-    if not field.is_required() and field.default not in (None, False, ()):
-        default = field.default
-        text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
-    return text.replace("%", "%%")

@@ -39,7 +39,11 @@ def published(*tables: str) -> Any:
     """The option `output` of a release that holds these files beside those that all hold."""
     files = ", ".join((*tables, "statement.json", "report.html"))
     return option(
-        f"a new folder, local or gs://: {files}", group=RESULT, metavar="FOLDER", min_length=1
+        f"a new folder, local or gs://: {files}",
+        group=RESULT,
+        metavar="FOLDER",
+        min_length=1,
+        essential=True,
     )
 
 
@@ -91,11 +95,12 @@ class ReleaseOptions(FileOptions):
     )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     epsilon: Epsilon | None = option(
-        "the privacy loss of the release; 1 is a common choice, less is safer", None, group=PROMISE
-    )
+        "the privacy loss of the release, such as 1; less is safer",
+        None, group=PROMISE, essential=True,
+    )  # fmt: skip
     delta: Delta | None = option(
         "the probability that epsilon may fail (default: in the shuffle model 1e-6, less for "
         "batches of a million and more; in the local model 0)",
@@ -294,7 +299,8 @@ def declared_bounds(default: Any = ...) -> Any:
     return option(
         "the least and the largest value; values beyond are clipped, uncounted. They must be "
         "public knowledge, not taken from the data; narrow ones give a small error",
-        default, metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+        default, metavar="L,U", essential=True,
+        hint="--bounds=-5,5, with an equals sign, if L is below 0",
     )  # fmt: skip
 
 
@@ -334,7 +340,7 @@ class RowOptions(MetricOptions):
         "a column of numbers, or several by a glob such as 'f*', and the least and the largest "
         "value; values beyond are clipped, uncounted. Bounds must be public knowledge, not taken "
         "from the data",
-        (), metavar="COLUMN=L,U", repeated=True,
+        (), metavar="COLUMN=L,U", repeated=True, essential=True,
     )  # fmt: skip
     vector: tuple[str, ...] = option(
         "a column of lists of LENGTH numbers, or of as many bytes, and the bounds of all of them; "
@@ -344,5 +350,5 @@ class RowOptions(MetricOptions):
     category: tuple[str, ...] = option(
         "a column of categories and what they are: a text file with one a line, or a range of "
         "integers; public knowledge, not taken from the data",
-        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True,
+        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True, essential=True,
     )  # fmt: skip

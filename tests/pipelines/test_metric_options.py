@@ -18,7 +18,7 @@ import pytest
 
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
-from pipelines.command import arguments
+from pipelines.command import page
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
 from pipelines.metrics import registry
@@ -93,7 +93,7 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
     assert offered.keys() == fields.keys()
     for key, action in offered.items():
         assert action.option_strings == [flag(key)]
-        shown = arguments._Formatter("hushbeam")._get_help_string(action) or ""
+        shown = page.Formatter("hushbeam")._get_help_string(action) or ""
         assert shown.replace("%%", "%").startswith(str(description(fields[key])))
         assert len(str(description(fields[key]))) > 5
         assert action.required == fields[key].is_required()
@@ -110,19 +110,39 @@ def test_what_is_not_typed_is_as_the_options_have_it(name: str) -> None:
 
 @every_command
 def test_the_page_shows_options_choices_and_defaults(name: str, run) -> None:
-    outcome = run([name, "--help"])
+    outcome = run([name, "--help-all"])
     assert (outcome.code, outcome.err) == (0, "")
-    page = " ".join(outcome.out.split())
+    whole = " ".join(outcome.out.split())
     for key, action in actions(name).items():
-        assert all(choice in page for choice in (flag(key), *(action.choices or ())))
+        assert all(choice in whole for choice in (flag(key), *(action.choices or ())))
         default = COMMANDS[name].model_fields[key].default
         if isinstance(default, str):
-            assert f"(default: {default})" in page
+            assert f"(default: {default})" in whole
     headings = [line[:-1] for line in outcome.out.splitlines() if line.endswith(":")]
     assert headings[:3] == ["options", COMMANDS[name].subject, "what is promised"]
     for promise in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
-        assert promise in page
-    assert "goes to Beam" in page
+        assert promise in whole
+    assert "goes to Beam" in whole
+
+
+# What most people type, where the command has it.
+ESSENTIAL = {"input", "column", "domain", "bounds", "user_column", "epsilon", "output"}
+
+
+@every_command
+def test_help_is_one_screen_and_says_where_the_rest_is(name: str, run, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    outcome = run([name, "--help"])
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert sum(-(-len(line) // 80) or 1 for line in lines) <= 40
+    assert lines[-1] == f"`hushbeam {name} --help-all` shows all options"
+    shown = set(re.findall(r"^  (--[a-z-]+)", outcome.out, re.MULTILINE))
+    options = COMMANDS[name].model_fields
+    wanted = (ESSENTIAL & options.keys()) | required(COMMANDS[name]).keys()
+    assert shown >= {*map(flag, wanted), "--ledger", "--population"}
+    assert len(shown) < len(options) / 2
+    assert f"\n  hushbeam {name} " in outcome.out.replace("    hushbeam", "  hushbeam")
 
 
 @every_command
@@ -269,9 +289,9 @@ def test_a_metric_of_another_distribution_is_a_command(even: Path) -> None:
     assert re.search("even-share +the share of even numbers", listed.stdout)
     assert "metric broken (even.nowhere:Options) cannot be imported" in listed.stdout
     assert "the average of a column of numbers" in listed.stdout
-    page = process(["-m", "pipelines.cli.cli", "even-share", "--help"], even)
-    assert page.returncode == 0
-    assert "--rounding ROUNDING   where to fractions go (default: down)" in page.stdout
+    every = process(["-m", "pipelines.cli.cli", "even-share", "--help-all"], even)
+    assert every.returncode == 0
+    assert "--rounding ROUNDING   where to fractions go (default: down)" in every.stdout
     refused = process(["-m", "pipelines.cli.cli", "broken", "--help"], even)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "metric broken (even.nowhere:Options) cannot be imported" in refused.stderr

@@ -38,9 +38,8 @@ SPLIT_MIX_TERMS = (
 )
 
 PRESENCE = (
-    "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
-    "The shuffler draws the noise, here the job that reads the log, or all devices that are "
-    "enrolled do."
+    "Whether anybody takes part is hidden: no exact counts are published. The shuffler draws the "
+    "noise (here the job that reads the log), or all enrolled devices do."
 )
 
 
@@ -51,7 +50,7 @@ class HiddenOptions(SeveralOptions):
 
     user_column: str | None = option(
         "protect users, not rows: all rows of a user together, whether they are there or not",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     delta: Delta | None = option(
         f"the probability that epsilon may fail (default: {DELTA:g}); about one in as many users "
@@ -112,11 +111,11 @@ examples, with the files of the repository:
         --domain cities.txt --rows-per-user 10 --per-value 8 --epsilon 1 --output events-by-city
 """
 
-    column: str | None = option("one count for each value of this column", None)
+    column: str | None = option("one count for each value of this column", None, essential=True)
     domain: str | None = option(
         "its values: a text file with one a line, or a range of integers; public knowledge, not "
         "taken from the data. All other rows share one more count",
-        None, metavar="FILE|LOW..HIGH", min_length=1,
+        None, metavar="FILE|LOW..HIGH", min_length=1, essential=True,
         hint="--domain=-60..60, with an equals sign, if it starts below 0",
     )  # fmt: skip
     by: str | None = option(
