@@ -47,11 +47,6 @@ _OTHERS = {
     "train": Command(
         "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
     ),
-    "total": Command(
-        "pipelines.running.command",
-        "a count that grows day by day, charged once",
-        _RELEASE,
-    ),
     "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "look": Command(

@@ -15,6 +15,7 @@ from pipelines.ledger.paying import PREFIX, add_options
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, essential, flag
 
+_GROWING = "a total that grows window by window, with --horizon"
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
@@ -26,7 +27,10 @@ exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 Run = Callable[[argparse.Namespace, list[str]], int]
 
 
-def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Run) -> None:
+def add_command(
+    commands: Any, name: str, options: type[ReleaseOptions], run: Run,
+    growing: type[ReleaseOptions] | None = None,
+) -> None:  # fmt: skip
     """Add a command.
 
     Args:
@@ -34,6 +38,7 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
         name: as it is typed.
         options: what a request for it may say.
         run: what it does.
+        growing: what a request for a total that grows may say, if there is such a total.
     """
     codes = _END.format(withheld=options.withheld, failed=options.failed)
     parser = commands.add_parser(
@@ -46,15 +51,29 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
     add_pages(parser)
     fields = options.model_fields
     for title in _titles(options):
-        group = parser.add_argument_group(title or options.subject)
-        for field in (name for name in fields if description(fields[name]).group == title):
-            word = field if description(fields[field]).positional else flag(field)
-            action = group.add_argument(word, **_argument(fields[field]))
-            vars(action)[ABOUT] = fields[field]
-            if description(fields[field]).essential or fields[field].is_required():
-                essential(action)
+        own = {name: fields[name] for name in fields if description(fields[name]).group == title}
+        _add_group(parser, title or options.subject, own)
+    if growing is not None:
+        more = {name: f for name, f in growing.model_fields.items() if name not in fields}
+        _add_group(parser, _GROWING, more, required=False)
     add_options(parser)
     parser.set_defaults(command=run)
+
+
+def _add_group(
+    parser: argparse.ArgumentParser, title: str, fields: dict[str, FieldInfo], required: bool = True
+) -> None:
+    """Add options under a heading, and mark those that the short page shows, too."""
+    group = parser.add_argument_group(title)
+    for name, field in fields.items():
+        argument = _argument(field)
+        if not required:
+            argument.pop("required", None)
+        word = name if description(field).positional else flag(name)
+        action = group.add_argument(word, **argument)
+        vars(action)[ABOUT] = field
+        if description(field).essential or action.required:
+            essential(action)
 
 
 def typed(arguments: argparse.Namespace) -> dict[str, Any]:

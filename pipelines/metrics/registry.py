@@ -8,7 +8,7 @@ a metric itself imports Beam, which takes a second, its options do not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,29 @@ def options_in_plan(name: str, asked: Container[str]) -> type[ReleaseOptions]:
     kind = options(name)
     running: type[ReleaseOptions] = _imported(kind.running) if kind.running else kind
     return running if HORIZON in asked else kind
+
+
+def growing(name: str) -> type[ReleaseOptions] | None:
+    """What a command asks of totals that go on from window to window, if the kind has any.
+
+    Args:
+        name: of the kind.
+
+    Raises:
+        RequestError: as `options`.
+    """
+    place = options(name).growing
+    return _imported(place) if place else None
+
+
+def publisher(options: ReleaseOptions) -> Callable[..., int]:
+    """What publishes from the command line.
+
+    Args:
+        options: of the request.
+    """
+    make: Callable[..., int] = _imported(options.publisher)
+    return make
 
 
 def find(name: str) -> type[Metric]:

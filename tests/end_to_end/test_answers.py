@@ -58,6 +58,8 @@ COUNTING = {
     "unknown-strings": [["unknown-strings", "--input", "LOG", "--column", "number",
                          "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip
+TOTAL = ["count", "--window", "w", "--horizon", "9", "--epsilon", "8", "--output", "out",
+         "--secret", "secret"]  # fmt: skip
 CHEAP: dict[str, list[list[str]]] = {
     "init": [["init", "LOG"]],
     "check": [["check", "plan.yaml"]],
@@ -72,8 +74,6 @@ SLOW: dict[str, list[list[str]]] = {
     "train": [["train", "--input", "LOG", "--number", "real=0,300", "--target", "number=-3,3",
                "--epsilon", "8", "--dummies", "shuffler", "--expected", "2000",
                "--output", "out"]],
-    "total": [["total", "--input", "LOG", "--window", "w", "--horizon", "9", "--epsilon", "8",
-               "--output", "out", "--secret", "secret"]],
     "ask": [["ask", "session", "--epsilon", "1"],
             ["ask", "session", "count", "--share", "rest", "--input", "LOG"]],
     "run": [RUN],
@@ -94,7 +94,6 @@ TOLD = {
     "init": {"plan"},
     "look": {"look"},
     "check": {"design", "metrics", "refused"},
-    "total": {"release", "window", "windows", "guarantee", "rows"},
     "ask": {"session", "answers", "share_left", "epsilon_left", "guarantee"},
     "run": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
     "stream": {"windows", "counters"},
@@ -209,6 +208,11 @@ def test_a_program_reads_one_object(name: str, run, log: str) -> None:
         assert answer["tables"] == sorted(path.name for path in folder.glob("*.parquet"))
     if name in ("size", "evaluate"):
         assert numbers(answer["rows"])
+
+
+def test_a_program_reads_the_totals_of_a_window(run, log: str) -> None:
+    answer = answered(run([*TOTAL, "--input", log, "--json"]))
+    assert answer.keys() >= {"release", "window", "windows", "guarantee", "rows"}
 
 
 @pytest.mark.parametrize("name", commands.names())

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic.fields import FieldInfo
 
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
@@ -51,8 +52,15 @@ def subparser(name: str) -> argparse.ArgumentParser:
 def actions(name: str) -> dict[str, argparse.Action]:
     """Options of a command by field; what is paid, and where, is no option of a release."""
     own = subparser(name)._actions
-    others = ("help", "debug", "json", PREFIX)
+    others = ("help", "debug", "json", PREFIX, *growing(name))
     return {action.dest: action for action in own if not action.dest.startswith(others)}
+
+
+def growing(name: str) -> dict[str, FieldInfo]:
+    """Options of a command that mean something with `--horizon` alone."""
+    more = registry.growing(name) if name in registry.names() else None
+    fields = {} if more is None else more.model_fields
+    return {key: field for key, field in fields.items() if key not in COMMANDS[name].model_fields}
 
 
 def required(options: type[ReleaseOptions]) -> dict[str, str]:
@@ -97,6 +105,15 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
         assert shown.replace("%%", "%").startswith(str(description(fields[key])))
         assert len(str(description(fields[key]))) > 5
         assert action.required == fields[key].is_required()
+
+
+@pytest.mark.parametrize("name", ["count", "sum"])
+def test_a_total_that_grows_has_its_options_under_a_heading(name: str, run) -> None:
+    whole = run([name, "--help-all"]).out
+    own = whole.partition("a total that grows window by window, with --horizon:")[2]
+    assert {"horizon", "window", "secret", "last", "user_windows"} <= growing(name).keys()
+    assert all(f"  {flag(key)} " in own for key in growing(name))
+    assert not any(a.required for a in subparser(name)._actions if a.dest in growing(name))
 
 
 @every_command

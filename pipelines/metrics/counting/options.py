@@ -93,6 +93,7 @@ class CountOptions(CountingOptions):
     metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
     sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
@@ -109,6 +110,11 @@ examples, with the files of the repository:
   how many events of each value, of up to ten values a user and eight events of each
     hushbeam count --input 'logs/*.parquet' --user-column user --column city \\
         --domain cities.txt --rows-per-user 10 --per-value 8 --epsilon 1 --output events-by-city
+  a total that grows: the next day names its own --window and --input
+    hushbeam count --input examples/flights.parquet --window 2026-11-20 --horizon 365 \\
+        --epsilon 1 --output departures
+With --horizon the output is a local folder, new or with earlier windows: totals.parquet,
+report.html, statement.json. docs/running-totals.md has its errors, and how to keep the secret.
 """
 
     column: str | None = option("one count for each value of this column", None, essential=True)
@@ -142,6 +148,7 @@ class SumOptions(CountingOptions):
     metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
     sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
