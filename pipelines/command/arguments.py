@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,7 +15,6 @@ from pipelines.ledger.paying import PREFIX, add_options
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, essential, flag
 
-_GROWING = "a total that grows window by window, with --horizon"
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
@@ -29,7 +28,7 @@ Run = Callable[[argparse.Namespace, list[str]], int]
 
 def add_command(
     commands: Any, name: str, options: type[ReleaseOptions], run: Run,
-    growing: type[ReleaseOptions] | None = None,
+    more: Mapping[str, Mapping[str, FieldInfo]] | None = None,
 ) -> None:  # fmt: skip
     """Add a command.
 
@@ -38,7 +37,8 @@ def add_command(
         name: as it is typed.
         options: what a request for it may say.
         run: what it does.
-        growing: what a request for a total that grows may say, if there is such a total.
+        more: heading -> options of which none is required; those that are there already are
+            left out.
     """
     codes = _END.format(withheld=options.withheld, failed=options.failed)
     parser = commands.add_parser(
@@ -53,9 +53,9 @@ def add_command(
     for title in _titles(options):
         own = {name: fields[name] for name in fields if description(fields[name]).group == title}
         _add_group(parser, title or options.subject, own)
-    if growing is not None:
-        more = {name: f for name, f in growing.model_fields.items() if name not in fields}
-        _add_group(parser, _GROWING, more, required=False)
+    for title, others in (more or {}).items():
+        own = {name: field for name, field in others.items() if name not in fields}
+        _add_group(parser, title, own, required=False)
     add_options(parser)
     parser.set_defaults(command=run)
 

@@ -21,37 +21,38 @@ def add_to(commands: Any, name: str) -> None:
 
     Args:
         commands: where it is added.
-        name: of the kind of metric.
+        name: as it is typed.
     """
-    kind, growing = registry.options(name), registry.growing(name)
-    add_command(commands, name, kind, partial(run, name), growing)
+    kind, others = registry.command_options(name), registry.alternatives(name)
+    more = {f"{one.options.brief} (with {one})": one.options.model_fields for one in others}
+    add_command(commands, name, kind, partial(run, name), more)
 
 
 def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a metric, and show it."""
     words = typed(arguments)
-    kind = _kind(name, words)
-    options = request(kind, {option: words[option] for option in kind.model_fields})
+    kind, asked = _kind(name, words)
+    options = request(asked, {option: words[option] for option in asked.model_fields})
     # Beam takes a second to import, and warns while it does: what is refused need not wait, and
     # by now logs are silent.
     publish = registry.publisher(options)
-    return publish(name, options, beam_arguments, payment(arguments))
+    return publish(kind, options, beam_arguments, payment(arguments))
 
 
-def _kind(name: str, words: Mapping[str, Any]) -> type[ReleaseOptions]:
-    """What is asked: one release, or one window of a total that grows.
+def _kind(name: str, words: Mapping[str, Any]) -> tuple[str, type[ReleaseOptions]]:
+    """Which kind of metric is asked for, and what it asks.
 
     Raises:
-        RequestError: an option means nothing without `--horizon`.
+        RequestError: an option means nothing beside the others.
     """
-    kind, growing = registry.options(name), registry.growing(name)
-    if growing is None:
-        return kind
-    if words[registry.HORIZON] is not None:
-        return growing
-    for option in (option for option in growing.model_fields if option not in kind.model_fields):
-        if words[option] is not None:
-            raise RequestError(
-                f"{flag(option)} needs --horizon: it is of totals that grow window by window"
-            )
-    return kind
+    others = registry.alternatives(name)
+    for one in others:
+        if one.chosen(words):
+            return one.kind, one.options
+    kind = registry.usual(name)
+    options = registry.options(kind)
+    for one in others:
+        for option in one.options.model_fields.keys() - options.model_fields.keys():
+            if words[option] is not None:
+                raise RequestError(f"{flag(option)} needs {one}")
+    return kind, options

@@ -68,7 +68,7 @@ class ReleaseOptions(FileOptions):
             A range of integers may stand in the place of any.
         running: where that is which a plan asks that names a `horizon`, if the kind can go on
             from window to window.
-        growing: where that is which a command asks whose `--horizon` is typed, likewise.
+        growing: where that is which a command asks that is typed with `--horizon`, likewise.
         publisher: what makes the release that a command asks for, as "module:function".
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.

@@ -72,7 +72,7 @@ def _add_keys(parts: Any) -> None:
     kinds = parser.add_subparsers(title="keys", metavar="new|crowd", required=True)
     for name, place, does, make in (
         ("new", "FOLDER", "a pair of keys of the collector", new_pair),
-        ("crowd", "FILE", "the key that all devices share, for unknown-strings", new_crowd),
+        ("crowd", "FILE", "the key that all devices share, for sealed strings", new_crowd),
     ):
         kind = kinds.add_parser(name, help=does, description=f"Make {does}.")
         kind.add_argument("place", metavar=place, help=_PLACES[name])
@@ -119,7 +119,7 @@ def _add_client(parts: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--crowd-key", metavar="FILE",
-        help="of unknown-strings: the file of `hushbeam parties keys crowd`, one for all devices",
+        help="of sealed strings: the file of `hushbeam parties keys crowd`, one for all devices",
     )  # fmt: skip
     parser.add_argument(
         "--user-secret", metavar="FILE",

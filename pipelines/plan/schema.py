@@ -36,11 +36,25 @@ def _of_kind(name: str, metric: dict[str, Any]) -> dict[str, Any]:
     more = registry.options_in_plan(name, (registry.HORIZON,)).model_json_schema()["properties"]
     more = {n: value for n, value in more.items() if n not in own and n not in OF_PLAN}
     return {
-        "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+        "if": _named(name),
         "then": {
-            "properties": metric["properties"] | own | more,
+            "properties": metric["properties"] | _search(name) | own | more,
             "required": needed,
             **({"dependentRequired": {n: [registry.HORIZON] for n in more}} if more else {}),
             "additionalProperties": False,
         },
     }
+
+
+def _named(name: str) -> dict[str, Any]:
+    """Whether a metric is of this kind; the usual search need not be written."""
+    words = registry.words_of(name)
+    needed = [word for word in words if word == "kind" or name != registry.usual(words["kind"])]
+    const = {word: {"const": value} for word, value in words.items()}
+    return {"properties": const, "required": needed}
+
+
+def _search(name: str) -> dict[str, Any]:
+    """The option that says which of several kinds is meant, if there are several."""
+    search = registry.words_of(name).get(registry.SEARCH)
+    return {} if search is None else {registry.SEARCH: {"const": search}}

@@ -10,6 +10,7 @@ from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Asked, Count
 
 _HORIZON = "which windows there are"
+_GROWS = "a total that grows window by window"
 # What counters are told of their noise, and who draws it; here there is none.
 _OF_DUMMIES = frozenset(
     {"dummies", "enrolled", "honest_share", "max_messages", "mechanism", "neighbours"}
@@ -151,10 +152,14 @@ class TotalOptions(Horizon, HiddenOptions):
 class TotalCountOptions(TotalOptions, CountOptions):
     """A count that grows, on a command line."""
 
+    brief: ClassVar[str] = _GROWS
+
     planned: ClassVar[type[RunningOptions]] = RunningCountOptions
 
 
 class TotalSumOptions(TotalOptions, SumOptions):
     """A sum that grows, on a command line."""
+
+    brief: ClassVar[str] = _GROWS
 
     planned: ClassVar[type[RunningOptions]] = RunningSumOptions

@@ -43,7 +43,7 @@ examples:
   hushbeam size --model local --epsilon 1 --reports 1e4 --dimension 400 \\
       --mean-square 0.11 --second-moment 0.17 --spread 0             means of rows of numbers
   hushbeam size --epsilon 1 --counts 915                              counts of users and events
-  hushbeam size --epsilon 1 --unknown-strings                         from how many users on
+  hushbeam size --epsilon 1 --strings                                 from how many users on
   hushbeam size --epsilon 1 --bounds 0,3600 --reports 1e6             a sum and a mean
   hushbeam size --epsilon 1 --tables 3,16,100                         a cross-tab of three columns
   hushbeam size --model local --epsilon 1 --reports 1e6 --tables 3,16,100    the same, locally

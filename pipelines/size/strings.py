@@ -1,4 +1,4 @@
-"""`hushbeam size --unknown-strings`: from how many users on a string is found."""
+"""`hushbeam size --strings`: from how many users on a string is found."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pipelines.size.question import Question, Several, empty
 class StringsQuestion(Question):
     """How many must hold a string of which nobody has a list."""
 
-    asks: ClassVar[str] = "unknown_strings"
+    asks: ClassVar[str] = "strings"
     title: ClassVar[str] = "strings of which nobody has a list"
 
-    unknown_strings: bool = option(
-        "shows how many users must hold a string for `hushbeam unknown-strings` to find it, for "
-        "several --rows-per-user"
+    strings: bool = option(
+        "how many users must hold a string for `hushbeam strings` to find it, for several "
+        "--rows-per-user"
     )
     rows_per_user: Several = option(
         "values of a user that count (default: several)", (1, 2, 3, 5, 10, 30, 100),

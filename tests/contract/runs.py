@@ -102,7 +102,7 @@ def plan(metrics: Sequence[tuple[str, str, Mapping[str, Any]]], **said: Any) -> 
     listed = [
         {
             "name": name,
-            "kind": kind,
+            **registry.words_of(kind),
             **{n: _plain(v) for n, v in asked.items() if n not in left},
         }
         for name, kind, asked in metrics

@@ -55,7 +55,7 @@ COUNTING = {
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",
                    "--domains", "number=-3..3", "--output", "out"]],
-    "unknown-strings": [["unknown-strings", "--input", "LOG", "--column", "number",
+    "unknown-strings": [["strings", "--input", "LOG", "--column", "number",
                          "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip
 TOTAL = ["count", "--window", "w", "--horizon", "9", "--epsilon", "8", "--output", "out",
@@ -171,7 +171,7 @@ def requests(log: str) -> dict[str, list[list[str]]]:
 
 def test_every_command_has_a_request_here() -> None:
     assert {*RANDOMISED, *COUNTING} == {*registry.names()}
-    assert {name.partition(" ")[0] for name in requests("")} == {*commands.names()}
+    assert {words[-1][0] for words in requests("").values()} == {*commands.names()}
 
 
 QUICK = {"histogram", *CHEAP}

@@ -55,7 +55,8 @@ metrics:
     epsilon_local: 3
 """
 OFTEN = """\
-  - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
+  - {name: often, kind: strings, search: levels, model: local, column: value, max_length: 4,
+     share: 0.5}
 """
 MORE = f"""\
   - {{name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}}

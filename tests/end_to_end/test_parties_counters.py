@@ -39,7 +39,7 @@ ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_rep
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
-FREQUENT = "  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler}\n"
+FREQUENT = "  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler}\n"
 VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
     "dummies: shuffler}\n"

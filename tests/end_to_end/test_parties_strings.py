@@ -39,8 +39,8 @@ unit: user
 epsilon: 2
 delta: 1e-6
 metrics:
-  - {name: heard, kind: unknown-strings, column: word, rows_per_user: 4, max_length: 20}
-  - {name: places, kind: unknown-strings, column: place, max_length: 40}
+  - {name: heard, kind: strings, search: threshold, column: word, rows_per_user: 4, max_length: 20}
+  - {name: places, kind: strings, search: threshold, column: place, max_length: 40}
 """
 COUNT = "  - {name: people, kind: count}\n"
 TABLE = "unknown_strings.parquet"

@@ -100,5 +100,5 @@ def released(request: Request, log: str, output: str) -> Path:
     words = f"--input {log} {request.words} --epsilon 4 --output {output}".split()
     if "--horizon" in request.words:
         words += ["--secret", f"{output}.secret"]
-    assert cli.main([request.kind, *words]) == 0, request
+    assert cli.main([*canaries.words(request.kind, {}), *words]) == 0, request
     return Path(output)

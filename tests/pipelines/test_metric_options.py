@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
-from pipelines.command import page
+from pipelines.command import arguments, page
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
 from pipelines.metrics import registry
@@ -33,7 +33,7 @@ from tests.contract.forms import example
 
 ROOT = Path(__file__).parents[2]
 COMMANDS: dict[str, type[ReleaseOptions]] = {
-    **{name: registry.options(name) for name in registry.names()},
+    **{name: registry.command_options(name) for name in registry.written()},
     "train": TrainOptions,
 }
 _PLACES = {"input": "log.parquet", "output": "out"}
@@ -52,23 +52,25 @@ def subparser(name: str) -> argparse.ArgumentParser:
 def actions(name: str) -> dict[str, argparse.Action]:
     """Options of a command by field; what is paid, and where, is no option of a release."""
     own = subparser(name)._actions
-    others = ("help", "debug", "json", PREFIX, *growing(name))
+    others = ("help", "debug", "json", PREFIX)
+    own = [action for action in own if action.dest not in beside(name)]
     return {action.dest: action for action in own if not action.dest.startswith(others)}
 
 
-def growing(name: str) -> dict[str, FieldInfo]:
-    """Options of a command that mean something with `--horizon` alone."""
-    more = registry.growing(name) if name in registry.names() else None
-    fields = {} if more is None else more.model_fields
+def beside(name: str) -> dict[str, FieldInfo]:
+    """Options of a command that mean something beside another one alone."""
+    known = registry.alternatives(name) if name in registry.written() else ()
+    fields = {k: field for one in known for k, field in one.options.model_fields.items()}
     return {key: field for key, field in fields.items() if key not in COMMANDS[name].model_fields}
 
 
 def required(options: type[ReleaseOptions]) -> dict[str, str]:
     """The least that can be typed: of a metric, what its example of the contract asks."""
-    (name,) = (name for name, known in COMMANDS.items() if known is options)
+    kinds = {**COMMANDS, **{name: registry.options(name) for name in registry.names()}}
+    (name,) = (name for name, known in kinds.items() if known is options)
     asked: dict[str, object] = {"target": "y=0,1"}
     if name != "train":
-        told = example(name)
+        told = example(registry.usual(name))
         asked = {**next(iter(told.forms.values())).asked, **told.asked}
     asked |= _PLACES
     return {n: str(asked[n]) for n, f in options.model_fields.items() if f.is_required()}
@@ -83,7 +85,7 @@ def typed(name: str, words: dict[str, object]) -> ReleaseOptions:
 
 
 def test_what_another_distribution_lists_is_checked_here_too() -> None:
-    assert COMMANDS.keys() >= {"histogram", "heavy-hitters", "mean", "distribution", "vector-mean"}
+    assert COMMANDS.keys() >= {"histogram", "strings", "mean", "distribution", "vector-mean"}
 
 
 @every_metric
@@ -107,13 +109,27 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
         assert action.required == fields[key].is_required()
 
 
-@pytest.mark.parametrize("name", ["count", "sum"])
-def test_a_total_that_grows_has_its_options_under_a_heading(name: str, run) -> None:
-    whole = run([name, "--help-all"]).out
-    own = whole.partition("a total that grows window by window, with --horizon:")[2]
-    assert {"horizon", "window", "secret", "last", "user_windows"} <= growing(name).keys()
-    assert all(f"  {flag(key)} " in own for key in growing(name))
-    assert not any(a.required for a in subparser(name)._actions if a.dest in growing(name))
+TOTALS = {"horizon", "window", "secret", "last", "user_windows"}
+ALTERNATIVES = {
+    "count": ("(with --horizon):", TOTALS), "sum": ("(with --horizon):", TOTALS),
+    "strings": ("(with --search levels):", {"alphabet", "dummies", "model", "top"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALTERNATIVES)
+def test_what_means_something_beside_an_option_stands_under_a_heading(name: str, run) -> None:
+    heading, options = ALTERNATIVES[name]
+    own = run([name, "--help-all"]).out.partition(heading)[2]
+    assert options <= beside(name).keys()
+    assert all(f"  {flag(key)} " in own for key in beside(name))
+    assert not any(a.required for a in subparser(name)._actions if a.dest in beside(name))
+
+
+def test_an_option_of_a_search_needs_that_search(refused) -> None:
+    words = ["strings", "--input", "x.parquet", "--column", "c", "--epsilon", "1", "--output", "o"]
+    refused([*words, "--alphabet", "lower"], "--alphabet needs --search levels")
+    refused([*words, "--search", "trees"], "there are: threshold, levels")
+    refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 
 
 @every_command
@@ -220,11 +236,12 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
     (kind,) = (
         part["then"]
         for part in schema()["$defs"]["MetricRequest"]["allOf"]
-        if part["if"]["properties"]["kind"]["const"] == name
+        if {word: one["const"] for word, one in part["if"]["properties"].items()}
+        == registry.words_of(name)
     )
     fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
     own = fields.keys() - OF_PLAN
-    assert kind["properties"].keys() == own | {"name", "kind", "share"}
+    assert kind["properties"].keys() == own | {"name", "share"} | registry.words_of(name).keys()
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]
@@ -249,11 +266,15 @@ def test_an_unknown_step_is_an_attribute_error() -> None:
 
 @every_metric
 def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
-    least = required(registry.options(name))
-    here = typed(name, least)
-    there = typed(name, least | {"input": "b", "output": "c", "user_column": "u"})
-    assert here.meaning == there.meaning
-    assert here.meaning != typed(name, least | {"epsilon": "1"}).meaning
+    options = registry.options(name)
+    several = {key for key, f in options.model_fields.items() if arguments.type_of(f)[0] is tuple}
+
+    def meaning(**more: str) -> object:
+        said = (required(options) | more).items()
+        return request(options, {k: (v,) if k in several else v for k, v in said}).meaning
+
+    assert meaning() == meaning(input="b", output="c", user_column="u")
+    assert meaning() != meaning(epsilon="1")
 
 
 # ---- of another distribution ---------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
 
 
 def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None:
-    asked = "--epsilon 2 --delta 1e-7 --unknown-strings --rows-per-user 1,20"
+    asked = "--epsilon 2 --delta 1e-7 --strings --rows-per-user 1,20"
     outcome = run(["size", *asked.split()])
     assert outcome.code == 0, outcome.said
     for k in (1, 20):
@@ -72,7 +72,7 @@ def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None
         error = crowds.design.variances[0] ** 0.5
         wanted = [f"{k}", f"{crowds.threshold}", f"{crowds.detection_limit}", f"{error:.3g}"]
         assert wanted in [line.split() for line in outcome.out.splitlines()]
-    far = run(["size", "--epsilon", "1e-6", "--unknown-strings", "--rows-per-user", "1000"])
+    far = run(["size", "--epsilon", "1e-6", "--strings", "--rows-per-user", "1000"])
     assert (far.code, "out of reach" in far.out) == (0, True)
 
 
