@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.command.arguments import add_command, typed
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import payment
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import flag
 from pipelines.request.requests import request
@@ -23,7 +23,7 @@ def add_to(commands: Any, name: str) -> None:
         commands: where it is added.
         name: as it is typed.
     """
-    kind, others = registry.command_options(name), registry.alternatives(name)
+    kind, others = naming.command_options(name), naming.alternatives(name)
     more = {f"{one.options.brief} (with {one})": one.options.model_fields for one in others}
     add_command(commands, name, kind, partial(run, name), more)
 
@@ -31,8 +31,8 @@ def add_to(commands: Any, name: str) -> None:
 def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a metric, and show it."""
     words = typed(arguments)
-    kind, asked = _kind(name, words)
-    options = request(asked, {option: words[option] for option in asked.model_fields})
+    kind, form = _kind(name, words)
+    options = request(form, {option: words[option] for option in form.model_fields})
     # Beam takes a second to import, and warns while it does: what is refused need not wait, and
     # by now logs are silent.
     publish = registry.publisher(options)
@@ -45,14 +45,14 @@ def _kind(name: str, words: Mapping[str, Any]) -> tuple[str, type[ReleaseOptions
     Raises:
         RequestError: an option means nothing beside the others.
     """
-    others = registry.alternatives(name)
+    others = naming.alternatives(name)
     for one in others:
         if one.chosen(words):
             return one.kind, one.options
-    kind = registry.usual(name)
+    kind = naming.usual(name)
     options = registry.options(kind)
     for one in others:
-        for option in one.options.model_fields.keys() - options.model_fields.keys():
-            if words[option] is not None:
+        for option in one.options.model_fields:
+            if option not in options.model_fields and words[option] is not None:
                 raise RequestError(f"{flag(option)} needs {one}")
     return kind, options

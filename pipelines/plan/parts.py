@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from mechanisms.nearest import meant
-from pipelines.metrics import registry
+from pipelines.metrics import naming
 from pipelines.plan.consistency import about
 from pipelines.request.requests import Asked
 
@@ -23,15 +23,15 @@ OF_PLAN = frozenset(
 
 def _require_kind(name: str) -> str:
     """Refuse a kind of metric that nobody has registered."""
-    if not registry.is_written(name):
-        kinds = registry.written()
+    if not naming.is_written(name):
+        kinds = naming.written()
         raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
     return name
 
 
 def _list_kinds(schema: dict[str, Any]) -> None:
     """Offer the kinds to whoever writes a plan."""
-    schema["enum"] = list(registry.written())
+    schema["enum"] = list(naming.written())
 
 
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
@@ -59,15 +59,15 @@ class MetricRequest(Asked):
     @property
     def options(self) -> dict[str, Any]:
         """What the kind asks, as it was written."""
-        chosen = {registry.SEARCH} if registry.searches(self.kind) else set()
+        chosen = {naming.SEARCH} if naming.searches(self.kind) else set()
         return {name: said for name, said in self._extra.items() if name not in chosen}
 
     @property
     def registered(self) -> str:
         """The kind as the registry knows it: of several searches, the one that is written."""
-        searches = registry.searches(self.kind)
-        search = self._extra.get(registry.SEARCH) if searches else None
-        return registry.usual(self.kind) if search is None else searches[search]
+        searches = naming.searches(self.kind)
+        search = self._extra.get(naming.SEARCH) if searches else None
+        return naming.usual(self.kind) if search is None else searches[search]
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -75,10 +75,10 @@ class MetricRequest(Asked):
 
     @model_validator(mode="after")
     def _searches_as_it_can(self) -> MetricRequest:
-        searches = registry.searches(self.kind)
-        search = self._extra.get(registry.SEARCH)
+        searches = naming.searches(self.kind)
+        search = self._extra.get(naming.SEARCH)
         if searches and search is not None and search not in [*searches]:
-            raise about(f"there are {', '.join(searches)}; not {search!r}", registry.SEARCH)
+            raise about(f"there are {', '.join(searches)}; not {search!r}", naming.SEARCH)
         return self
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.metrics.counting.result import COLUMNS
 from pipelines.releases.schema import LONG
 from tests.oracles.releases import Release
@@ -138,7 +138,7 @@ def require_released(case: str, values: tuple[Any, ...], names: list[str], run: 
     metrics = [
         {"name": f"m{k}"}
         | {key: of_column(x, name, declared) for key, x in asked.items()}
-        | registry.words_of(asked["kind"])
+        | naming.words_of(asked["kind"])
         for k, name in enumerate(names)
     ]
     plan = {"collection": "names", "version": 1, "input": "log.parquet", "unit": "row",

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.metrics import registry
+from pipelines.metrics import naming
 
 ROWS = 2000
 NULL_VALUES, STRAY_VALUES, NULL_USERS = 24, 36, 24  # 3 %: far from the 5 % of cautions
@@ -81,8 +81,8 @@ def words(command: str, asked: Mapping[str, object], joined: bool = False) -> li
 
     A value may be joined to its option by an equals sign, as one that begins with a minus must be.
     """
-    kind, *search = registry.words_of(command).values()
-    found = [kind, *(f"--{registry.SEARCH}={name}" for name in search)]
+    kind, *search = naming.words_of(command).values()
+    found = [kind, *(f"--{naming.SEARCH}={name}" for name in search)]
     for name, value in asked.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:

@@ -22,7 +22,7 @@ from pipelines.cli import cli
 from pipelines.command import arguments, page
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.plan.parts import OF_PLAN
 from pipelines.plan.schema import schema
@@ -33,7 +33,7 @@ from tests.contract.forms import example
 
 ROOT = Path(__file__).parents[2]
 COMMANDS: dict[str, type[ReleaseOptions]] = {
-    **{name: registry.command_options(name) for name in registry.written()},
+    **{name: naming.command_options(name) for name in naming.written()},
     "train": TrainOptions,
 }
 _PLACES = {"input": "log.parquet", "output": "out"}
@@ -59,7 +59,7 @@ def actions(name: str) -> dict[str, argparse.Action]:
 
 def beside(name: str) -> dict[str, FieldInfo]:
     """Options of a command that mean something beside another one alone."""
-    known = registry.alternatives(name) if name in registry.written() else ()
+    known = naming.alternatives(name) if name in naming.written() else ()
     fields = {k: field for one in known for k, field in one.options.model_fields.items()}
     return {key: field for key, field in fields.items() if key not in COMMANDS[name].model_fields}
 
@@ -70,7 +70,7 @@ def required(options: type[ReleaseOptions]) -> dict[str, str]:
     (name,) = (name for name, known in kinds.items() if known is options)
     asked: dict[str, object] = {"target": "y=0,1"}
     if name != "train":
-        told = example(registry.usual(name))
+        told = example(naming.usual(name))
         asked = {**next(iter(told.forms.values())).asked, **told.asked}
     asked |= _PLACES
     return {n: str(asked[n]) for n, f in options.model_fields.items() if f.is_required()}
@@ -237,11 +237,11 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
         part["then"]
         for part in schema()["$defs"]["MetricRequest"]["allOf"]
         if {word: one["const"] for word, one in part["if"]["properties"].items()}
-        == registry.words_of(name)
+        == naming.words_of(name)
     )
     fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
     own = fields.keys() - OF_PLAN
-    assert kind["properties"].keys() == own | {"name", "share"} | registry.words_of(name).keys()
+    assert kind["properties"].keys() == own | {"name", "share"} | naming.words_of(name).keys()
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.plan.check import check
 from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
@@ -235,7 +235,7 @@ def test_the_schema_describes_every_kind() -> None:
         {name: one["const"] for name, one in each["if"]["properties"].items()}
         for each in described["$defs"]["MetricRequest"]["allOf"]
     ]
-    assert kinds == [registry.words_of(name) for name in registry.names()]
+    assert kinds == [naming.words_of(name) for name in registry.names()]
     histogram = described["$defs"]["MetricRequest"]["allOf"][0]["then"]["properties"]
     assert {"domain", "column", "share", "name"} <= set(histogram)
     assert not {"input", "output", "epsilon"} & set(histogram)
