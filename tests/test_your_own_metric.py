@@ -144,13 +144,14 @@ def test_by_three_parties(run) -> None:
 
 
 def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
-    assert run(["keys", "new", "keys"]).code == 0
+    assert run(["parties", "keys", "new", "keys"]).code == 0
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
     for line in (
         "ledger init plan.yaml",
-        f"client plan.yaml --window w --input log.parquet --output sent.bin --seal {public}",
-        f"shuffle plan.yaml --window w --input sent.bin --output mixed --seal {public}",
-        f"collect plan.yaml --window w --input mixed --key {private}",
+        "parties client plan.yaml --window w --input log.parquet --output sent.bin "
+        f"--seal {public}",
+        f"parties shuffle plan.yaml --window w --input sent.bin --output mixed --seal {public}",
+        f"parties collect plan.yaml --window w --input mixed --key {private}",
     ):
         assert run(words(line)).code == 0
     check("releases/w/even")
@@ -158,7 +159,9 @@ def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
 
 def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) -> None:
     Path("plan.yaml").write_text(PLAN + "noise: permanent\ndistinct_values: 2\n")
-    asked = words("client plan.yaml --window w --user-secret secret --input mine.parquet --output")
+    asked = words(
+        "parties client plan.yaml --window w --user-secret secret --input mine.parquet --output"
+    )
     sent = []
     for name in ("one.parquet", "two.parquet"):
         outcome = run([*asked, name])
@@ -170,7 +173,7 @@ def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) 
     Path("plan.yaml").write_text(PLAN.replace("unit: user\nuser_column: user\n", ""))
     lines = b"12\nseven\n13\n\n-4\n2.5\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    outcome = run(words("client plan.yaml --window w --input - --output lines.bin"))
+    outcome = run(words("parties client plan.yaml --window w --input - --output lines.bin"))
     assert (outcome.code, outcome.out) == (0, "6 reports in lines.bin\n")
 
 

@@ -65,12 +65,12 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         "the session: a local folder, new if it is begun", metavar="SESSION", positional=True,
         min_length=1,
     )  # fmt: skip
-    question: Kind | None = option("what is asked", None, positional=True)
+    question: Kind | None = option("what is asked", None, positional=True, essential=True)
     input: tuple[str, ...] = option(
         f"of a question: {copy(ReleaseOptions.model_fields['input']).json_schema_extra}",
-        (), metavar="FILE",
+        (), metavar="FILE", essential=True,
     )  # fmt: skip
-    column: str | None = option("the column that is asked about", None)
+    column: str | None = option("the column that is asked about", None, essential=True)
     domain: str | None = _same("domain")
     by: str | None = _same("by")
     by_domain: str | None = _same("by_domain")
@@ -88,11 +88,11 @@ docs/ask.md says what an answer costs, and what holds of all of them.
     epsilon: Epsilon | None = option(
         "of a new session: the privacy loss of all answers together; 1 is a common choice. Of a "
         "question: what its answer alone may reveal",
-        None, group=_PRICE,
+        None, group=_PRICE, essential=True,
     )  # fmt: skip
     share: str | None = option(
         "of a question: the part of the budget that it takes, or rest: noise falls with its root",
-        None, group=_PRICE, metavar="S|rest",
+        None, group=_PRICE, metavar="S|rest", essential=True,
     )  # fmt: skip
     delta: Delta | None = option(
         f"of a new session: the probability that epsilon may fail (default: {DELTA:g})",
@@ -102,7 +102,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
     user_column: str | None = option(
         "of a new session: protect users, not rows: all rows of a user together, whether they are "
         "there or not",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     rows_per_user: int = _same("rows_per_user")
     per_value: int = _same("per_value")

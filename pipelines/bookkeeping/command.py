@@ -20,7 +20,7 @@ examples:
 
 A reservation whose run was lost counts as spent, and the next run of its window goes on with it.
 Settle it as not run only if nothing that it made was seen by anyone: no release, and no reports
-either. What `hushbeam collect` has reserved cannot be settled so, for the collector has the
+either. What `hushbeam parties collect` has reserved cannot be settled so, for the collector has the
 reports; to collect them again is free. Keys, witnesses, backup and restore: docs/ledger.md.
 """
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, reason
+from pipelines.request.options import essential
 from pipelines.storage.paths import beside, siblings
 
 if TYPE_CHECKING:
@@ -56,16 +57,18 @@ class Price(NamedTuple):
 
 def add_options(parser: Any) -> None:
     """Add the words that say where a release is paid for."""
-    group = parser.add_argument_group("what it costs")
-    group.add_argument(
+    group = parser.add_argument_group("budget")
+    ledger = group.add_argument(
         "--ledger", dest=f"{PREFIX}ledger", metavar="PATH",
-        help="pay to this ledger, a file or gs://BUCKET/ledger.json, or stop if too little is left",
+        help="pay to this ledger, or stop if too little is left; a file or gs://BUCKET/ledger.json",
     )  # fmt: skip
-    group.add_argument(
+    population = group.add_argument(
         "--population", dest=f"{PREFIX}population", metavar="NAME",
         help="whose budget it is, as `hushbeam ledger init` was told; whatever else is published "
         "about them composes: the population of a plan, by default its collection",
     )  # fmt: skip
+    essential(ledger)
+    essential(population)
 
 
 def payment(arguments: argparse.Namespace) -> Payment | None:

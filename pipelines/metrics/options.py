@@ -39,7 +39,11 @@ def published(*tables: str) -> Any:
     """The option `output` of a release that holds these files beside those that all hold."""
     files = ", ".join((*tables, "statement.json", "report.html"))
     return option(
-        f"a new folder, local or gs://: {files}", group=RESULT, metavar="FOLDER", min_length=1
+        f"a new folder, local or gs://: {files}",
+        group=RESULT,
+        metavar="FOLDER",
+        min_length=1,
+        essential=True,
     )
 
 
@@ -52,7 +56,7 @@ class ReleaseOptions(FileOptions):
     Attributes:
         metric: where that is which answers, as "module:name"; it is imported when it is needed.
         counted: where that is which answers by counters, if who takes part is hidden on request.
-        planned: where that is which `hushbeam plan` asks of its counters, as "module:question".
+        sizing: where that is which `hushbeam size` asks of its counters, as "module:question".
         brief: what it publishes, for lists of commands.
         description: for the command's own page.
         examples: at the end of that page, with whatever needs room to be explained.
@@ -64,6 +68,8 @@ class ReleaseOptions(FileOptions):
             A range of integers may stand in the place of any.
         running: where that is which a plan asks that names a `horizon`, if the kind can go on
             from window to window.
+        growing: where that is which a command asks that is typed with `--horizon`, likewise.
+        publisher: what makes the release that a command asks for, as "module:function".
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.
     """
@@ -72,7 +78,7 @@ class ReleaseOptions(FileOptions):
 
     metric: ClassVar[str]
     counted: ClassVar[str] = ""
-    planned: ClassVar[str] = ""
+    sizing: ClassVar[str] = ""
     brief: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[str] = ""
@@ -82,6 +88,8 @@ class ReleaseOptions(FileOptions):
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
     running: ClassVar[str] = ""
+    growing: ClassVar[str] = ""
+    publisher: ClassVar[str] = "pipelines.command.single:publish_one"
     looks_back: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
@@ -91,11 +99,12 @@ class ReleaseOptions(FileOptions):
     )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     epsilon: Epsilon | None = option(
-        "the privacy loss of the release; 1 is a common choice, less is safer", None, group=PROMISE
-    )
+        "the privacy loss of the release, such as 1; less is safer",
+        None, group=PROMISE, essential=True,
+    )  # fmt: skip
     delta: Delta | None = option(
         "the probability that epsilon may fail (default: in the shuffle model 1e-6, less for "
         "batches of a million and more; in the local model 0)",
@@ -294,7 +303,8 @@ def declared_bounds(default: Any = ...) -> Any:
     return option(
         "the least and the largest value; values beyond are clipped, uncounted. They must be "
         "public knowledge, not taken from the data; narrow ones give a small error",
-        default, metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+        default, metavar="L,U", essential=True,
+        hint="--bounds=-5,5, with an equals sign, if L is below 0",
     )  # fmt: skip
 
 
@@ -334,7 +344,7 @@ class RowOptions(MetricOptions):
         "a column of numbers, or several by a glob such as 'f*', and the least and the largest "
         "value; values beyond are clipped, uncounted. Bounds must be public knowledge, not taken "
         "from the data",
-        (), metavar="COLUMN=L,U", repeated=True,
+        (), metavar="COLUMN=L,U", repeated=True, essential=True,
     )  # fmt: skip
     vector: tuple[str, ...] = option(
         "a column of lists of LENGTH numbers, or of as many bytes, and the bounds of all of them; "
@@ -344,5 +354,5 @@ class RowOptions(MetricOptions):
     category: tuple[str, ...] = option(
         "a column of categories and what they are: a text file with one a line, or a range of "
         "integers; public knowledge, not taken from the data",
-        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True,
+        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True, essential=True,
     )  # fmt: skip

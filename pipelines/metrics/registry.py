@@ -8,7 +8,7 @@ a metric itself imports Beam, which takes a second, its options do not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -59,14 +59,14 @@ def options(name: str) -> type[ReleaseOptions]:
         RequestError: there is none of that name, or it cannot be imported.
     """
     if name in _OURS:
-        return _imported(_OURS[name])
+        return imported(_OURS[name])
     if name not in _foreign():
         raise RequestError(
             f"no metric is called {name!r}; there are: {', '.join(names())}{meant(name, names())}"
         )
     path = _foreign()[name]
     try:
-        return _imported(path)
+        return imported(path)
     except Exception as error:  # whatever a stranger's module raises, the others are served
         problem = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {name} ({path}) cannot be imported: {problem}") from error
@@ -83,8 +83,18 @@ def options_in_plan(name: str, asked: Container[str]) -> type[ReleaseOptions]:
         RequestError: as `options`.
     """
     kind = options(name)
-    running: type[ReleaseOptions] = _imported(kind.running) if kind.running else kind
+    running: type[ReleaseOptions] = imported(kind.running) if kind.running else kind
     return running if HORIZON in asked else kind
+
+
+def publisher(options: ReleaseOptions) -> Callable[..., int]:
+    """What publishes from the command line.
+
+    Args:
+        options: of the request.
+    """
+    make: Callable[..., int] = imported(options.publisher)
+    return make
 
 
 def find(name: str) -> type[Metric]:
@@ -96,7 +106,7 @@ def find(name: str) -> type[Metric]:
     Raises:
         RequestError: as `options`.
     """
-    metric: type[Metric] = _imported(options(name).metric)
+    metric: type[Metric] = imported(options(name).metric)
     return metric
 
 
@@ -106,7 +116,7 @@ def find_for(options: ReleaseOptions) -> type[Metric]:
     Args:
         options: of the request.
     """
-    metric: type[Metric] = _imported(options.answered_by)
+    metric: type[Metric] = imported(options.answered_by)
     return metric
 
 
@@ -121,6 +131,10 @@ def _listed(path: tuple[str, ...]) -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
-def _imported(path: str) -> Any:
-    """What "module:name" stands for."""
+def imported(path: str) -> Any:
+    """What "module:name" stands for.
+
+    Args:
+        path: as in an entry point.
+    """
     return EntryPoint("", path, GROUP).load()

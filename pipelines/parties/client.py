@@ -1,4 +1,4 @@
-"""`hushbeam client`: values in, and randomised reports of them out, where the values are."""
+"""`hushbeam parties client`: values in, randomised reports of them out, where the values are."""
 
 from __future__ import annotations
 
@@ -157,7 +157,8 @@ def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
     if parted.strings and file is None:
         raise RequestError(
             f"{flag} is missing: by this key of all devices equal strings are sealed alike, or the "
-            "shuffler could not count them; `hushbeam keys crowd FILE` makes it, once for all"
+            "shuffler could not count them; `hushbeam parties keys crowd FILE` makes it, once for "
+            "all"
         )
     if file is not None and not parted.strings:
         raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")

@@ -1,4 +1,4 @@
-"""`hushbeam collect`: shuffled reports in, and out what `hushbeam run` would have published."""
+"""`hushbeam parties collect`: shuffled reports in, the release of `hushbeam run` out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CollectRequest(NamedTuple):
     Attributes:
         plan: its file.
         window: which part of the time.
-        inputs: folders that `hushbeam shuffle` has left, or files of shuffled reports, or globs.
+        inputs: folders of `hushbeam parties shuffle`, files of shuffled reports, or globs.
         output: the release's folder, if not that of the plan.
         keys: files of private keys; without any, reports are plain.
     """

@@ -1,4 +1,4 @@
-"""`hushbeam shuffle`: reports in, the same reports out, and nothing left that tells whose they are.
+"""`hushbeam parties shuffle`: reports in, the same reports out, and no sign of whose they are.
 
 It never decodes: it knows how few reports a metric may have and which messages there are, sees no
 sealed message at all, and holds no statistic but how many reports came.

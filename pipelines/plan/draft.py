@@ -187,7 +187,7 @@ def _metric(
         yield f"  # - {{name: {own}, kind: histogram, {about}}}"
     elif accepts(kind):
         about = f"column: {asked}, max_length: 16, {_HIDDEN}"
-        line = f"- {{name: {own}, kind: heavy-hitters, {about}}}"
+        line = f"- {{name: {own}, kind: strings, search: levels, {about}}}"
         if enough:
             yield "  # TO DECIDE: each further metric takes its share of epsilon"
             yield f"  # {line}"

@@ -241,7 +241,7 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     if plan.permanent is not None:
         raise RequestError(
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client, and "
-            "a run over a log draws fresh one: `hushbeam client --user-secret`, `shuffle`, "
+            "a run over a log draws fresh one: `hushbeam parties client --user-secret`, `shuffle`, "
             "`collect`; or say fresh"
         )
     days = plan.days(window)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import Plan
 from pipelines.plan.source_lines import Place, SourceLines
@@ -64,7 +64,8 @@ def load(path: str) -> Plan:
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            keys = [*registry.options_in_plan(metric.kind, metric.options).model_fields]
+            kind = registry.options_in_plan(metric.registered, metric.options)
+            keys = [*kind.model_fields, naming.SEARCH]
             raise _wrong(places, error, ("metrics", index), keys) from None
     placed = plan.placed(places, _home(path, plan))
     placed.reading, placed.view  # noqa: B018 (refused here, with their lines)

@@ -1,4 +1,4 @@
-"""Counts and sums that go on from window to window: what `total` adds up, and plans publish."""
+"""Counts and sums that go on from window to window, as commands and plans add them up."""
 
 from __future__ import annotations
 

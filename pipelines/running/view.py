@@ -68,14 +68,15 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
 
 def _what(asked: Mapping[str, Any]) -> str:
     """What grows, in words; numbers from Python are of whatever adds them."""
-    if asked.get("sum"):
-        return f"{asked['sum']}: sum" + (f" by {asked['column']}" if asked.get("column") else "")
+    if asked.get("kind") == "sum":
+        by = f" by {asked['group_by']}" if asked["group_by"] else ""
+        return f"{asked['column']}: sum{by}"
     return f"{asked['column']}: {unit_of(asked)}" if asked.get("column") else unit_of(asked)
 
 
 def unit_of(asked: Mapping[str, Any]) -> str:
     """What a total counts."""
-    if asked.get("sum"):
+    if asked.get("kind") == "sum":
         return "sum"
     return "events" if asked.get("per_value", 1) > 1 else f"{asked['unit']}s"
 

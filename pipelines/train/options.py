@@ -71,8 +71,8 @@ class TrainOptions(RowOptions):
     failed: ClassVar[str] = ", or diverged"
 
     target: str = option(
-        "what the model tells: a number with its bounds (income=0,200000), or a class with all "
-        "that it can be: a range (label=0..9), a list (sex=m,f) or a text file with one a line",
+        "what the model predicts: a number and its bounds (income=0,200000), or a class and its "
+        "values: a range (label=0..9), a list (sex=m,f) or a text file, one a line",
         metavar="COLUMN=SPEC", min_length=1,
     )  # fmt: skip
     loss: Literal["linear", "ridge", "logistic", "svm", "perceptron"] = option(

@@ -27,7 +27,7 @@ from pipelines.request.options import option
 
 class Options(CountOptions):
     metric: ClassVar[str] = "PACKAGE.metric:Above"
-    planned: ClassVar[str] = ""
+    sizing: ClassVar[str] = ""
     running: ClassVar[str] = ""
     brief: ClassVar[str] = "how many numbers are above a threshold"
     description: ClassVar[str] = "How many numbers are above a threshold."

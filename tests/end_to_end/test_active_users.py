@@ -375,7 +375,7 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     Path("keys").mkdir()
     create_key(workspace / "keys")
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
-    client = ["client", "plan.yaml", "--window", day(4), "--seal", public]
+    client = ["parties", "client", "plan.yaml", "--window", day(4), "--seal", public]
     days = [f"logs/{day(k)}.parquet" for k in range(5)]
     assert run([*client, "--input", *days, "--output", "log.bin"]).code == 0
     lines = f"{day(4)}\n{day(3)}\n{day(3)}\n2026-08-25\nnonsense\n\n"
@@ -383,9 +383,28 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     one = [*client, "--input", "-", "--metric", "active", "--output", "one.bin"]
     outcome = run([*one, "--report-secret", "secret"])
     assert "1 reports in" in outcome.out
-    shuffle = ["shuffle", "plan.yaml", "--window", day(4), "--input", "log.bin", "one.bin"]
+    shuffle = [
+        "parties",
+        "shuffle",
+        "plan.yaml",
+        "--window",
+        day(4),
+        "--input",
+        "log.bin",
+        "one.bin",
+    ]
     assert run([*shuffle, "--seal", public, "--output", "mixed"]).code == 0
-    collect = ["collect", "plan.yaml", "--window", day(4), "--input", "mixed", "--key", private]
+    collect = [
+        "parties",
+        "collect",
+        "plan.yaml",
+        "--window",
+        day(4),
+        "--input",
+        "mixed",
+        "--key",
+        private,
+    ]
     assert run(collect).code == 0
     device = {4 - 4, 4 - 3, (FIRST + timedelta(days=4) - date(2026, 8, 25)).days}
     (counters,) = split(load("plan.yaml"), day(4)).counters

@@ -152,11 +152,11 @@ def test_a_release_that_cannot_be_written_says_why(
 def test_a_party_that_cannot_write_says_why_and_leaves_nothing(
     party: str, plan, run, workspace, monkeypatch
 ) -> None:
-    reports = ["client", "plan.yaml", "--input", "day.parquet", "--output", "reports"]
+    reports = ["parties", "client", "plan.yaml", "--input", "day.parquet", "--output", "reports"]
     words = reports
     if party == "shuffle":
         assert run(reports).code == 0
-        words = ["shuffle", "plan.yaml", "--input", "reports", "--output", "shuffled"]
+        words = ["parties", "shuffle", "plan.yaml", "--input", "reports", "--output", "shuffled"]
     before = canaries.names(workspace)
     # The size of a file is limited, as a disk's is: the system then refuses each further byte.
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)

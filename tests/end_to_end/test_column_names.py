@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.metrics.counting.result import COLUMNS
 from pipelines.releases.schema import LONG
 from tests.oracles.releases import Release
@@ -136,7 +136,9 @@ def require_released(case: str, values: tuple[Any, ...], names: list[str], run: 
     Path("values.txt").write_text("a\nb\n")
     declared = "values.txt" if values is TEXTS else "1..2"
     metrics = [
-        {"name": f"m{k}"} | {key: of_column(x, name, declared) for key, x in asked.items()}
+        {"name": f"m{k}"}
+        | {key: of_column(x, name, declared) for key, x in asked.items()}
+        | naming.words_of(asked["kind"])
         for k, name in enumerate(names)
     ]
     plan = {"collection": "names", "version": 1, "input": "log.parquet", "unit": "row",

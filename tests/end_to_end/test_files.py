@@ -246,9 +246,9 @@ def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
     text = PLAN.replace("model: local\nmin_reports: 10", "min_reports: 2000")
     where = plan(text.replace("mechanism: grr", "share: 0.5").replace("    mechanism: duchi\n", ""))
     for words in (
-        ["client", where, "--input", "log.jsonl.zst", "--output", "sent.bin"],
-        ["shuffle", where, "--input", "sent.bin", "--output", "mixed"],
-        ["collect", where, "--input", "mixed", "--output", "out"],
+        ["parties", "client", where, "--input", "log.jsonl.zst", "--output", "sent.bin"],
+        ["parties", "shuffle", where, "--input", "sent.bin", "--output", "mixed"],
+        ["parties", "collect", where, "--input", "mixed", "--output", "out"],
     ):
         outcome = run(words)
         assert outcome.code == 0, outcome.said
@@ -259,7 +259,7 @@ def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
     for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
         true = sum(r["city"].lower() == value and r["n"] < 4 for r in rows().to_pylist()) / N
         assert abs(found - true) < 7 * error
-    one = ["client", where, "--input", "-", "--metric", "city", "--output", "own.bin"]
+    one = ["parties", "client", where, "--input", "-", "--metric", "city", "--output", "own.bin"]
     assert "the standard input holds values, and the plan derives" in run(one).err
 
 

@@ -1,4 +1,4 @@
-"""`hushbeam heavy-hitters`: what it finds, what it says, and what it keeps to itself."""
+"""`hushbeam strings --search levels`: what it finds, what it says, and what it keeps to itself."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_too_few_users_are_cautioned(run, workspace) -> None:
 
 
 def test_help_teaches(run) -> None:
-    outcome = run(["heavy-hitters", "--help"])
+    outcome = run(["strings", "--help-all"])
     assert outcome.code == 0
     for word in ("how it works", "--false-strings", "example", "exit codes", "--alphabet"):
         assert word in outcome.out

@@ -61,7 +61,7 @@ def log(workspace: Path) -> Path:
 
 
 def again(into: str, *shares: str) -> list[str]:
-    words = ["shuffle", "plan.yaml", "--window", "d1", "--seal", key(), "--output", into]
+    words = ["parties", "shuffle", "plan.yaml", "--window", "d1", "--seal", key(), "--output", into]
     return [*words, "--share", *(shares or ["rest"])]
 
 

@@ -39,7 +39,7 @@ ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_rep
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
-FREQUENT = "  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler}\n"
+FREQUENT = "  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler}\n"
 VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
     "dummies: shuffler}\n"
@@ -73,16 +73,16 @@ def key(kind: str = "public") -> str:
 
 
 def client(*words: str, window: str = "d1") -> list[str]:
-    return ["client", "plan.yaml", "--window", window, "--seal", key(), *words]
+    return ["parties", "client", "plan.yaml", "--window", window, "--seal", key(), *words]
 
 
 def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
-    words = ["shuffle", "plan.yaml", "--window", window, "--input", *files]
+    words = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *files]
     return [*words, "--seal", key(), "--output", into]
 
 
 def collect(folder: str, window: str = "d1") -> list[str]:
-    words = ["collect", "plan.yaml", "--window", window, "--input", folder]
+    words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
     return [*words, "--key", key("private")]
 
 

@@ -340,7 +340,17 @@ def test_neither_another_machine_nor_a_party_serves_them(plan, run) -> None:
     assert outcome.code == 2
     assert "runner: running totals go on from a secret of this machine" in outcome.err
     outcome = run(
-        ["client", "plan.yaml", "--window", "2026-11-01", "--input", "in", "--output", "x"]
+        [
+            "parties",
+            "client",
+            "plan.yaml",
+            "--window",
+            "2026-11-01",
+            "--input",
+            "in",
+            "--output",
+            "x",
+        ]
     )
     assert outcome.code == 2
     assert "remembers it from window to window" in outcome.err

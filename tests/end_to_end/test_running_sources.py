@@ -35,7 +35,7 @@ def add_window(run, workspace: Path) -> Add:
     """Runs a window; its error, or nothing."""
 
     def add_window(window: str, log: str, *more: str) -> str:
-        outcome = run(["total", "--input", log, "--window", window, *WORDS, *more])
+        outcome = run(["count", "--input", log, "--window", window, *WORDS, *more])
         assert outcome.code in (0, 2), outcome.said
         assert outcome.code == 0 or outcome.err.count("\n") == 1
         assert not canaries.found(outcome.said)
@@ -269,7 +269,7 @@ def test_the_promise_is_of_every_row_where_times_hold_windows_apart(
     add_window, run, more: list[str], whom: str
 ) -> None:
     log = moments("log.parquet", NOON)
-    outcome = run(["total", "--input", log, "--window", "a", *WORDS, *more, "--json"])
+    outcome = run(["count", "--input", log, "--window", "a", *WORDS, *more, "--json"])
     assert json.loads(outcome.out)["guarantee"]["unit"] == whom
     said = json.loads(Path("out/statement.json").read_text())
     assert said["guarantees"]["release"]["unit"] == whom

@@ -62,7 +62,7 @@ def write(name: str, *blocks: Reports) -> str:
 
 
 def shuffle(*files: str, into: str, more: tuple[str, ...] = ()) -> list[str]:
-    return ["shuffle", "plan.yaml", "--input", *files, "--output", into, *more]
+    return ["parties", "shuffle", "plan.yaml", "--input", *files, "--output", into, *more]
 
 
 def said(folder: str) -> dict:
@@ -109,7 +109,7 @@ def test_nine_forged_ids_cost_the_forger_nine_reports(run, workspace) -> None:
     assert "129 reports came; 9 dropped: sent on before" in outcome.out
     assert said("b")["dropped"] == {"sent on before": 9}
     assert sent_on("a", "b") == of(first, forged, second)
-    outcome = run(["collect", "plan.yaml", "--input", "a", "b"])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "a", "b"])
     assert (outcome.code, outcome.err) == (1, "")  # of teams there are none
     assert json.loads(Path("released/city/statement.json").read_text())["n"] == 2 * N + 9
 
@@ -161,7 +161,7 @@ def test_what_was_held_back_goes_on_later(run, workspace) -> None:
     assert run(shuffle("all.bin", into="b")).code == 0
     assert sent_on("a") == of(cities)
     assert sent_on("b") == of(teams, more)
-    assert run(["collect", "plan.yaml", "--input", "a", "b"]).code == 0
+    assert run(["parties", "collect", "plan.yaml", "--input", "a", "b"]).code == 0
 
 
 @pytest.mark.verify
@@ -170,7 +170,7 @@ def test_sealed_reports_are_remembered_alike(run, workspace) -> None:
     large = False  # the number of its key, beyond what signed integers hold
     while not large:
         shutil.rmtree("keys", ignore_errors=True)
-        assert run(["keys", "new", "keys"]).code == 0
+        assert run(["parties", "keys", "new", "keys"]).code == 0
         public = next(Path("keys").glob("*.public.pem"))
         large = bytes.fromhex(public.name.partition(".")[0])[-1] >= 128
     key = public_key(public.read_bytes())
@@ -182,7 +182,7 @@ def test_sealed_reports_are_remembered_alike(run, workspace) -> None:
     assert run(shuffle("both.bin", into="b", more=more)).code == 0
     assert said("b")["dropped"] == {"sent on before": N}
     private = next(Path("keys").glob("*.private.pem"))
-    outcome = run(["collect", "plan.yaml", "--input", "a", "b", "--key", str(private)])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "a", "b", "--key", str(private)])
     assert (outcome.code, outcome.err) == (1, "")
     assert json.loads(Path("released/city/statement.json").read_text())["n"] == 2 * N
 
@@ -297,7 +297,9 @@ def test_a_shuffle_that_is_killed_loses_no_report_and_sends_none_twice(
     assert sent_on(*whole) == of(block)
     # And no more of it, whoever is asked again.
     assert run(shuffle("first.bin", into="c")).code == 1
-    assert run(["collect", "plan.yaml", "--input", *whole]).code == 1  # of teams there are none
+    assert (
+        run(["parties", "collect", "plan.yaml", "--input", *whole]).code == 1
+    )  # of teams there are none
     assert json.loads(Path("released/city/statement.json").read_text())["n"] == N
 
 
@@ -399,11 +401,11 @@ def test_where_a_release_was_collected_is_known_in_every_folder(
     write("first.bin", reports(plan(), 1))
     begun_by("plan.yaml")
     assert run(shuffle("first.bin", into="a")).code == 0
-    outcome = run(["collect", "plan.yaml", "--input", "a", "--output", "rel"])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "a", "--output", "rel"])
     assert outcome.code == 1, outcome.err  # of teams there are none
     Path("other").mkdir()
     monkeypatch.chdir("other")
-    outcome = run(["collect", "../plan.yaml", "--input", "../a", "--output", "../rel"])
+    outcome = run(["parties", "collect", "../plan.yaml", "--input", "../a", "--output", "../rel"])
     assert outcome.code == 1, outcome.err
     assert f"released before, and not made again: {workspace / 'rel'}" in outcome.out
 

@@ -287,7 +287,7 @@ def test_unknown_strings_are_released_window_by_window(plan) -> None:
     """What is rare is nowhere, also of a window that nobody is in; nothing raw is in the state."""
     plan()
     text = Path("plan.yaml").read_text()
-    heard = "{name: heard, kind: unknown-strings, column: value, rows_per_user: 2}\n"
+    heard = "{name: heard, kind: strings, search: threshold, column: value, rows_per_user: 2}\n"
     Path("plan.yaml").write_text(f"{text[: text.index('  - {name: events')]}  - {heard}")
     users = range(400)
     land("a", rows(spread(0, 400), users))

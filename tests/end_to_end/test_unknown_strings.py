@@ -1,4 +1,4 @@
-"""`hushbeam unknown-strings`: what enough users hold is found, and nothing else is in any of it."""
+"""`hushbeam strings`: what enough users hold is found, and nothing else is in any of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ delta: 1.0e-6
 ledger: ledger.sqlite
 budget: {{epsilon: 2.0, delta: 1.0e-6}}
 metrics:
-  - {{name: unknown, kind: unknown-strings, column: value, rows_per_user: 4}}
+  - {{name: unknown, kind: strings, search: threshold, column: value, rows_per_user: 4}}
   - {{name: users, kind: count}}
 """
 
@@ -175,7 +175,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ({"max_length": 2000}, "--max-length must be "),
         ({"rows_per_user": 2, "user_column": None}, "--rows-per-user: where rows are protected"),
         ({"rows_per_user": 10_000, "epsilon": 1e-6}, "needs a threshold above 1,048,576 users"),
-        ({"dummies": "devices"}, "unknown option: --dummies=devices"),
+        ({"dummies": "devices"}, "--dummies needs --search levels"),
     ],
 )
 def test_refuses(changes: dict[str, Any], complaint: str, refused, log: str) -> None:
@@ -210,7 +210,7 @@ def test_a_plan_pays_for_it_once(run, log: str) -> None:
 
 def test_beside_counters_three_parties_refuse_it_in_a_line(refused, log: str) -> None:
     planned(log)
-    words = ["shuffle", "plan.yaml", "--input", log, "--output", "mixed"]
+    words = ["parties", "shuffle", "plan.yaml", "--input", log, "--output", "mixed"]
     refused(words, "metric users: words of counters and strings that are sealed whole")
 
 

@@ -152,6 +152,6 @@ def test_a_plan_publishes_them_and_parties_do_not(run, rows: np.ndarray) -> None
     named = ", ".join(f'"x{k}=-1,1"' for k in range(WIDTH))  # who looks up columns has the log
     parties = PLAN.replace('"x*=-1,1"', named).replace("epsilon", "min_reports: 100\nepsilon")
     Path("plan.yaml").write_text(parties)
-    outcome = run(["client", "plan.yaml", "--input", "log-0.parquet", "--output", "x"])
+    outcome = run(["parties", "client", "plan.yaml", "--input", "log-0.parquet", "--output", "x"])
     assert outcome.code == 2
     assert "put together by the job that reads the log" in outcome.err

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.metrics import naming
+
 ROWS = 2000
 NULL_VALUES, STRAY_VALUES, NULL_USERS = 32, 48, 24  # 4 %: below the 5 % of cautions
 DECLARED = tuple(f"CANARY-DECLARED-{k}" for k in range(4))
@@ -75,11 +77,12 @@ def request(log: str, **changes: object) -> list[str]:
 
 
 def words(command: str, asked: Mapping[str, object], joined: bool = False) -> list[str]:
-    """The words of a request: None is no word, True an option alone, a list several words.
+    """The words of a request for a kind: None is no word, True an option alone, a list several.
 
     A value may be joined to its option by an equals sign, as one that begins with a minus must be.
     """
-    found = [command]
+    kind, *search = naming.words_of(command).values()
+    found = [kind, *(f"--{naming.SEARCH}={name}" for name in search)]
     for name, value in asked.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:

@@ -36,7 +36,7 @@ PLANS = {
     "a range of texts": ("histogram, column: c, domain: 0..5", "", False),
     "counted texts of a float": ("count, column: x, domain: d.txt", "", False),
     "groups of a float": ('mean, column: x, bounds: "0,2", group_by: x, groups: d.txt', "", False),
-    "strings of a float": ("heavy-hitters, column: x", "", False),
+    "strings of a float": ("strings, search: levels, column: x", "", False),
     "users by a float": ("count", USERS.format("x"), False),
     "of an unknown column": ("count", "derive: {a: zz + 1}\n", False),
     "of another kind": ("count", "derive: {a: c + 1}\n", False),

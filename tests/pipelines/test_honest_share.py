@@ -32,7 +32,8 @@ metrics:
   - {name: wait, kind: distribution, column: wait, bounds: "0,60", bins: 16}
 """
 STREET = (
-    "  - {name: street, kind: heavy-hitters, column: street, alphabet: [lower], max_length: 8}\n"
+    "  - {name: street, kind: strings, search: levels, column: street, alphabet: [lower], "
+    "max_length: 8}\n"
 )
 
 

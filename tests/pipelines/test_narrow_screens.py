@@ -74,7 +74,7 @@ def cells(text: str, place: int) -> str:
     ],
 )  # fmt: skip
 def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
-    outcome = run(["plan", *asked, *guesses])
+    outcome = run(["size", *asked, *guesses])
     assert outcome.code == 0
     text = fitting(outcome.out)
     table = text.partition("auto:")[0]
@@ -93,7 +93,7 @@ def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
     ],
 )  # fmt: skip
 def test_a_plan_of_a_histogram_fits(run, asked) -> None:
-    outcome = run(["plan", *asked])
+    outcome = run(["size", *asked])
     assert outcome.code == 0
     table = fitting(outcome.out).partition("error:")[0]
     assert max(map(len, table.splitlines())) <= WIDE

@@ -19,7 +19,7 @@ COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, f
 def lasting(parted: Split) -> Split:
     """The same with permanent noise, of the metrics that can have it."""
     plan = parted.job.plan
-    kept = tuple(metric for metric in plan.metrics if metric.kind != "heavy-hitters")
+    kept = tuple(metric for metric in plan.metrics if metric.kind != "strings")
     more = {"noise": "permanent", "distinct_values": 3, "metrics": kept}
     return split(plan.model_copy(update=more), "all")
 
@@ -38,7 +38,7 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
     domain.write_text("a\nb\nc\n")
     metrics = [
         {"kind": "histogram", "column": "value", "domain": str(domain)},
-        {"kind": "heavy-hitters", "column": "value", "max_length": 4},
+        {"kind": "strings", "search": "levels", "column": "value", "max_length": 4},
         {"kind": "mean", "column": "real", "bounds": "0,10"},
         {"kind": "distribution", "column": "real", "bounds": "0,10"},
     ]
@@ -129,7 +129,7 @@ def test_fresh_noise_is_fresh(parted) -> None:
 
 def test_what_is_drawn_anew_by_its_protocol_cannot_be_permanent(parted, permanent) -> None:
     plan = parted.job.plan.model_copy(update={"noise": "permanent", "distinct_values": 3})
-    match = r"heavy-hitters: noise cannot be permanent: .*anew"
+    match = r"strings: noise cannot be permanent: .*anew"
     with pytest.raises(RequestError, match=match):
         split(plan, "all")
     with pytest.raises(ValueError, match="32 bytes"):

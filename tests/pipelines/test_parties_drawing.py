@@ -101,7 +101,7 @@ def reported(words, place: int = 0, window: Window = Window(), seed: int = 1) ->
 
 
 def shuffle(*reports: Reports, into: str = "out", window: Window = Window()) -> str:
-    """What `hushbeam shuffle` does with some reports."""
+    """What `hushbeam parties shuffle` does with some reports."""
     for old in Path(".").glob("reports*.bin"):
         old.unlink()
     for number, block in enumerate(reports):

@@ -54,7 +54,7 @@ KINDS = [
     {**CITY, "mechanism": "treehist"},
     {**CITY, "model": "central", "mechanism": "boost"},
     {**CITY, "model": "shuffle", "mechanism": "poisson", "max_messages": 1000},
-    {"kind": "heavy-hitters", "column": "city", "max_length": 4},
+    {"kind": "strings", "search": "levels", "column": "city", "max_length": 4},
     FARE,
     {**FARE, "bounds": None, "choose_bounds": True},
     {**FARE, "group_by": "city", "groups": "1..5"},

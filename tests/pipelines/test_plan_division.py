@@ -134,12 +134,12 @@ def test_a_client_of_a_log_asks_each_user_for_one_metric_in_all_its_runs(
     plan, sizes = written(workspace), []
     for file, names in (("log.parquet", ["m0"]), ("text.parquet", ["m1", "m2"])):
         output = f"{names[0]}.parquet"
-        words = ["client", plan, "--input", file, "--output", output, "--metric", *names]
+        words = ["parties", "client", plan, "--input", file, "--output", output, "--metric", *names]
         outcome = run([*words, "--report-secret", "secret"])
         assert outcome.code == 0, outcome.said
         sizes.append(pq.read_metadata(output).num_rows)
     assert sum(sizes) == users.size
-    rows = ["client", written(workspace, METRICS, "unit: row"), "--input", "log.parquet"]
+    rows = ["parties", "client", written(workspace, METRICS, "unit: row"), "--input", "log.parquet"]
     refused = run([*rows, "--output", "r.parquet", "--metric", "m0"])
     assert (refused.code, "report all of them at once" in refused.err) == (2, True)
 

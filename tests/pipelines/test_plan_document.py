@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.metrics import registry
+from pipelines.metrics import naming, registry
 from pipelines.plan.check import check
 from pipelines.plan.document import Plan
 from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
@@ -215,13 +215,27 @@ def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
         unread_job(plan, "2026-11-20")
 
 
+@pytest.mark.parametrize(
+    ("search", "kind"), [("", "unknown-strings"), (", search: levels", "heavy-hitters")]
+)
+def test_strings_are_searched_by_a_threshold_unless_it_is_said(
+    tmp_path: Path, search: str, kind: str
+) -> None:
+    text = (
+        "collection: c\nversion: 1\ninput: x.parquet\noutput: out\nepsilon: 1\nmin_reports: 1000\n"
+    )
+    strings = f"metrics:\n  - {{name: words, kind: strings, column: word{search}}}\n"
+    (metric,) = unread_job(load(written(tmp_path, text + strings)), "w").metrics
+    assert metric.kind == kind
+
+
 def test_the_schema_describes_every_kind() -> None:
     described = schema()
     kinds = [
-        each["if"]["properties"]["kind"]["const"]
+        {name: one["const"] for name, one in each["if"]["properties"].items()}
         for each in described["$defs"]["MetricRequest"]["allOf"]
     ]
-    assert kinds == list(registry.names())
+    assert kinds == [naming.words_of(name) for name in registry.names()]
     histogram = described["$defs"]["MetricRequest"]["allOf"][0]["then"]["properties"]
     assert {"domain", "column", "share", "name"} <= set(histogram)
     assert not {"input", "output", "epsilon"} & set(histogram)

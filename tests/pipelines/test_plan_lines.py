@@ -30,9 +30,9 @@ metrics:
     domain: 1..50
     mechanism: grr
   - name: word
-    kind: heavy-hitters
+    kind: strings
+    search: levels
     column: word
-    max_length: 4
     oracle: hadamard
   - name: fare
     kind: mean
@@ -95,6 +95,8 @@ def test_what_a_metric_asks_in_vain_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
+        ("search: levels", "search: trees", 16, "metrics.1.search is wrong: there are thr"),
+        ("kind: strings", "kind: heavy-hitters", 15, "metrics.1.kind is wrong: there are hist"),
         ("unit: row", "unit: user", 3, "unit is wrong: user_column"),
         ("unit: row", "unit: row\nuser_column: u", 4, "user_column is wrong"),
         ("epsilon: 1.0", "epsilon: 1.0\nledger: l", 7, "ledger is wrong: ledger and budget go"),

@@ -148,7 +148,7 @@ MIXED = """\
   - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100}
 """
 ALONE = """\
-  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler, max_length: 4}
+  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler, max_length: 4}
 """
 
 

@@ -196,22 +196,22 @@ class Kills:
         if self.command == "run":
             return [["run", "plan.yaml", "--window", name]]
         roads = self._parties(name)
-        return roads[: 1 + [words[0] for words in roads].index(self.command)]
+        return roads[: 1 + [words[1] for words in roads].index(self.command)]
 
     def _after(self, name: str) -> list[list[str]]:
         """What is typed after it."""
         if self.command not in ("client", "shuffle"):
             return []
         roads = self._parties(name)
-        return roads[1 + [words[0] for words in roads].index(self.command) :]
+        return roads[1 + [words[1] for words in roads].index(self.command) :]
 
     def _parties(self, name: str) -> list[list[str]]:
         reports, mixed = f"{self._reports}/reports/{name}.bin", f"{self._reports}/mixed/{name}"
         window = ["plan.yaml", "--window", name]
         return [
-            ["client", *window, "--input", f"in/{name}.parquet", "--output", reports],
-            ["shuffle", *window, "--input", reports, "--output", mixed],
-            ["collect", *window, "--input", mixed],
+            ["parties", "client", *window, "--input", f"in/{name}.parquet", "--output", reports],
+            ["parties", "shuffle", *window, "--input", reports, "--output", mixed],
+            ["parties", "collect", *window, "--input", mixed],
         ]
 
     def _done(self, words: list[str]) -> None:

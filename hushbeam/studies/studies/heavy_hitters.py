@@ -62,7 +62,7 @@ class HeavyHittersOptions(EpsilonOptions):
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
     top: Whole = option("how many strings are wanted", 20, metavar="K", ge=1, le=10_000)
     alphabet: tuple[str, ...] | None = option(
-        "as for `hushbeam heavy-hitters`; strings with other characters are left out (default: "
+        "as for `hushbeam strings`; strings with other characters are left out (default: "
         "digits for integers, hexadecimal for made strings, else bytes)",
         None,
         metavar="SET",

@@ -197,7 +197,7 @@ systems:
   {textwrap.indent(_NAMES, "  ").strip()}
   counters, sbin, sageo, s1geo: the shuffler draws the dummies, and may drop reports; s1geo has a
   pure epsilon; fme: the same, of values that pass a filter, for domains larger than the batch
-  best: what `hushbeam plan` would choose, among systems of at most --max-messages
+  best: what `hushbeam size` would choose, among systems of at most --max-messages
   all: all but best
   paper: those of HP-SDP's figures: {", ".join(hp_sdp.SYSTEMS)}
 

@@ -1,4 +1,4 @@
-"""`hushbeam heavy-hitters --dummies shuffler`: frequent strings, by counters of prefixes."""
+"""`hushbeam strings --search levels --dummies shuffler`: by counters of prefixes."""
 
 from __future__ import annotations
 

@@ -38,9 +38,8 @@ SPLIT_MIX_TERMS = (
 )
 
 PRESENCE = (
-    "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
-    "The shuffler draws the noise, here the job that reads the log, or all devices that are "
-    "enrolled do."
+    "Whether anybody takes part is hidden: no exact counts are published. The shuffler draws the "
+    "noise (here the job that reads the log), or all enrolled devices do."
 )
 
 
@@ -51,7 +50,7 @@ class HiddenOptions(SeveralOptions):
 
     user_column: str | None = option(
         "protect users, not rows: all rows of a user together, whether they are there or not",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     delta: Delta | None = option(
         f"the probability that epsilon may fail (default: {DELTA:g}); about one in as many users "
@@ -92,8 +91,9 @@ class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
-    planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
@@ -110,13 +110,18 @@ examples, with the files of the repository:
   how many events of each value, of up to ten values a user and eight events of each
     hushbeam count --input 'logs/*.parquet' --user-column user --column city \\
         --domain cities.txt --rows-per-user 10 --per-value 8 --epsilon 1 --output events-by-city
+  a total that grows: the next day names its own --window and --input
+    hushbeam count --input examples/flights.parquet --window 2026-11-20 --horizon 365 \\
+        --epsilon 1 --output departures
+With --horizon the output is a local folder, new or with earlier windows: totals.parquet,
+report.html, statement.json. docs/running-totals.md has its errors, and how to keep the secret.
 """
 
-    column: str | None = option("one count for each value of this column", None)
+    column: str | None = option("one count for each value of this column", None, essential=True)
     domain: str | None = option(
         "its values: a text file with one a line, or a range of integers; public knowledge, not "
         "taken from the data. All other rows share one more count",
-        None, metavar="FILE|LOW..HIGH", min_length=1,
+        None, metavar="FILE|LOW..HIGH", min_length=1, essential=True,
         hint="--domain=-60..60, with an equals sign, if it starts below 0",
     )  # fmt: skip
     by: str | None = option(
@@ -141,8 +146,9 @@ class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
-    planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
+    sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (

@@ -18,14 +18,14 @@ class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
-    planned: ClassVar[str] = "pipelines.planner.tables:TablesQuestion"
+    sizing: ClassVar[str] = "pipelines.size.tables:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
     description: ClassVar[str] = (
         "Tables of one column and of two: how many users, or rows, have each value and each pair "
-        "of values. All tables are estimated from all counters together, so they agree: what "
-        f"should add up does, to the last digit. {PRESENCE} With --dummies none nobody is trusted: "
-        "users are divided among the tables, and every report is randomised by itself."
+        "of values. All tables are estimated together, so their totals agree exactly. "
+        f"{PRESENCE} With --dummies none nobody is trusted: users are divided among the tables, "
+        "and every report is randomised."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:
@@ -52,7 +52,7 @@ examples, with the files of the repository:
     domains: tuple[str, ...] = option(
         "for each column its values: a text file with one a line, or a range of integers; public "
         "knowledge, not taken from the data. All others, and none, are one more value of each",
-        (), metavar="COLUMN=FILE|LOW..HIGH",
+        (), metavar="COLUMN=FILE|LOW..HIGH", essential=True,
     )  # fmt: skip
     hierarchies: tuple[str, ...] = option(
         "in place of its values, for a column with coarser levels: a CSV file whose first line "

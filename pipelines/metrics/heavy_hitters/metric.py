@@ -1,4 +1,4 @@
-"""`hushbeam heavy-hitters`: the frequent strings of a telemetry log, of which none was declared."""
+"""`hushbeam strings --search levels`: the frequent strings, of which none was declared."""
 
 from __future__ import annotations
 

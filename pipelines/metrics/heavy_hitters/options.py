@@ -19,30 +19,12 @@ class HeavyHittersOptions(EitherOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.heavy_hitters.metric:HeavyHitters"
     counted: ClassVar[str] = "pipelines.metrics.counting.heavy_hitters:CountedHeavyHitters"
-    brief: ClassVar[str] = "the frequent strings, of which none was declared"
+    brief: ClassVar[str] = "frequent strings, level by level from randomised reports"
     description: ClassVar[str] = (
         "The frequent strings of a telemetry log, of which none was declared: addresses, versions, "
         "queries, words. No list of candidates is needed; a string that few hold stays unknown to "
         "everybody."
     )
-    examples: ClassVar[str] = """\
-how it works: each user looks at a beginning of its string, of a length that dice choose, and
-reports in which of some 100,000 buckets a public hash puts it, randomised. Afterwards the
-collector builds strings up from their beginnings, and follows those whose buckets hold more than
-chance explains. Each length is looked at under several hashes, so that strings which share a
-bucket by chance are told apart.
-
-what is found: before the run a line tells which share of the users must hold a string for it to
-be found. It falls with more users, a larger epsilon, the shuffle model, a smaller --alphabet and
-a shorter --max-length. Strings longer than that are published by their beginning, and marked.
-
-with --dummies shuffler everybody looks at all lengths, among noise that the job draws: far rarer
-strings are found, and how many users hold each is told, to some ten users.
-
-example, with the files of the repository:
-  hushbeam heavy-hitters --input examples/flights.parquet --column destination \\
-      --alphabet upper --max-length 3 --epsilon 1 --output flights-destinations
-"""
     subject: ClassVar[str] = "what is looked for"
 
     column: str = option(

@@ -1,4 +1,4 @@
-"""`hushbeam unknown-strings`: strings whose noisy crowd passes a threshold, and how large it is."""
+"""`hushbeam strings`: strings whose noisy crowd passes a threshold, and how large it is."""
 
 from __future__ import annotations
 

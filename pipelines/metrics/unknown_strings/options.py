@@ -16,8 +16,8 @@ class UnknownStringsOptions(HiddenOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.unknown_strings.metric:UnknownStrings"
-    planned: ClassVar[str] = "pipelines.planner.strings:StringsQuestion"
-    brief: ClassVar[str] = "the strings that enough users hold, of which none was declared"
+    sizing: ClassVar[str] = "pipelines.size.strings:StringsQuestion"
+    brief: ClassVar[str] = "frequent strings, above a noisy threshold"
     description: ClassVar[str] = (
         "The strings that enough users hold, of which none was declared, and how many hold each: "
         "names of new features, error messages, addresses, words. The job counts them, adds noise "
@@ -25,18 +25,6 @@ class UnknownStringsOptions(HiddenOptions):
         "all others it forgets. Whether anybody takes part is hidden. Some twenty holders are "
         "enough, of however many users; the job is trusted with the strings."
     )
-    examples: ClassVar[str] = """\
-how it compares: `heavy-hitters` trusts nobody with a string and finds those that hundreds of a
-million users hold, or with --dummies shuffler a hundred and fifty; here some twenty are enough, and
-strings are of any alphabet.
-
-what is found: before the run a line tells how many users must hold a string for it to be found.
-It falls with a larger epsilon and a larger delta, and does not depend on how many users there are.
-
-example, with the files of the repository:
-  hushbeam unknown-strings --input examples/flights.parquet --column destination \\
-      --epsilon 1 --output flights-unknown
-"""
     subject: ClassVar[str] = "what is looked for"
 
     column: str = option(

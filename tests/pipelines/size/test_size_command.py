@@ -1,4 +1,4 @@
-"""`hushbeam plan`: a table before data is touched."""
+"""`hushbeam size`: a table before data is touched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.cli.cli import main
 
 
 def plan(capsys, *words: str) -> tuple[int, str, str]:
-    code = main(["plan", *words])
+    code = main(["size", *words])
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -97,7 +97,7 @@ def test_bad_requests_get_one_line(capsys, words, said):
 def test_planning_and_auditing_do_not_wait_for_beam():
     script = (
         "import sys; from pipelines.cli.cli import main;"
-        "code = main(['plan', '--epsilon', '1', '--reports', '1000', '--domain-size', '10']);"
+        "code = main(['size', '--epsilon', '1', '--reports', '1000', '--domain-size', '10']);"
         "code += main(['audit', 'grr', '--epsilon', '1', '--domain-size', '10']);"
         "sys.exit(code or 'apache_beam' in sys.modules)"
     )

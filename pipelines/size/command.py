@@ -1,4 +1,4 @@
-"""`hushbeam plan`: which mechanism to use and what it will cost, before any data is touched."""
+"""`hushbeam size`: which mechanism to use and what it will cost, before any data is touched."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from mechanisms.planner.histograms import error_after_projection, zipf
 from mechanisms.planner.search import designs, least_epsilon, least_reports
 from mechanisms.targets.target import MODELS, Target
 from pipelines.errors import DONE, RequestError
-from pipelines.planner import question, rows
-from pipelines.planner.counts import instead
-from pipelines.planner.request import (
-    PlanRequest,
+from pipelines.request import answers
+from pipelines.request.requests import Whole, no_more, request
+from pipelines.size import question, rows
+from pipelines.size.counts import instead
+from pipelines.size.request import (
+    SizeRequest,
     absence,
     designs_table,
     facts,
     losses,
     promise,
 )
-from pipelines.request import answers
-from pipelines.request.requests import Whole, no_more, request
 from pipelines.wording import upward
 
 _EXAMPLE = """\
 examples:
-  hushbeam plan --epsilon 0.5 --reports 602325 --domain-size 915
-  hushbeam plan --epsilon 0.5 --reports 602325 --domain-size 915 --max-messages 3
-  hushbeam plan --model local --epsilon 1 --reports 1e6 --domain-size 42178
-  hushbeam plan --reports 1e6 --domain-size 1000 --for-error 1e-4     the least epsilon
-  hushbeam plan --epsilon 1 --domain-size 1000 --for-error 1e-4       the fewest reports
-  hushbeam plan --model local --epsilon 1 --reports 1e4 --dimension 400 \\
+  hushbeam size --epsilon 0.5 --reports 602325 --domain-size 915
+  hushbeam size --epsilon 0.5 --reports 602325 --domain-size 915 --max-messages 3
+  hushbeam size --model local --epsilon 1 --reports 1e6 --domain-size 42178
+  hushbeam size --reports 1e6 --domain-size 1000 --for-error 1e-4     the least epsilon
+  hushbeam size --epsilon 1 --domain-size 1000 --for-error 1e-4       the fewest reports
+  hushbeam size --model local --epsilon 1 --reports 1e4 --dimension 400 \\
       --mean-square 0.11 --second-moment 0.17 --spread 0             means of rows of numbers
-  hushbeam plan --epsilon 1 --counts 915                              counts of users and events
-  hushbeam plan --epsilon 1 --unknown-strings                         from how many users on
-  hushbeam plan --epsilon 1 --bounds 0,3600 --reports 1e6             a sum and a mean
-  hushbeam plan --epsilon 1 --tables 3,16,100                         a cross-tab of three columns
-  hushbeam plan --model local --epsilon 1 --reports 1e6 --tables 3,16,100    the same, locally
-  hushbeam plan --epsilon 1 --averages 400 --reports 1e6              average rows over counters
-  hushbeam plan --epsilon 1 --releases 4,28                           active users, day after day
+  hushbeam size --epsilon 1 --counts 915                              counts of users and events
+  hushbeam size --epsilon 1 --strings                                 from how many users on
+  hushbeam size --epsilon 1 --bounds 0,3600 --reports 1e6             a sum and a mean
+  hushbeam size --epsilon 1 --tables 3,16,100                         a cross-tab of three columns
+  hushbeam size --model local --epsilon 1 --reports 1e6 --tables 3,16,100    the same, locally
+  hushbeam size --epsilon 1 --averages 400 --reports 1e6              average rows over counters
+  hushbeam size --epsilon 1 --releases 4,28                           active users, day after day
 
 Errors of a histogram are standard errors of a value's share of the reports: 1e-4 is a hundredth of
 a percent. Those of rows are mean squared errors of a coordinate that is scaled to [-1, 1].
 """
 
 
-class PlanOptions(PlanRequest):
-    """What a person asks a plan of a histogram for."""
+class SizeOptions(SizeRequest):
+    """A request to size a histogram."""
 
     domain_size: Whole = Field(ge=2, le=1 << 28)
     max_messages: float = Field(1.0, ge=1)
@@ -67,7 +67,7 @@ class PlanOptions(PlanRequest):
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
     parser = commands.add_parser(
-        "plan",
+        "size",
         description=__doc__,
         epilog=_EXAMPLE,
     )
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     if typed["dimension"] is not None:
         return rows.run(typed)
     _require_histogram(typed)
-    options = request(PlanOptions, {k: typed[k] for k in PlanOptions.model_fields})
+    options = request(SizeOptions, {k: typed[k] for k in SizeOptions.model_fields})
     screen = Console()
     try:
         target = _target(options)
@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 def _require_histogram(typed: Mapping[str, Any]) -> None:
     """Refuse what means something for rows of numbers only."""
     for name, given in typed.items():
-        if name not in PlanOptions.model_fields and given is not None:
+        if name not in SizeOptions.model_fields and given is not None:
             raise RequestError(f"--{name.replace('_', '-')} needs --dimension: it is for rows")
     if typed["domain_size"] is None:
         raise RequestError(
@@ -149,7 +149,7 @@ def _require_histogram(typed: Mapping[str, Any]) -> None:
         )
 
 
-def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Table:
+def _table(compared: list[Design[FrequencyOracle]], options: SizeOptions) -> Table:
     """A row for each design, best first."""
     target, size = compared[0].target, options.domain_size
     guess = zipf(size, options.zipf)
@@ -177,7 +177,7 @@ def _table(compared: list[Design[FrequencyOracle]], options: PlanOptions) -> Tab
     return table
 
 
-def _target(options: PlanOptions) -> Target[FrequencyTask]:
+def _target(options: SizeOptions) -> Target[FrequencyTask]:
     """The question as the planner takes it; what is being looked for gets a stand-in."""
     looked_for = options.for_error is not None
     terms = options.terms(2 if looked_for and options.epsilon is not None else None)
@@ -192,7 +192,7 @@ def _target(options: PlanOptions) -> Target[FrequencyTask]:
 
 
 def _turned_round(
-    options: PlanOptions, target: Target[FrequencyTask], screen: Console
+    options: SizeOptions, target: Target[FrequencyTask], screen: Console
 ) -> Target[FrequencyTask]:
     """The target that just reaches an error."""
     error = options.for_error or 0.0

@@ -1,4 +1,4 @@
-"""`hushbeam plan --counts`: how exact counts of users and events are, at what cost."""
+"""`hushbeam size --counts`: how exact counts of users and events are, at what cost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from pipelines.metrics.counting.design import most_masked
 from pipelines.metrics.counting.options import TRUSTED
-from pipelines.planner.question import SENT, Question, Several, empty
 from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
+from pipelines.size.question import SENT, Question, Several, empty
 
 
 class CountsQuestion(Question):

@@ -1,4 +1,4 @@
-"""`hushbeam plan --tables`: how exact a cross-tab of several columns is, table by table."""
+"""`hushbeam size --tables`: how exact a cross-tab of several columns is, table by table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.details import Table as Columns
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.errors import RequestError
-from pipelines.planner.question import Question, Several, Users, empty
 from pipelines.request import answers
 from pipelines.request.options import flag, option
+from pipelines.size.question import Question, Several, Users, empty
 
 _SHOWN = 50
 
@@ -54,16 +54,16 @@ class TablesQuestion(Question):
         sizes = [size + 1 for size in self.tables]  # any other, or none, is one more
         try:
             tabs = CrossTabs(flat(sizes), pairs(len(sizes)))
-            planned = self._divided(tabs) if self.model == "local" else self._counted(tabs)
+            design = self._divided(tabs) if self.model == "local" else self._counted(tabs)
         except ValueError as refused:
             raise RequestError(f"--tables, --epsilon, --delta: {refused}") from None
         found = empty(
-            f"cross-tab of {len(sizes)} columns, {planned.terms}",
-            f"a unit sends {planned.sent}; any other value, or none, is one more of each column",
+            f"cross-tab of {len(sizes)} columns, {design.terms}",
+            f"a unit sends {design.sent}; any other value, or none, is one more of each column",
             "columns", "cells", "standard error",
         )  # fmt: skip
         for place, asked in enumerate(tabs.asked):
-            error = planned.variance(asked) ** 0.5
+            error = design.variance(asked) ** 0.5
             columns = [column + 1 for column, _ in asked]
             answers.add("rows", {"columns": columns, "cells": tabs.cells(asked), "error": error})
             if place < _SHOWN:

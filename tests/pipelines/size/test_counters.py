@@ -30,7 +30,7 @@ FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
 
 def test_the_table_has_the_noise_of_the_counters(run) -> None:
     asked = "--epsilon 1 --counts 40 --rows-per-user 1,4,99 --per-value 1,3"
-    outcome = run(["plan", *asked.split()])
+    outcome = run(["size", *asked.split()])
     assert outcome.code == 0, outcome.said
     log = {"input": [str(FLIGHTS)], "user_column": "tail_number", "output": "none"}
     values = {"column": "distance", "domain": "0..39", "epsilon": 1.0}
@@ -44,13 +44,13 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
 
 
 def test_the_table_fits_on_a_narrow_screen(run) -> None:
-    outcome = run(["plan", "--epsilon", "1", "--counts", "915"])
+    outcome = run(["size", "--epsilon", "1", "--counts", "915"])
     assert max(map(len, outcome.out.splitlines())) <= 80
 
 
 def test_average_rows_show_messages_bytes_and_error(run) -> None:
     asked = "--epsilon 1 --averages 9 --digits 2,3 --reports 1e5"
-    outcome = run(["plan", *asked.split()])
+    outcome = run(["size", *asked.split()])
     assert outcome.code == 0, outcome.said
     for digits in (2, 3):
         rows = RowCounters(9, (1 << digits) - 1)
@@ -64,15 +64,15 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
 
 
 def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None:
-    asked = "--epsilon 2 --delta 1e-7 --unknown-strings --rows-per-user 1,20"
-    outcome = run(["plan", *asked.split()])
+    asked = "--epsilon 2 --delta 1e-7 --strings --rows-per-user 1,20"
+    outcome = run(["size", *asked.split()])
     assert outcome.code == 0, outcome.said
     for k in (1, 20):
         crowds = Crowds.meeting(k, "add or remove", 2.0, 1e-7)
         error = crowds.design.variances[0] ** 0.5
         wanted = [f"{k}", f"{crowds.threshold}", f"{crowds.detection_limit}", f"{error:.3g}"]
         assert wanted in [line.split() for line in outcome.out.splitlines()]
-    far = run(["plan", "--epsilon", "1e-6", "--unknown-strings", "--rows-per-user", "1000"])
+    far = run(["size", "--epsilon", "1e-6", "--strings", "--rows-per-user", "1000"])
     assert (far.code, "out of reach" in far.out) == (0, True)
 
 
@@ -81,7 +81,7 @@ def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None
 def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: str) -> None:
     """With bounds of both signs; as far as ways are laid down by what is trusted, they rank so."""
     words = ["--neighbours", neighbours, "--reports", "1e5", "--epsilon", "1", "--json"]
-    outcome = run(["plan", "--bounds=-100,300", *words])
+    outcome = run(["size", "--bounds=-100,300", *words])
     assert outcome.code == 0, outcome.said
     rows = {(row["statistic"], row["way"]): row for row in json.loads(outcome.out)["rows"]}
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
@@ -103,7 +103,7 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
 
 def test_releases_of_active_users_come_to_no_more_than_was_asked(run) -> None:
     """By the ledger's own sum, of the counters that a plan would make; and to little less."""
-    outcome = run(["plan", "--epsilon", "1", "--releases", "1,28", "--json"])
+    outcome = run(["size", "--epsilon", "1", "--releases", "1,28", "--json"])
     assert outcome.code == 0, outcome.said
     for row in json.loads(outcome.out)["rows"]:
         levels, several = Activity().levels, row["releases"]
@@ -116,7 +116,7 @@ def test_releases_of_active_users_come_to_no_more_than_was_asked(run) -> None:
 
 
 def test_tables_have_the_errors_of_the_release(run) -> None:
-    outcome = run(["plan", "--tables", "3,4", "--epsilon", "1", "--json"])
+    outcome = run(["size", "--tables", "3,4", "--epsilon", "1", "--json"])
     assert outcome.code == 0, outcome.said
     shown = json.loads(outcome.out)["rows"]
     asked = {"input": [str(FLIGHTS)], "output": "none", "columns": ["distance", "departure_delay"],
@@ -130,7 +130,7 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
 
 def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
     words = ["--tables", "3,4", "--epsilon", "1", "--model", "local", "--reports", "1e6", "--json"]
-    outcome = run(["plan", *words])
+    outcome = run(["size", *words])
     assert outcome.code == 0, outcome.said
     shown = json.loads(outcome.out)["rows"]
     mechanism = DividedTables(1.0, CrossTabs(flat([4, 5]), pairs(2)))
@@ -163,4 +163,4 @@ def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(words: str, complaint: str, refused) -> None:
-    refused(["plan", "--epsilon", "1", *words.split()], complaint)
+    refused(["size", "--epsilon", "1", *words.split()], complaint)

@@ -1,4 +1,4 @@
-"""`hushbeam total`: windows of a log, counted exactly in one job, published with noise."""
+"""`hushbeam count --horizon`: windows of a log, counted exactly, published with noise."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ def asked(run, workspace: Path):
     Path(DOMAIN).write_text("\n".join(canaries.DECLARED) + "\n")
 
     def asked(
-        window: str, *more: str, output: str = "out", horizon: str = "30", code: int = 0
+        window: str,
+        *more: str,
+        output: str = "out",
+        horizon: str = "30",
+        code: int = 0,
+        kind: str = "count",
     ) -> dict[str, Any]:
         turned = sum(window.encode())
         rows = canaries.table()
         rows = pa.concat_tables([rows.slice(turned), rows.slice(0, turned)])
         log = canaries.write(workspace / f"log-{turned}", rows)
-        words = ["total", "--input", log, "--window", window, "--horizon", horizon,
+        words = [kind, "--input", log, "--window", window, "--horizon", horizon,
                  "--epsilon", "4", "--output", output, "--secret", f"secrets/{output}", *more,
                  "--json"]  # fmt: skip
         outcome = run(words)
@@ -81,14 +86,15 @@ def test_sums_of_whole_numbers_are_clipped_and_added_up(asked) -> None:
     rows = canaries.table()
     values, numbers = rows["value"].to_pylist(), rows["number"].to_pylist()
     within = [min(max(number or 0, -2), 3) for number in numbers]
-    told = ["--sum", "number", "--bounds=-2,3"]
-    assert estimates(asked("a", *told)) == {"all": sum(within)}
+    told = ["--column", "number", "--bounds=-2,3"]
+    assert estimates(asked("a", *told, kind="sum")) == {"all": sum(within)}
     expected = dict.fromkeys([*canaries.DECLARED, "(any other, or none)"], 0)
     for value, number in zip(values, within, strict=True):
         expected[value if value in canaries.DECLARED else "(any other, or none)"] += number
-    assert estimates(asked("a", *told, *BY_VALUE, output="values")) == expected
+    told += ["--group-by", "value", "--groups", DOMAIN]
+    assert estimates(asked("a", *told, output="values", kind="sum")) == expected
     said = json.loads(Path("values/statement.json").read_text())
-    assert (said["asked"]["sum"], said["asked"]["groups"]) == ("number", "4 declared values")
+    assert (said["asked"]["column"], said["asked"]["groups"]) == ("number", "4 declared values")
     # Noise is that of a count, three times.
     asked("a", output="counted")
     sigmas = [
@@ -101,15 +107,27 @@ def test_sums_of_whole_numbers_are_clipped_and_added_up(asked) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--sum", "number"], "--sum and --bounds go together"),
-        (["--bounds", "0,3"], "--sum and --bounds go together"),
-        (["--sum", "number", "--bounds", "0,3", "--per-value", "2"], "--per-value: says something"),
-        (["--sum", "number", "--bounds", "0,2.5"], "--bounds: with --whole-numbers they must be"),
-        (["--sum", "value", "--bounds", "0,3"], "value"),
+        (["--column", "number", "--bounds", "0,2.5"], "--bounds: with --whole-numbers they must"),
+        (["--column", "number", "--bounds", "0,3", "--mechanism", "split-mix"], "--mechanism"),
+        (["--column", "value", "--bounds", "0,3"], "value"),
     ],
 )
 def test_a_sum_that_is_none_is_refused(asked, more: list[str], why: str) -> None:
-    assert why in asked("a", *more, code=2)["error"]
+    assert why in asked("a", *more, code=2, kind="sum")["error"]
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("option", ["--window", "--secret", "--last", "--time-column"])
+def test_an_option_of_totals_needs_a_horizon(refused, option: str) -> None:
+    words = ["count", "--input", "x.parquet", "--epsilon", "1", "--output", "out"]
+    refused([*words, option, "7"], f"{option} needs --horizon")
+
+
+@pytest.mark.parametrize(
+    "more", [["--dummies", "devices"], ["--max-messages", "9"], ["--shuffler", "fused"]]
+)
+def test_what_says_something_of_dummies_is_refused(asked, more: list[str]) -> None:
+    assert more[0] in asked("a", *more, code=2)["error"]
     assert not Path("out").exists()
 
 
@@ -143,7 +161,7 @@ def test_its_page_has_a_picture_of_each_total_and_the_newest_first(asked) -> Non
 
 def test_names_of_values_and_windows_are_no_markup(asked, run, log: str) -> None:
     Path("odd.txt").write_text("[/x]\n[red]b\n")
-    words = ["total", "--input", log, "--window", "[/w]", "--horizon", "30", "--epsilon", "4"]
+    words = ["count", "--input", log, "--window", "[/w]", "--horizon", "30", "--epsilon", "4"]
     outcome = run([*words, "--output", "odd", "--secret", "secrets/odd", "--column", "value",
                    "--domain", "odd.txt"])  # fmt: skip
     assert outcome.code == 0, outcome.err
@@ -156,7 +174,7 @@ def test_what_nobody_said_at_the_begin_may_have_become_an_option_since(asked) ->
     asked("a")
     kept = Path("secrets/out")
     said = json.loads(kept.read_text())
-    assert said["asked"].pop("sum", 0) is None
+    assert said["asked"].pop("by", 0) is None
     kept.write_text(json.dumps(said))
     asked("b")
     asked("c", "--per-value", "1", "--confidence", "0.5", code=2)
@@ -189,7 +207,7 @@ def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> No
     assert said["in_words"][0].startswith(f"Protected is all that any one {whom} adds")
     assert said["in_words"][1].startswith("For anyone who sees this release")
     assert f"any one {whom} contributes" in said["in_words"][1]
-    shown = run(["total", "--input", log, "--window", "b", "--horizon", "30", "--epsilon", "4",
+    shown = run(["count", "--input", log, "--window", "b", "--horizon", "30", "--epsilon", "4",
                  "--output", "out", "--secret", "secrets/out", *BY_USER])  # fmt: skip
     assert f", per {whom}, presence hidden" in " ".join(shown.said.split())
 
@@ -217,7 +235,7 @@ def test_what_would_tell_more_than_was_paid_for_is_refused(
     words = {"--input": log, "--window": window, "--horizon": "30", "--epsilon": "4",
              "--output": "out", "--secret": "secrets/out"}  # fmt: skip
     words |= dict(zip(more[::2], more[1::2], strict=True))
-    outcome = run(["total", *(word for pair in words.items() for word in pair)])
+    outcome = run(["count", *(word for pair in words.items() for word in pair)])
     assert outcome.code == 2, outcome.said
     assert why in outcome.err
     assert outcome.err.count("\n") == 1
@@ -227,7 +245,7 @@ def test_what_would_tell_more_than_was_paid_for_is_refused(
 def test_the_last_window_with_other_rows_is_refused(asked, run, log: str, tmp_path: Path) -> None:
     asked("a")
     other = canaries.write(tmp_path / "other", canaries.table().slice(5))
-    outcome = run(["total", "--input", other, "--window", "a", "--horizon", "30", "--epsilon", "4",
+    outcome = run(["count", "--input", other, "--window", "a", "--horizon", "30", "--epsilon", "4",
                    "--output", "out", "--secret", "secrets/out"])  # fmt: skip
     assert outcome.code == 2
     assert "window a was drawn before, of other files, and its totals stand" in outcome.err
@@ -239,7 +257,7 @@ def test_a_day_without_rows_is_a_window(run, workspace: Path, more: list[str]) -
     files = {"a": canaries.table(), "b": canaries.table().slice(0, 0)}
     for window, rows in files.items():
         log = canaries.write(workspace / window, rows)
-        outcome = run(["total", "--input", log, "--window", window, "--horizon", "30", "--epsilon",
+        outcome = run(["count", "--input", log, "--window", window, "--horizon", "30", "--epsilon",
                        "4", "--output", "out", "--secret", "secret", *more])  # fmt: skip
         assert outcome.code == 0, outcome.said
     first, second = pq.read_table("out/totals.parquet")["estimate"].to_pylist()
@@ -353,7 +371,7 @@ def test_a_ledger_pays_once(asked, run) -> None:
 def test_it_is_said_where_counts_of_each_window_would_err_less(
     run, log: str, more: list[str], said: bool
 ) -> None:
-    outcome = run(["total", "--input", log, "--window", "a", "--epsilon", "1", "--output", "out",
+    outcome = run(["count", "--input", log, "--window", "a", "--epsilon", "1", "--output", "out",
                    "--secret", "secret", *more])  # fmt: skip
     assert outcome.code == 0
     assert ("`hushbeam count` says of each window" in outcome.err) == said

@@ -1,4 +1,4 @@
-"""`hushbeam plan --releases`: what each of many releases of active users may cost, and errs by."""
+"""`hushbeam size --releases`: what each of many releases of active users may cost, and errs by."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.price import Price
 from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.privacy.search import private_end
-from pipelines.planner.question import Question, Several, empty
 from pipelines.request import answers
 from pipelines.request.options import option
+from pipelines.size.question import Question, Several, empty
 from pipelines.wording import upward
 
 _BEYOND = 1.01  # what a ledger comes to, at the most, over the exact price: see docs/accounting.md

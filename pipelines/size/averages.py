@@ -1,4 +1,4 @@
-"""`hushbeam plan --averages`: what average rows over counters cost, and err by."""
+"""`hushbeam size --averages`: what average rows over counters cost, and err by."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
 from mechanisms.vector.rows import LARGEST_DIMENSION
-from pipelines.planner.question import SENT, Question, Several, Users, empty
 from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
+from pipelines.size.question import SENT, Question, Several, Users, empty
 
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 

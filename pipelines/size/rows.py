@@ -1,4 +1,4 @@
-"""`hushbeam plan --dimension`: what every mechanism for rows of numbers would err by."""
+"""`hushbeam size --dimension`: what every mechanism for rows of numbers would err by."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError
-from pipelines.planner.request import (
-    PlanRequest,
+from pipelines.request import answers
+from pipelines.request.requests import Whole, request
+from pipelines.size.request import (
+    SizeRequest,
     absence,
     designs_table,
     facts,
     losses,
     promise,
 )
-from pipelines.request import answers
-from pipelines.request.requests import Whole, request
 
 _ERRORS = ("error", "to_zero", "to_mean", "half_width")
 
 
-class VectorPlanOptions(PlanRequest):
-    """What a person asks a plan of rows for; squares are on the scale of numbers in [-1, 1]."""
+class VectorSizeOptions(SizeRequest):
+    """A request to size means of rows; squares are on the scale of numbers in [-1, 1]."""
 
     model: Literal["local", "shuffle"] = "shuffle"
     dimension: Whole = Field(ge=1, le=LARGEST_DIMENSION)
@@ -73,7 +73,7 @@ def run(typed: Mapping[str, Any]) -> int:
         RequestError: something is wrong with the request.
     """
     _require_rows(typed)
-    options = request(VectorPlanOptions, typed)
+    options = request(VectorSizeOptions, typed)
     try:
         rows = VectorTask(options.dimension, options.radius)
         target = Target(**options.terms(), task=rows, seed=0)
@@ -97,7 +97,7 @@ def run(typed: Mapping[str, Any]) -> int:
 
 def _require_rows(typed: Mapping[str, Any]) -> None:
     """Refuse what means something for values in a domain only."""
-    unknown = [name for name in typed if name not in VectorPlanOptions.model_fields]
+    unknown = [name for name in typed if name not in VectorSizeOptions.model_fields]
     for name in unknown:
         if typed[name] is not None:
             flag = "--" + name.replace("_", "-")
@@ -144,7 +144,7 @@ def _short(number: float) -> str:
 
 
 def _projected(
-    expected: Sequence[Prediction], options: VectorPlanOptions, target: Target[VectorTask]
+    expected: Sequence[Prediction], options: VectorSizeOptions, target: Target[VectorTask]
 ) -> list[str]:
     """Where a random projection pays, and what is better there."""
     errors = {row.name: row for row in expected}

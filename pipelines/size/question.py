@@ -1,6 +1,6 @@
-"""What `hushbeam plan` is asked of noisy counters: each kind brings its own question.
+"""Questions of `hushbeam size` about noisy counters: each kind brings its own.
 
-A kind's options say where its question is (`planned`). Its fields are options of the command; one
+A kind's options say where its question is (`sizing`). Its fields are options of the command; one
 of them asks it, and the others mean nothing without that one.
 """
 
@@ -27,7 +27,7 @@ from pipelines.request.requests import Neighbours, Whole, request
 SENT = 82
 """Bytes of a sealed word, see docs/wire.md."""
 
-_SHARED = {"epsilon", "delta", "reports", "model"}  # by which other plans are asked, too
+_SHARED = {"epsilon", "delta", "reports", "model"}  # of the other requests, too
 
 
 def _separated(written: object) -> object:
@@ -48,7 +48,7 @@ Users = Annotated[Whole, Field(ge=1, le=1 << 40)]
 
 
 class Question(BaseModel, ABC):
-    """What a person asks a plan of counters for.
+    """A request to size noisy counters.
 
     Attributes:
         asks: the option that asks it.
@@ -93,7 +93,7 @@ def empty(title: str, caption: str, *headings: str) -> Table:
 @cache
 def questions() -> tuple[type[Question], ...]:
     """Those of all kinds that have one."""
-    places = dict.fromkeys(registry.options(name).planned for name in registry.names())
+    places = dict.fromkeys(registry.options(name).sizing for name in registry.names())
     return tuple(EntryPoint("", place, registry.GROUP).load() for place in places if place)
 
 

@@ -1,4 +1,4 @@
-"""`hushbeam plan --unknown-strings`: from how many users on a string is found."""
+"""`hushbeam size --strings`: from how many users on a string is found."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from rich.table import Table
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
-from pipelines.planner.question import Question, Several, empty
 from pipelines.request import answers
 from pipelines.request.options import option
+from pipelines.size.question import Question, Several, empty
 
 
 class StringsQuestion(Question):
     """How many must hold a string of which nobody has a list."""
 
-    asks: ClassVar[str] = "unknown_strings"
+    asks: ClassVar[str] = "strings"
     title: ClassVar[str] = "strings of which nobody has a list"
 
-    unknown_strings: bool = option(
-        "shows how many users must hold a string for `hushbeam unknown-strings` to find it, for "
-        "several --rows-per-user"
+    strings: bool = option(
+        "how many users must hold a string for `hushbeam strings` to find it, for several "
+        "--rows-per-user"
     )
     rows_per_user: Several = option(
         "values of a user that count (default: several)", (1, 2, 3, 5, 10, 30, 100),

@@ -1,4 +1,4 @@
-"""`hushbeam plan --dimension`: what mechanisms for rows would err by, before data is touched."""
+"""`hushbeam size --dimension`: what mechanisms for rows would err by, before data is touched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _wide(monkeypatch):
 
 
 def plan(capsys, *words: str) -> tuple[int, str, str]:
-    code = main(["plan", *words])
+    code = main(["size", *words])
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -155,7 +155,7 @@ def test_bad_requests_get_one_line(capsys, words, said):
 
 
 def test_planning_rows_does_not_wait_for_beam():
-    words = ["plan", *SOURCE, "--users", "1000"]
+    words = ["size", *SOURCE, "--users", "1000"]
     script = (
         "import sys; from pipelines.cli.cli import main;"
         f"code = main({words!r}); sys.exit(code or 'apache_beam' in sys.modules)"

@@ -1,4 +1,4 @@
-"""`hushbeam plan --bounds`: what each way to a sum and to a mean costs, as the commands have it."""
+"""`hushbeam size --bounds`: what each way to a sum and to a mean costs, as the commands have it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pipelines.metrics.counting.options import SPLIT_MIX
 from pipelines.metrics.counting.split_mix import MixedMean, MixedSum
 from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.mean.metric import Mean
-from pipelines.planner.question import SENT, Question
 from pipelines.request import answers
 from pipelines.request.requests import Neighbours, request
+from pipelines.size.question import SENT, Question
 
 _CAPTION = (
     "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "

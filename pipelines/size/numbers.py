@@ -1,4 +1,4 @@
-"""`hushbeam plan --bounds`: a sum and a mean of one number a user."""
+"""`hushbeam size --bounds`: a sum and a mean of one number a user."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rich.table import Table
 
-from pipelines.planner.question import Question, Users
 from pipelines.request.options import option
+from pipelines.size.question import Question, Users
 
 
 class NumbersQuestion(Question):
@@ -25,6 +25,6 @@ class NumbersQuestion(Question):
 
     def table(self) -> Table:
         """A row for each way."""
-        from pipelines.planner import ways  # what it plans brings Beam with it
+        from pipelines.size import ways  # it imports Beam
 
         return ways.table(self, self.bounds, self.reports)

@@ -1,4 +1,4 @@
-"""What every kind of `hushbeam plan` asks, and how it prints what it finds."""
+"""The options that all requests to `hushbeam size` share, and how their answers are printed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pipelines.request.requests import Asked, Whole
 from pipelines.wording import one_line, upward
 
 
-class PlanRequest(Asked):
-    """What a person asks any plan for."""
+class SizeRequest(Asked):
+    """The options that every request has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -71,7 +71,7 @@ def facts(design: Design[Any], **more: Any) -> dict[str, Any]:
 
     Args:
         design: a row of the table.
-        more: of the kind of plan.
+        more: of the kind of request.
     """
     costs = {"bits": design.bits, "sent": design.mechanism.messages}
     local = None if design.local.model == "none" else design.local.epsilon

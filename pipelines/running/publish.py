@@ -1,42 +1,39 @@
-"""`hushbeam total` on the command line."""
+"""`hushbeam count --horizon`, and `sum`: one window is added to running totals."""
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command.arguments import add_command, typed
 from pipelines.errors import DONE, RequestError
-from pipelines.ledger.paying import Payment, payment
-from pipelines.request.requests import request
-from pipelines.running.options import TotalOptions
 
 if TYPE_CHECKING:
+    from pipelines.ledger.paying import Payment
     from pipelines.running.kept import Kept
     from pipelines.running.metric import Running
+    from pipelines.running.options import TotalOptions
 
-NAME = "total"
 _SHOWN = 10  # windows on the screen
 
 
-def add_to(commands: Any) -> None:
-    """Add the command and its options."""
-    add_command(commands, NAME, TotalOptions, run)
-
-
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def publish(
+    name: str, options: TotalOptions, beam_arguments: list[str], payment: Payment | None = None
+) -> int:
     """Add one window to running totals, and show them.
+
+    Args:
+        name: of the kind of metric.
+        options: of the request.
+        beam_arguments: what is for Beam.
+        payment: where all windows are paid for, if they are.
+
+    Returns:
+        The exit code.
 
     Raises:
         RequestError: the request or its input is wrong, or the window is not a new one.
         WithheldError: too little budget is left to begin.
         FailedError: the job ended without totals.
     """
-    options = request(TotalOptions, typed(arguments))
-    return _total(options, beam_arguments, payment(arguments))
-
-
-def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | None) -> int:
     from functools import partial
 
     from apache_beam.io.filesystems import FileSystems
@@ -62,8 +59,8 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     time, span = options.time_column, None
     if time is not None:  # what is wrong with it is said before anything is begun, or paid for
         span = span_of_rows(telemetry, time, metric.options.view)
-    asked, rng = _asked(options, metric), SecureRandom()
-    kept = begun(place, asked, metric.noise, names, pays, rng)
+    terms, rng = _terms(name, options, metric), SecureRandom()
+    kept = begun(place, terms, metric.noise, names, payment, rng)
     again(kept, options.window)
     sources = sources_of(telemetry, kept.key, [*kept.sources.values()], span)
     kept.made(options.window, sources)  # refused before it is counted
@@ -71,7 +68,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     screen = Screen()
     adds = partial(add_counted, place, options.window, names, metric, sources)
     refused = take(metric, for_beam, adds, screen)
-    kept = begun(place, asked, kept.design, names, pays, rng)
+    kept = begun(place, terms, kept.design, names, payment, rng)
     _require_added(kept, options.window, refused)
     answers.tell(
         release=options.output, window=options.window, windows=len(kept.windows),
@@ -91,12 +88,13 @@ def _require_added(kept: Kept, window: str, reasons: list[str]) -> None:
         raise RequestError(f"window {window} was not added by this run: {why}; {stands}")
 
 
-def _asked(options: TotalOptions, metric: Running) -> dict[str, Any]:
-    """The terms, which are the same for all windows; a statement shows them, and no path."""
-    left = {"input", "output", "window", "secret", "last", *options.files, *options.unsaid}
-    declared = {name: metric.request[name] for name in metric.options.files}
-    said = options.model_dump(mode="json", exclude=left)
-    return {**said, **declared, "unit": options.unit, "user_windows": options.windows}
+def _terms(name: str, options: TotalOptions, metric: Running) -> dict[str, Any]:
+    """What is the same in all windows: a statement shows it, and of files what they declare."""
+    from pipelines.metrics.counting.design import target_of
+
+    declared = {file: metric.request[file] for file in metric.options.files}
+    _, epsilon, delta = target_of(metric.options)
+    return {"kind": name, **options.terms, **declared, "epsilon": epsilon, "delta": delta}
 
 
 def _caution(metric: Running) -> None:
