@@ -69,6 +69,10 @@ class RunningOptions(Horizon):
     series: str = option("what is the same in all windows", "", group=_HORIZON)
 
     @property
+    def hidden_by(self) -> str:
+        return "pipelines.running.metric:Running"
+
+    @property
     def idle(self) -> frozenset[str]:
         return _OF_DUMMIES
 
@@ -105,10 +109,6 @@ class RunningSumOptions(RunningOptions, SumOptions):
         "by --derive",
         True,
     )  # fmt: skip
-
-    @property
-    def answered_by(self) -> str:
-        return self.metric
 
 
 def _counted(name: str, of: type[CountingOptions] = CountOptions) -> Any:

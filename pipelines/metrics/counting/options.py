@@ -25,6 +25,7 @@ TRUSTED = (
 """What is said of counters where randomised reports are asked for."""
 
 SPLIT_MIX = "split-mix"
+MIXED = "pipelines.metrics.counting.split_mix:BySplitMix"
 SUM_FACTOR = (
     "0.9 to 0.95 times that of counters with up to a million users, 0.65 to 0.8 with 100 million"
 )
@@ -91,7 +92,7 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
     planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
@@ -134,13 +135,10 @@ examples, with the files of the repository:
     output: str = published("count.parquet")
 
 
-_MIXED = "pipelines.metrics.counting.split_mix:MixedSum"
-
-
 class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"
     planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
@@ -183,8 +181,8 @@ examples:
     output: str = published("sum.parquet")
 
     @property
-    def answered_by(self) -> str:
-        return _MIXED if self.mechanism == SPLIT_MIX else self.metric
+    def hidden_by(self) -> str:
+        return MIXED if self.mechanism == SPLIT_MIX else super().hidden_by
 
     @property
     def idle(self) -> frozenset[str]:
