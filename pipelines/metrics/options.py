@@ -30,6 +30,8 @@ WHO_DRAWS = (
 
 COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
+REPORTED = "pipelines.metrics.by_reports:ByReports"
+"""One randomised report of each unit."""
 
 # Where, and by which way, and not what.
 _WHERE = {
@@ -317,6 +319,10 @@ class EitherOptions(MetricOptions, BoundedOptions):
         "is randomised by itself)",
         None, group=PROMISE,
     )  # fmt: skip
+
+    @property
+    def hidden_by(self) -> str:
+        return COUNTED if self.hides_presence else REPORTED
 
     @property
     def idle(self) -> frozenset[str]:

@@ -60,11 +60,18 @@ class Running(ByCounters):
         return frozenset({"window", "series"})
 
     @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        options.require()
+
+    @classmethod
     def of(
-        cls, statistic: Statistic, telemetry: inputs.Telemetry, open_rng: Generator = SecureRandom
+        cls,
+        statistic: Statistic,
+        telemetry: inputs.Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: inputs.Source = inputs.ALONE,
     ) -> Self:
-        statistic.options.require()
-        metric = super().of(statistic, telemetry, open_rng)
+        metric = super().of(statistic, telemetry, open_rng, source)
         _ = metric.noise  # refused here, if it is out of reach
         return metric
 
@@ -221,8 +228,8 @@ class Running(ByCounters):
 
     @property
     def title(self) -> str:
-        title = super().title  # of a count it is made of the figure, which says so already
-        return title if title.endswith("so far") else f"{title}, so far"
+        counted = self.statistic.workload.amount is None  # its title ends with the figure
+        return f"{super().title}{'' if counted else ','} so far"
 
     def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
         found = {f"{self.kind}.parquet": self._table(estimate, None)}

@@ -16,8 +16,8 @@ from pipelines.ask import questions
 from pipelines.ask.session import Session, answered, begun
 from pipelines.errors import WithheldError
 from pipelines.logs.inputs import UNREAD, Source
-from pipelines.metrics.statistics.count import Count
 from pipelines.metrics.counting.options import CountOptions
+from pipelines.metrics.statistics.count import Count
 
 RIVALS = 16
 TERMS = {"epsilon": 1.0, "delta": 1e-6, "unit": "row", "user_column": None}

@@ -63,12 +63,30 @@ class ByCounters(Counting):
     def resolve(
         cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
     ) -> Self:
-        statistic, telemetry = registry.find_for(options).read(options, source)
-        return cls.of(statistic, telemetry, open_rng)
+        made: Self = registry.find_for(options).resolve(options, source, open_rng)
+        return made
+
+    @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        """Refuse options that mean nothing here, before a file is looked at.
+
+        Args:
+            options: of the request.
+            kind: of the statistic.
+
+        Raises:
+            RequestError: one was named.
+        """
+        if isinstance(options, EitherOptions):
+            require_counted(options)
 
     @classmethod
     def of(
-        cls, statistic: Statistic, telemetry: Telemetry, open_rng: Generator = SecureRandom
+        cls,
+        statistic: Statistic,
+        telemetry: Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
         """The release of a statistic.
 
@@ -76,13 +94,12 @@ class ByCounters(Counting):
             statistic: held against its input.
             telemetry: the files.
             open_rng: opens generators on workers.
+            source: what public randomness comes from.
 
         Raises:
             RequestError: the target is out of reach, or options mean nothing here.
         """
         options = statistic.options
-        if isinstance(options, EitherOptions):
-            require_counted(options, options.of_reports)
         design, reporting = cls.least(statistic)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, statistic=statistic,

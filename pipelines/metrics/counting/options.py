@@ -246,17 +246,16 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
         )
 
 
-def require_counted(options: EitherOptions, other: frozenset[str] = frozenset()) -> None:
+def require_counted(options: EitherOptions) -> None:
     """Refuse options that mean nothing where dummies are the noise.
 
     Args:
         options: of a request for counters.
-        other: options of its kind that mean nothing there.
 
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle | other))
+    named = sorted(options.model_fields_set & (options.idle | options.of_reports))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "

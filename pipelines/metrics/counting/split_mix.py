@@ -18,7 +18,7 @@ from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import Telemetry
+from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.by_counters import ByCounters, clip_of, finest
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
 from pipelines.metrics.counting.result import Errors
@@ -83,11 +83,19 @@ class BySplitMix(ByCounters):
     reporting: SplitReporting
 
     @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        super().require(options, kind)
+        require_one(options, kind)
+
+    @classmethod
     def of(
-        cls, statistic: Statistic, telemetry: Telemetry, open_rng: Generator = SecureRandom
+        cls,
+        statistic: Statistic,
+        telemetry: Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
-        require_one(statistic.options, statistic.kind)
-        metric = super().of(statistic, telemetry, open_rng)
+        metric = super().of(statistic, telemetry, open_rng, source)
         noise = metric.accuracy.noise
         rounding = metric.accuracy.rounding(metric.expected)
         if statistic.divides and not rounding <= noise:

@@ -66,12 +66,19 @@ class Evidence:
         accuracy: of the noise.
         beside: (what stands beside the statistic, confidence) -> how many units, and how far off
             that may be; None of what nobody counts.
+        moved: (groups,) shares after post-processing, where the collector has chosen which.
     """
 
     totals: Floats
     people: Floats
     accuracy: Accuracy
     beside: Callable[[str, float], Noisy | None]
+    moved: Floats | None = None
+
+    @property
+    def errors(self) -> Floats:
+        """(groups,) the standard errors of totals."""
+        return np.full(self.totals.size, self.accuracy.total.standard_error)
 
     def columns(self, confidence: float) -> dict[str, Any]:
         """The totals with errors and intervals.

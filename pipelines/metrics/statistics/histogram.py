@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mechanisms.channel import Floats
 from mechanisms.postprocess.simplex import project
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
@@ -51,11 +52,13 @@ class Histogram(Statistic):
     def read(
         cls, options: HistogramOptions, source: inputs.Source
     ) -> tuple[Histogram, inputs.Telemetry]:
-        _require_postprocess(options)
-        telemetry = source.open(options, empty=True)
+        counted = options.hides_presence
+        if counted:
+            _require_postprocess(options)
+        telemetry = source.open(options, empty=counted)
         kind = telemetry.column_type(options.column, "--column")
         other = options.out_of_domain == "other"
-        domain = inputs.read_domain(options.domain, kind, other, least=1)
+        domain = inputs.read_domain(options.domain, kind, other, 1 if counted else 2)
         statistic = cls(options=options, domains=((options.column, domain),))
         require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
@@ -95,15 +98,18 @@ class Histogram(Statistic):
         alone = evidence.shares(confidence, 1)
         every = evidence.shares(confidence, evidence.totals.size)
         unbiased, unit = alone.ratio, self.options.unit
-        estimates = {
-            "none": unbiased, "pop": project(unbiased), "cut to 0 .. 1": np.clip(unbiased, 0, 1),
-        }[self.postprocess]  # fmt: skip
+        estimates = self._moved(unbiased) if evidence.moved is None else evidence.moved
         columns = {"estimate": estimates, "unbiased": unbiased, "standard_error": alone.error}
         for suffix, shares in (("", alone), ("_simultaneous", every)):
             columns[f"lower{suffix}"] = np.minimum(shares.lower, estimates)
             columns[f"upper{suffix}"] = np.maximum(shares.upper, estimates)
-        errors = np.full_like(evidence.totals, evidence.accuracy.total.standard_error)
-        return columns | {f"{unit}s": evidence.totals, f"{unit}s_standard_error": errors}
+        return columns | {f"{unit}s": evidence.totals, f"{unit}s_standard_error": evidence.errors}
+
+    def _moved(self, unbiased: Floats) -> Floats:
+        """Shares after post-processing."""
+        if self.postprocess == "pop":
+            return project(unbiased)
+        return unbiased if self.postprocess == "none" else np.clip(unbiased, 0, 1)
 
     def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
         columns, values = self.columns(evidence, self.options.confidence), self.domain.labels()

@@ -100,8 +100,10 @@ class Statistic(ABC):
         """
         from pipelines.metrics import registry
 
+        noise = registry.noise_for(options)
+        noise.require(options, cls.kind)
         statistic, telemetry = cls.read(options, source)
-        made: Metric = registry.noise_for(options).of(statistic, telemetry, open_rng)
+        made: Metric = noise.of(statistic, telemetry, open_rng, source)
         return made
 
     @classmethod

@@ -17,12 +17,12 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
-from pipelines.metrics.statistics.count import Count
-from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
-from pipelines.metrics.statistics.sum import Sum
 from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.mean import Mean
+from pipelines.metrics.statistics.sum import Sum
 from pipelines.request.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
