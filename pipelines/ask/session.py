@@ -24,10 +24,12 @@ from pipelines.ledger.paying import Payment, Price, paid
 from pipelines.releases import release
 from pipelines.releases.statement import head, versions
 from pipelines.running.kept import held, in_use, write
+from pipelines.storage.formats import numbered
 
 KIND = "ask"
 FILE = "answers.json"
 _VERSION = 1
+_WHY = "without it nobody knows what was answered, and at which price"
 _SAME = ("question", "asked", "names", "files")  # of answers that are combined
 
 
@@ -72,14 +74,12 @@ class Session:
         """The session of a folder.
 
         Raises:
-            RequestError: there is none.
+            RequestError: there is none, or it is damaged, or of another format.
         """
         path = os.path.join(folder, FILE)
         try:
             with open(path, "rb") as file:
-                said = json.load(file)
-            if said["version"] != _VERSION:
-                raise ValueError("another version has written it")
+                said = numbered(path, file.read(), _VERSION, _WHY)
             session = cls(said["terms"], tuple(said["answers"]))
             _ = session.left
             for answer in session.answers:
@@ -89,7 +89,7 @@ class Session:
             raise RequestError(
                 f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
             ) from None
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise RequestError(f"{path} cannot be read: {reason(error)}") from None
         return session
 

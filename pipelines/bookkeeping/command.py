@@ -31,7 +31,7 @@ _PARTS = {
     "check": "hold it against its witness and the releases that stand",
     "settle": "end a reservation",
     "archive": "say that releases were moved or have expired",
-    "adopt": "take over a ledger of an earlier hushbeam, or one that has lost its end",
+    "adopt": "take over a ledger that has lost its end, or its witness",
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from pipelines.errors import DONE, WithheldError
 from pipelines.jobs.engine import prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where
@@ -66,7 +64,7 @@ def _say(metric: Metric, screen: Screen) -> None:
         WithheldError: it is the share of values that cannot be used, and nothing else.
     """
     folder = metric.options.output
-    statement = json.loads(release.read(folder, release.STATEMENT))
+    statement = release.statement_of(folder)
     if "withheld" not in statement:
         metric.show(screen)
     conclude(metric, screen)
@@ -84,7 +82,7 @@ def _require_figures(folder: str) -> None:
         WithheldError: with the reason; what was paid is paid.
     """
     if release.holds_release(folder):  # else an operator has moved it
-        why = json.loads(release.read(folder, release.STATEMENT)).get("withheld")
+        why = release.statement_of(folder).get("withheld")
         if why is not None:
             raise WithheldError(why)
 

@@ -26,6 +26,7 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
 from pipelines.ledger.store import Change, Written
 from pipelines.ledger.witness import Seen, witness_at
+from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import folder_of
 from pipelines.storage.secrets import state_folder
 
@@ -170,6 +171,8 @@ def _before(
 def _seen(ledger: Ledger, place: str) -> Seen | None:
     try:
         return witness_at(place, ledger.backoff).seen()
+    except OtherFormatError:
+        raise
     except RequestError:  # who lost the witness may have lost its bucket with it
         return None
 

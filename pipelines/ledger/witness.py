@@ -17,11 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.formats import numbered
 from pipelines.storage.google_object import GoogleObject
 from pipelines.storage.objects import Changed, StoredObject, Unavailable
 from pipelines.storage.paths import flush, make_folders, share
 
 _FLAG = "--witness"
+_VERSION = 1
+_WHY = "without it nobody would notice an older copy of the ledger"
 
 
 class Seen(BaseModel):
@@ -36,6 +39,7 @@ class Seen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal["hushbeam witness"] = "hushbeam witness"
+    version: int = _VERSION
     ledger: str
     changes: int = Field(ge=0)
     head: str
@@ -113,7 +117,7 @@ class Witness:
         """The longest that the ledger was seen; None if nothing stands there.
 
         Raises:
-            RequestError: it cannot be read, or is something else.
+            RequestError: it cannot be read, or is something else, or of another format.
             FailedError: it does not answer.
         """
         return self._look()[0]
@@ -149,12 +153,17 @@ class Witness:
         for _ in self.backoff.attempts():
             try:
                 content, generation = self.target.fetch()
-                return Seen.model_validate_json(content) if generation else None, generation
+                return self._read(content) if generation else None, generation
             except Unavailable:
                 continue
-            except ValidationError:
-                raise RequestError(f"{_FLAG}: {self.target.name} is no witness") from None
         raise FailedError(self._silent)
+
+    def _read(self, content: bytes) -> Seen:
+        where = f"{_FLAG}: {self.target.name}"
+        try:
+            return Seen.model_validate(numbered(where, content, _VERSION, _WHY))
+        except ValidationError:
+            raise RequestError(f"{where} is no witness") from None
 
     @property
     def _silent(self) -> str:

@@ -18,15 +18,17 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from numpy.lib.format import read_array
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.passes import layer
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import DONE, RequestError, reason
+from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties import summary
 from pipelines.parties.memory import Memory, outlast, stands
-from pipelines.parties.notes import KEPT, LAYERS, Kept, match, put, read_note
+from pipelines.parties.notes import KEPT, LAYERS, MEMORY, WHY, Kept, match, put, read_note
 from pipelines.plan.metrics import mark
 from pipelines.plan.served import seconds_of
 from pipelines.plan.split import Split
@@ -116,8 +118,15 @@ def kept_of(memory: Memory, shuffle: str) -> Kept | None:
 
 def layers_of(folder: str) -> np.ndarray:
     """(shares, codes of all metrics) the layers that a shuffle's folder of the memory holds."""
-    with FileSystems.open(FileSystems.join(folder, LAYERS)) as stream:
-        return np.asarray(np.load(BytesIO(stream.read()), allow_pickle=False))
+    path = FileSystems.join(folder, LAYERS)
+    try:
+        with FileSystems.open(path) as stream:
+            return np.asarray(read_array(BytesIO(stream.read()), allow_pickle=False))
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(
+            f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}: restore it from "
+            f"a copy ({WHY})"
+        ) from None
 
 
 @dataclass

@@ -28,7 +28,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.samples import MOST_SHARED, shared
-from pipelines.parties.summary import SUMMARY, Summary, read
+from pipelines.parties.summary import SUMMARY, Summary, whole
 from transforms.reports import report_tables
 
 COPY = "copy of a shuffled file"
@@ -103,17 +103,8 @@ def left_by(batch: str, folder: str) -> bool:
     else:
         names = [name for name in os.listdir(folder) if name != UNFINISHED]
         # The summary of a shuffle that was cut off over it can be read by nobody.
-        files = [
-            os.path.join(folder, name) for name in names if name != SUMMARY or _is_whole(folder)
-        ]
+        files = [os.path.join(folder, name) for name in names if name != SUMMARY or whole(folder)]
     return all(mark_in(file).batch == batch for file in files)
-
-
-def _is_whole(folder: str) -> bool:
-    try:
-        return read(folder) is not None
-    except RequestError:
-        return False
 
 
 def remove(folder: str) -> None:

@@ -32,9 +32,9 @@ from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.parties import summary
 from pipelines.parties.asking import SealedLayers, draw, kept_of, told_of
-from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
+from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
 from pipelines.parties.memory import Memory, stands
-from pipelines.parties.notes import Begun, Made
+from pipelines.parties.notes import MEMORY, WHY, Begun, Made
 from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_strangers
 from pipelines.parties.samples import key_name
 from pipelines.plan.split import Split
@@ -362,6 +362,7 @@ def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen:
     made = memory.made(shuffle)
     if made is None:
         raise FailedError(f"the batch of shuffle {shuffle} is no more in the memory")
+    _require_whole(memory, shuffle, made)
     if FileSystems.exists(output) and not left_by(shuffle, output) and not stands(output, shuffle):
         release.require_vacant(output)
     told = told_of(parted, shuffle, made.words, kept_of(memory, shuffle))
@@ -384,6 +385,19 @@ def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen:
     )
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _require_whole(memory: Memory, shuffle: str, made: Made) -> None:
+    """Refuse to hand over what is not the batch that was made: its draw is destroyed after it."""
+    files = [FileSystems.join(memory.of(shuffle), name) for name in made.files.values()]
+    marks = {file: mark_in(file) for file in files}
+    strange = [file for file, mark in marks.items() if mark.batch != shuffle]
+    whole = sum({mark.part: mark.reports for mark in marks.values()}.values()) == made.words
+    if strange or not whole:
+        raise RequestError(
+            f"{MEMORY.flag}: {(strange or [memory.of(shuffle)])[0]} is damaged, or not of the "
+            f"batch that was made: restore it from a copy ({WHY})"
+        )
 
 
 def _copy(source: str, folder: str, name: str) -> None:

@@ -28,6 +28,7 @@ from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import SENT_BEFORE, Earlier, LostMemoryError, Memory
 from pipelines.parties.notes import MEMORY
 from pipelines.parties.report_files import find, warn_of_strangers
+from pipelines.parties.sent_ids import require_readable
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.summary import SUMMARY, Summary, answered, read
 from pipelines.plan.job import window_of
@@ -114,6 +115,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
             return _finish(memory, killed, request.output, Screen())
         release.require_vacant(request.output)
         earlier = memory.recall()
+        require_readable(earlier)
         # By the bytes, for reports are not read before the job begins.
         reports = files.about(Form(sealed=bool(request.seals)))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))

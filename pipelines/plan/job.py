@@ -145,7 +145,6 @@ class PlanJob:
         ]
         time = self.time
         return {
-            "statement_version": 1,
             "release": "plan",
             **stamp,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,7 +145,7 @@ def _standing(plan: Plan, window: str, output: str) -> str | None:
     if not release.holds_release(output):
         release.require_vacant(output)
         return None
-    made_by = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
+    made_by = release.statement_of(output).get("plan") or {}
     if (made_by.get("fingerprint"), made_by.get("window")) != (mark(plan).hex(), window):
         release.require_vacant(output)  # something else's: it is refused
     return output
@@ -173,7 +172,7 @@ def code_of(folder: str | None) -> int:
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE
-    return WITHHELD if json.loads(release.read(folder, release.STATEMENT))["withheld"] else DONE
+    return WITHHELD if release.statement_of(folder)["withheld"] else DONE
 
 
 @contextmanager
@@ -259,7 +258,7 @@ def _published(
         return False
     show(job, screen)
     conclude(job, screen)
-    _say_of_itself(json.loads(release.read(job.options.output, release.STATEMENT)))
+    _say_of_itself(release.statement_of(job.options.output))
     return True
 
 
@@ -268,7 +267,7 @@ def _say_again(folder: str, screen: Screen) -> None:
     say_where(folder, screen)
     if not release.holds_release(folder):  # moved, as an operator has said
         return
-    statement = json.loads(release.read(folder, release.STATEMENT))
+    statement = release.statement_of(folder)
     said = unusable(statement)
     for name in statement["withheld"]:
         if name not in said:
@@ -304,7 +303,7 @@ def runs_here(for_beam: PipelineOptions) -> bool:
 
 def show(job: PlanJob, screen: Screen) -> None:
     """Every metric that was published, and those that were not."""
-    statement = json.loads(release.read(job.options.output, release.STATEMENT))
+    statement = release.statement_of(job.options.output)
     for metric in job.metrics:
         for warning in statement["doubts"].get(metric.name, ()):
             warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)

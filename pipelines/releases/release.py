@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import RequestError, reason
 from pipelines.storage.claims import TAKEN, Claim, TakenError, claims, refusal
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders
 from transforms.elements.progress import tally
 from transforms.files.systems import FileSystems, escaped
@@ -25,6 +26,7 @@ UNWRITTEN = "output not written: "
 
 # Readers take a folder without a statement for no release, so it is written last.
 STATEMENT = "statement.json"
+STATEMENT_VERSION = 1
 REPORT = "report.html"
 
 
@@ -116,7 +118,8 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
     Raises:
         TakenError: someone else published there meanwhile, or is about to; it is counted, too.
     """
-    content = {**files, STATEMENT: written(statement)}
+    said = {"statement_version": STATEMENT_VERSION, **statement}
+    content = {**files, STATEMENT: written(said)}
     release_id = statement["release_id"]
     try:
         if _is_local(folder):
@@ -141,6 +144,21 @@ def read(folder: str, name: str) -> bytes:
     """The content of one file of a release."""
     with FileSystems.open(_join(folder, name)) as stream:
         return bytes(stream.read())
+
+
+def statement_of(folder: str) -> dict[str, Any]:
+    """What a release of ours says of itself.
+
+    Raises:
+        RequestError: it is of another format, or no statement.
+    """
+    return read_statement(folder, read(folder, STATEMENT))
+
+
+def read_statement(folder: str, content: bytes) -> dict[str, Any]:
+    """The same, of what stands in its file."""
+    why, name = "a release is not made again: that would be another draw", "statement_version"
+    return numbered(_join(folder, STATEMENT), content, STATEMENT_VERSION, why, name)
 
 
 def size(folder: str, name: str) -> int:

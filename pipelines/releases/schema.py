@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pipelines.releases import release
 from pipelines.releases.statement import parquet
+from pipelines.storage.formats import numbered
 
 VERSION = 1
 
@@ -62,18 +63,23 @@ def joinable(files: Mapping[str, bytes], statement: Mapping[str, Any]) -> dict[s
     }
 
 
-def own(table: pa.Table) -> pa.Table:
-    """A table of a release as its kind made it."""
-    said = (table.schema.metadata or {}).get(_METADATA)
-    if said is None:
+def own(table: pa.Table, where: str = "a table of the release") -> pa.Table:
+    """A table of a release as its kind made it.
+
+    Raises:
+        RequestError: it is of another format.
+    """
+    written = (table.schema.metadata or {}).get(_METADATA)
+    if written is None:
         return table
-    kinds = {name: pa.type_for_alias(kind) for name, kind in json.loads(said)["own"].items()}
+    said = numbered(where, written, VERSION, "a release is not made again")
+    kinds = {name: pa.type_for_alias(kind) for name, kind in said["own"].items()}
     return table.select([*kinds]).cast(pa.schema(kinds))
 
 
 def read_own(folder: str, name: str) -> pa.Table:
     """One table of a release as its kind made it."""
-    return own(release.read_table(folder, name))
+    return own(release.read_table(folder, name), f"{folder}/{name}")
 
 
 def long(table: pa.Table) -> pa.Table:

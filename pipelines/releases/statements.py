@@ -8,7 +8,6 @@ anything of it is used, and what is opened beside it is a file of that very fold
 from __future__ import annotations
 
 import io
-import json
 import os
 from datetime import datetime
 from typing import Annotated, Any
@@ -165,12 +164,13 @@ def read_statement(folder: str) -> tuple[dict[str, Any], bytes]:
         folder: of the release, which anybody may have written.
 
     Raises:
-        RequestError: there is none, or it is not one that hushbeam writes; with the field.
+        RequestError: there is none, it is of another format, or not one that hushbeam writes; with
+            the field.
     """
     where = f"{folder}/{release.STATEMENT}"
     try:
         written = read_file(folder, release.STATEMENT)
-        said: dict[str, Any] = json.loads(written)
+        said = release.read_statement(folder, written)
         Statement.model_validate_json(written)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]

@@ -48,7 +48,7 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     from pipelines.metrics.registry import find_for
     from pipelines.request import answers
     from pipelines.running.kept import Place
-    from pipelines.running.sources import NONE, require_apart, sources_of, span_of_rows
+    from pipelines.running.sources import sources_of, span_of_rows
     from pipelines.running.totals import add_counted, again, begun, table
     from pipelines.views.console import Screen
 
@@ -65,10 +65,8 @@ def _total(options: TotalOptions, beam_arguments: list[str], pays: Payment | Non
     asked, rng = _asked(options, metric), SecureRandom()
     kept = begun(place, asked, metric.noise, names, pays, rng)
     again(kept, options.window)
-    sources = NONE
-    if options.window not in kept.windows:
-        sources = sources_of(telemetry, kept.key, [*kept.sources.values()], span)
-        require_apart(options.window, sources, kept.sources, kept.windows)
+    sources = sources_of(telemetry, kept.key, [*kept.sources.values()], span)
+    kept.made(options.window, sources)  # refused before it is counted
     _caution(metric)
     screen = Screen()
     adds = partial(add_counted, place, options.window, names, metric, sources)

@@ -18,12 +18,14 @@ from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, State
 from pipelines.errors import RequestError, reason
-from pipelines.running.sources import NONE, Sources, require_apart
+from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders, share
 from pipelines.storage.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1
+_WHY = "drawn anew, windows would tell more than was paid for"
 _AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid", "output")
 
 
@@ -65,11 +67,15 @@ class Kept:
         return self.design.guarantee(asked["epsilon"], asked["unit"], condition)
 
     def made(self, window: str, sources: Sources) -> Kept:
-        """With what a window is made of, which is not drawn yet.
+        """With what a window is made of, if it is not drawn yet.
 
         Raises:
-            RequestError: rows of it are in the totals already, as far as that can be known.
+            RequestError: it was drawn of other files; or rows of it are in the totals already, as
+                far as that can be known.
         """
+        if window in self.windows:
+            require_same_files(window, sources, self.sources.get(window, NONE))
+            return self
         require_apart(window, sources, self.sources, self.windows)
         return self if sources == NONE else self._noting(window, sources)
 
@@ -104,16 +110,13 @@ class Kept:
         return json.dumps({"version": _VERSION, **said}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> Kept:
+    def read(cls, said: Mapping[str, Any]) -> Kept:
         """What was written.
 
         Raises:
-            ValueError: it was not, or by another version.
+            ValueError: it was not.
         """
         try:
-            said = json.loads(data)
-            if said["version"] != _VERSION:
-                raise ValueError("another version has written it")
             factors, asked = said["design"]["factors"], said["asked"]
             factors = Factors(
                 factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
@@ -125,7 +128,7 @@ class Kept:
             state = State.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
             sources = {name: Sources.read(one) for name, one in said["sources"].items()}
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("these are no running totals") from error
         return cls(
             asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
@@ -248,10 +251,13 @@ def _remove(path: str) -> None:
 def read(place: Place) -> Kept | None:
     """What is drawn from; None if nothing is."""
     path = Path(place.secret)
+    if not path.exists():
+        return None
+    said = numbered(f"secret: {path}", path.read_bytes(), _VERSION, _WHY)
     try:
-        return Kept.read(path.read_bytes()) if path.exists() else None
+        return Kept.read(said)
     except ValueError as error:
-        raise RequestError(f"{path} cannot be read: {error}") from None
+        raise RequestError(f"secret: {path} cannot be read: {error}") from None
 
 
 def write(path: str, data: bytes, secret: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -99,7 +98,7 @@ def added(
 def _require_newest(place: Place, series: str, kept: Kept) -> None:
     """Refuse a secret that does not know the newest windows that were published."""
     for folder in release.newest([escaped(series).replace(WINDOW, "*")], _LOOKED_AT):
-        said = json.loads(release.read(folder, release.STATEMENT))
+        said = release.statement_of(folder)
         if "secret_id" not in said:
             continue
         if said["secret_id"] != kept.id:

@@ -177,6 +177,21 @@ def _microseconds(moment: pa.Scalar, date: bool) -> int:
     return int(moment.value) * _PER_MICROSECOND[moment.type.unit]
 
 
+def require_same_files(window: str, mine: Sources, drawn: Sources) -> None:
+    """Refuse a window that was drawn of other files than it is asked for with now.
+
+    Were it shown as it stands, these would seem to be in the totals, whatever they hold.
+
+    Raises:
+        RequestError: it was.
+    """
+    if sorted(mine.files) != sorted(drawn.files):
+        raise RequestError(
+            f"--input: window {window} was drawn before, of other files, and its totals stand: to "
+            "see them, name the same files; to add others, name a new window"
+        )
+
+
 def require_apart(
     window: str, mine: Sources, others: Mapping[str, Sources], windows: Sequence[str]
 ) -> None:

@@ -10,7 +10,6 @@ what each window was made of (`sources`).
 from __future__ import annotations
 
 import hmac
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -224,8 +223,7 @@ def add(
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
         _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
-        if window not in kept.windows:
-            kept = kept.made(window, sources)
+        kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
             write(place.secret, after.written(), secret=True)
@@ -250,13 +248,13 @@ def _catch_up(place: Place, kept: Kept) -> None:
     """
     if not release.holds_release(place.output):
         raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
-    said = json.loads(release.read(place.output, release.STATEMENT))
+    said = release.statement_of(place.output)
     if said.get("secret_id") != kept.id:
         raise RequestError(
             f"{place.output} is drawn from another secret than {place.secret}: name its own, or a "
             "new folder"
         )
-    shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
+    shown = _shown(place.output)
     if shown != [*kept.windows[: len(shown)]]:
         raise RequestError(
             f"{place.secret} is older than {place.output}, which has windows that it does not "
@@ -266,6 +264,17 @@ def _catch_up(place: Place, kept: Kept) -> None:
         made = table(kept)
         write(os.path.join(place.output, release.REPORT), page(made, said))
         write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
+
+
+def _shown(folder: str) -> list[str]:
+    """The windows that are published."""
+    try:
+        windows: list[str] = release.read_table(folder, TABLE)["window"].unique().to_pylist()
+    except (ValueError, KeyError):
+        raise RequestError(
+            f"{folder}/{TABLE} is damaged, or no table of running totals: restore it from a copy"
+        ) from None
+    return windows
 
 
 def again(kept: Kept, window: str) -> None:

@@ -29,6 +29,7 @@ from typing import Any
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.formats import require_known
 from pipelines.storage.google_object import GoogleObject
 from pipelines.storage.objects import Changed, Unavailable
 from transforms.files.systems import FileSystems
@@ -36,6 +37,8 @@ from transforms.files.systems import FileSystems
 TAKEN = "output taken meanwhile"  # counted, for what a step raises reaches nobody
 
 _CLAIM = "claim"
+_VERSION = 1
+_WHY = "another draw would be published beside what was begun"
 _CLOUD = "gs://"
 _TIMEOUT = 60.0  # seconds that a bucket may be silent
 
@@ -65,8 +68,16 @@ class Claim:
         return FileSystems.join(self.folder, f"{_CLAIM}{own}.json")
 
     def held(self) -> dict[str, bytes] | None:
-        """The files of the release, if this run, or an earlier attempt at it, has put it up."""
-        return self._files(_said(_content(self.path)))
+        """The files of the release, if this run, or an earlier attempt at it, has put it up.
+
+        Raises:
+            TakenError: the attempt was of another format, or what stands there is none.
+        """
+        content = _content(self.path)
+        files = self._files(_said(content))
+        if content and files is None and not self._by_generation:  # where it is of all runs
+            raise TakenError(refusal(self.folder))
+        return files
 
     def take(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Put it up.
@@ -115,8 +126,12 @@ class Claim:
         raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
 
     def _files(self, said: Mapping[str, Any]) -> dict[str, bytes] | None:
-        if said.get("release_id") != self.release_id or "files" not in said:
+        if said.get("release_id") != self.release_id:
             return None
+        try:
+            require_known(f"--output: {self.path}", said.get("version"), _VERSION, _WHY)
+        except RequestError as error:
+            raise TakenError(str(error)) from None
         return {name: base64.b64decode(text) for name, text in said["files"].items()}
 
     @property
@@ -127,7 +142,7 @@ class Claim:
         claimed_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         whole = {name: base64.b64encode(data).decode() for name, data in files.items()}
         said = {"release_id": self.release_id, "claimed_at": claimed_at, "files": whole}
-        return json.dumps(said).encode()
+        return json.dumps({"version": _VERSION, **said}).encode()
 
 
 def claims(folder: str) -> list[str]:

@@ -7,7 +7,6 @@ it pass), so the stream keeps its own: time has come as far as the files that la
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -281,7 +280,7 @@ class Driver:
     def _tell(self, start: int, what: str, **facts: Any) -> None:
         folder = facts.get("release")
         if folder is not None and release.holds_release(folder):
-            said = json.loads(release.read(folder, release.STATEMENT))
+            said = release.statement_of(folder)
             self.withheld = self.withheld or bool(unusable(said))
         name = self.streamed.windows.name(start)
         answers.add("windows", {"window": name, "what": what, **facts})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -164,14 +163,8 @@ class Landing:
             )
 
     def _settled(self, path: str) -> bool:
-        """Whether a file was dealt with, also by a version that kept paths as they were typed."""
-        typed = [] if "://" in path else [os.path.relpath(path, at) for at in self._homes]
-        return any(self.state.file(name)[2] in ("done", "given up") for name in (path, *typed))
-
-    @property
-    def _homes(self) -> tuple[str, str]:
-        """The folders that a relative path may have been relative to."""
-        return os.curdir, self.streamed.plan.folder or os.curdir
+        """Whether a file was dealt with."""
+        return self.state.file(path)[2] in ("done", "given up")
 
     def blame(self, path: str, size: int, error: UnreadableError) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""

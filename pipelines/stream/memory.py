@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, reason
+from pipelines.storage.formats import require_known
 from pipelines.stream.folder import locked
 
 if TYPE_CHECKING:
@@ -55,14 +56,12 @@ class Memory:
                 line = f"stream.state: {folder} can be entered by others; chmod 700 keeps them out"
                 warnings.warn(line, Caution, stacklevel=2)
             self._lock = locked(self.folder)
-            path = self.folder / "stream.sqlite"
-            self.database = sqlite3.connect(path, isolation_level=None)
-            # A commit has to outlive a power cut: files that were taken in are not taken in again.
-            self.database.execute("PRAGMA synchronous = FULL")
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
-            if not version:
-                self._begin(plan)
-            self._require_ours(plan)
+            self.database = sqlite3.connect(self._path, isolation_level=None)
+            try:
+                self._open(plan)
+            except BaseException:
+                self.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise RequestError(f"stream.state: cannot use {folder}: {reason(error)}") from None
 
@@ -78,16 +77,33 @@ class Memory:
         """
         self = cls.__new__(cls)
         self.folder = Path(folder)
-        place = f"{(self.folder / 'stream.sqlite').absolute().as_uri()}?mode=rw"
+        place = f"{self._path.absolute().as_uri()}?mode=rw"
         try:
             # Not read-only: what a crash has left half written is first undone, by whoever comes.
             self.database = sqlite3.connect(place, uri=True, isolation_level=None)
             self.database.execute("PRAGMA query_only = ON")
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error:
             raise RequestError(f"stream.state: no stream has begun in {folder}") from None
-        _require_known(folder, version)
+        self._require_known()
         return self
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / "stream.sqlite"
+
+    def _open(self, plan: str) -> None:
+        """Go on with what stands there, or begin where nothing does."""
+        # Asked first: it undoes what of a begin was cut off. A file of one byte has no page, too,
+        # and batches that no database names are of one that is lost.
+        empty = self._pragma("page_count") == 0 and not self._path.stat().st_size
+        new = empty and not any(self.folder.glob("batch-*"))
+        if not new:
+            self._require_known()
+        # A commit has to outlive a power cut: files that were taken in are not taken in again.
+        self.database.execute("PRAGMA synchronous = FULL")
+        if new:
+            self._begin(plan)
+        self._require_ours(plan)
 
     def close(self) -> None:
         """Let another process have it."""
@@ -146,8 +162,6 @@ class Memory:
         self.database.executescript(f"BEGIN; {changes} PRAGMA user_version = {_VERSION}; COMMIT;")
 
     def _require_ours(self, plan: str) -> None:
-        version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        _require_known(str(self.folder), version)
         if self.said("plan", plan) != plan:
             raise RequestError(
                 f"stream.state: {self.folder} is of another plan, or of one with other windows, or "
@@ -155,11 +169,17 @@ class Memory:
                 "first, as it was (--drain), and name a new folder"
             )
 
+    def _require_known(self) -> None:
+        """Refuse a state of another format: its messages are of windows that were promised once."""
+        number, why = self._pragma("user_version") or None, "that one ends the stream, too: --drain"
+        require_known(f"stream.state: {self.folder}", number, _VERSION, why)
 
-def _require_known(folder: str, version: int) -> None:
-    """Refuse a state of another format: its messages are of windows that were promised once."""
-    if version != _VERSION:
-        raise RequestError(
-            f"stream.state: {folder} is of format {version}, and this hushbeam keeps format "
-            f"{_VERSION}: let the hushbeam that wrote it end the stream (--drain)"
-        )
+    def _pragma(self, name: str) -> int | None:
+        """A number of SQLite's; None where the file is no database."""
+        try:
+            number: int = self.database.execute(f"PRAGMA {name}").fetchone()[0]
+        except sqlite3.OperationalError:  # it may be one, and cannot be read now
+            raise
+        except sqlite3.DatabaseError:
+            return None
+        return number

@@ -40,11 +40,6 @@ class Backlog:
     flow: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def noted(self) -> bool:
-        """Whether the flow is of all rows; not in a window that an earlier version has begun."""
-        return bool(self.flow) and self.flow.get(ROWS, 0) == self.tallies.get(ROWS, 0)
-
-    @property
     def reports(self) -> int:
         """How many users reported."""
         return self.messages if self.users is None else self.users
@@ -107,7 +102,7 @@ class FromBacklog(beam.PTransform):
     def _flow(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
         """What is known of how the messages came about."""
         backlog = self.backlog
-        if backlog.noted:
+        if backlog.flow:
             known = read_flow(backlog.flow)
         elif backlog.users is None and self.metric.batches == 1:
             known = {SENT: np.array([backlog.messages])}

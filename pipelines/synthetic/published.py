@@ -122,7 +122,7 @@ def read(folder: str) -> Tables:
         raise RequestError(f"{folder}: name the folder of one {_KIND}; there are: {names}")
     try:
         release = dict(found[0].tables()).get(_FILE)
-        tables = None if release is None else _of(found[0], own(release))
+        tables = None if release is None else _of(found[0], own(release, f"{folder}/{_FILE}"))
         if tables is not None:
             tables.require_whole()
     except (KeyError, TypeError, ValueError, IndexError, StopIteration, pa.ArrowException):

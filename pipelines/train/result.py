@@ -100,7 +100,6 @@ def train_statement(
     """The request, what was done, and what it guarantees."""
     known = {"release": job.guarantees[0]} | job.plan.beside
     return {
-        "statement_version": 1,
         "release": "model",
         **stamp,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),

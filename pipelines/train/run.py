@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,7 +59,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
         published = carry_out(job, publish, for_beam, screen, alone=True)
         right.conclude(published)
     if published:
-        show(screen, json.loads(release.read(options.output, release.STATEMENT)))
+        show(screen, release.statement_of(options.output))
         conclude(job, screen)
         for line in alternative(job):
             answers.add("instead", line)

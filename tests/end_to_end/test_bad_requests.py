@@ -141,8 +141,9 @@ def test_refuses_unknown_commands(run) -> None:
 def test_an_epsilon_next_to_nothing_is_met_or_refused(run, log, domain, workspace) -> None:
     """Shuffled reports can meet it with delta alone; but less than asked is never claimed."""
     outcome = run(canaries.request(log, domain=domain, epsilon="1e-300"))
-    assert outcome.code in (0, 2)
-    if outcome.code == 0:
+    # One such release in a thousand is all noise that says surely that no value can be used.
+    assert outcome.code in (0, 1, 2)
+    if outcome.code < 2:
         statement = json.loads((workspace / "out" / "statement.json").read_text())
         assert statement["guarantees"]["release"]["epsilon"] <= 1e-300
 

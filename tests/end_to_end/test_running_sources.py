@@ -102,6 +102,20 @@ def test_the_same_files_are_one_window_under_whatever_names(add_window, log: str
     assert Path("kept/secret").read_bytes() == before
 
 
+def test_a_window_is_not_asked_for_again_with_other_files(add_window) -> None:
+    """Of as many rows, too: they would seem to have been added."""
+    assert add_window("a", lines("a.csv", [1, 2, 3])) == ""
+    before = Path("kept/secret").read_bytes()
+    for rows in ([], [1, 2], [1, 2, 3, 4], [4, 5, 6]):
+        assert "window a was drawn before, of other files" in add_window("a", lines("b.csv", rows))
+    assert "of other files" in add_window("a", "*.csv")
+    assert Path("kept/secret").read_bytes() == before
+    shutil.copy("a.csv", "copy.csv")
+    for same in ("a.csv", "copy.csv"):
+        assert add_window("a", same) == ""
+    assert add_window("b", lines("b.csv", [4, 5, 6])) == ""
+
+
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl"])
 def test_a_file_that_has_grown_is_refused_and_one_of_new_rows_is_not(
     add_window, ending: str

@@ -291,7 +291,7 @@ def test_the_promise_says_of_whom_it_holds(terms: dict[str, Any], whom: str) -> 
 def test_what_is_none_is_not_taken_for_a_folder_of_totals(text: str) -> None:
     Path("kept").mkdir()
     Path("kept/secret").write_text(text)
-    with pytest.raises(hushbeam.RequestError, match="secret cannot be read"):
+    with pytest.raises(hushbeam.RequestError, match=r"secret (is of|has no) format .*keeps"):
         hushbeam.RunningTotals("totals", **TERMS)
     assert Path("kept/secret").read_text() == text
 

@@ -30,7 +30,8 @@ HOSTILE = '=cmd|"/c calc"!A1'
 
 def statement(kind: str, figures: dict[str, str], **more: Any) -> dict[str, Any]:
     return {
-        "release": kind, "created": "2026-11-21T03:00:00+00:00", "in_words": [],
+        "statement_version": 1, "release": kind,
+        "created": "2026-11-21T03:00:00+00:00", "in_words": [],
         "guarantees": {"release": GUARANTEE, "local": GUARANTEE}, "figures": figures, **more,
     }  # fmt: skip
 
@@ -139,7 +140,7 @@ def test_a_release_counts_once_however_it_is_named(releases: Path, tmp_path: Pat
         (["releases", "--output", "a.xlsx"], "a.xlsx ends in none of .parquet, .csv"),
         (["releases", "--output", "there.csv"], "there.csv is there already"),
         (["releases", "--output", "no/such/a.csv"], "cannot be written: No such file"),
-        (["broken", "--output", "a.csv"], "broken/statement.json cannot be read"),
+        (["broken", "--output", "a.csv"], "broken/statement.json has no format number"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(

@@ -399,7 +399,7 @@ def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
     stamp = json.loads((tmp_path / "out" / "4" / "statement.json").read_text())["ledger"]
     (tmp_path / "out" / "evil").mkdir()
     (tmp_path / "out" / "evil" / "statement.json").write_text(
-        json.dumps({"ledger": {**stamp, "changes": 1000}})
+        json.dumps({"statement_version": 1, "ledger": {**stamp, "changes": 1000}})
     )
     with pytest.raises(RequestError, match=r"in .*/evil knows of 1000.*Its witness agrees with it"):
         publish(path, 5)

@@ -24,7 +24,7 @@ from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, require_aff
 from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
 from pipelines.parties.memory import Memory
-from pipelines.parties.notes import LAYERS, Begun, Sent
+from pipelines.parties.notes import KEPT, LAYERS, Begun, Sent, put
 from pipelines.plan.document import Plan
 from tests.pipelines.test_parties_drawing import ANN, BEA, EVENTS, MARK, Window, counted, reported
 from tests.pipelines.test_parties_drawing import shuffle as shuffle_once
@@ -65,7 +65,7 @@ def handed(shares: tuple[float, ...] = (0.25,), name: str = "b" * 32) -> str:
         Path("quick").mkdir(exist_ok=True)
         Path("sent").touch()
         notes = Path(mine.of(name))
-        (notes / "sent.json").write_text(Sent(files=(), batches={}, reports=0).model_dump_json())
+        put(str(notes / "sent.json"), Sent(files=(), batches={}, reports=0))
     return name
 
 
@@ -141,6 +141,30 @@ def test_what_was_kept_is_destroyed_when_its_time_is_over(monkeypatch) -> None:
     with pytest.raises(RequestError, match=r"until .* UTC, was destroyed: ask a window again"):
         asked()
     assert not layers()
+    assert not Path("all").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (KEPT, b'{"version": 2}', "is of format 2, and this hushbeam keeps format 1"),
+        (KEPT, b"{}", "has no format number"),
+        (KEPT, b"\x93NUMPY", "has no format number"),
+        (LAYERS, b"", "cannot be read, or is damaged"),
+        (LAYERS, b"\x93NUMPY" + bytes(100), "cannot be read, or is damaged"),
+        (LAYERS, b"PK\x03\x04" + bytes(100), "cannot be read, or is damaged"),
+    ],
+)
+def test_what_was_kept_in_another_format_is_refused_and_left_alone(
+    name: str, content: bytes, said: str
+) -> None:
+    handed()
+    path = layers()[0].parent / name
+    path.write_bytes(content)
+    with pytest.raises(RequestError, match=said):
+        asked()
+    assert path.read_bytes() == content
+    assert layers()
     assert not Path("all").exists()
 
 

@@ -284,6 +284,29 @@ def test_side_door_a_shuffle_that_is_killed_hands_over_the_same_bytes(monkeypatc
     assert chosen_of(["out"], Window(), sealed=True).size == counted("out").sum()
 
 
+def test_a_batch_whose_files_are_others_is_not_handed_over_and_not_destroyed(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing, "_copy", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            shuffle(reported([ANN]))
+    (note,) = Path("memory").rglob("made.json")
+    file = note.parent / next(iter(json.loads(note.read_text())["files"].values()))
+    other = next(path for path in note.parent.glob(f"*{file.suffix}") if path != file)
+    for path, content in (
+        (file, b""), (file, b"PAR1 half"), (file, other.read_bytes()), (note, b"{}"),
+        (note, note.read_bytes().replace(b'"version": 1', b'"version": 2')),
+    ):  # fmt: skip
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        with pytest.raises(RequestError, match=r"is damaged, or not of the batch|keeps format 1"):
+            shuffle()
+        assert path.read_bytes() == content
+        assert not Path("out/shuffle.json").exists()
+        path.write_bytes(whole)
+    shuffle()
+    assert chosen_of(["out"], Window(), sealed=True).size == counted("out").sum()
+
+
 def test_side_door_a_shuffle_that_is_killed_earlier_leaves_nothing_of_its_draw(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Memory, "make", lambda *_: (_ for _ in ()).throw(OSError("full")))

@@ -19,7 +19,7 @@ from tests.fakes.memory_files import MemoryFileSystem
 from transforms.elements import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
-STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}
+STATEMENT = {"statement_version": 1, "release_id": "one", "n": 3, "why": "naïve ≤ ε"}
 BUCKET = "memory://bucket/out"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -200,7 +199,7 @@ class DistributionOfNumbers(Randomised):
 
     def show(self, screen: Console) -> None:
         folder = self.options.output
-        statement = json.loads(release.read(folder, release.STATEMENT))
+        statement = release.statement_of(folder)
         quantiles = read_own(folder, result.QUANTILES)
         view.show(screen, quantiles, statement["mean"], self.options.confidence)
 
