@@ -21,10 +21,8 @@ from mechanisms.privacy.gaussian_filter import gaussian_of_range, range_of_gauss
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError, reason
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.exactly import names
-from pipelines.metrics.counting.mean import CountedMean
-from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.sum import SumMetric
 
 _LARGEST = float(1 << 52)  # whole numbers up to it are exact in doubles: totals are clipped there
 _SURE = 0.95
@@ -41,7 +39,7 @@ class Question(ABC):
 
     how: ClassVar[str]
 
-    metric: Counting
+    metric: ByCounters
     asked: Mapping[str, Any]
 
     @cached_property
@@ -137,9 +135,8 @@ class Sums(Figures):
 
     @property
     def scale(self) -> dict[str, float]:
-        metric = cast(SumMetric, self.metric)
-        clip = metric.clip
-        return {"unit": clip.sign * clip.bound / clip.units, "rounding": metric.rounding**2}
+        total = self.metric.accuracy.total
+        return {"unit": self.metric.worth, "rounding": (total.rounding / total.unit) ** 2}
 
 
 @dataclass(frozen=True)
@@ -165,10 +162,11 @@ class Means(Figures):
 
     @property
     def scale(self) -> dict[str, float]:
-        metric, most = cast(CountedMean, self.metric), self.units_raised[1]
+        bounds, most = self.metric.statistic.bounds, self.units_raised[1]
+        rounding = self.metric.accuracy.rounding(self.metric.expected)
         return {
-            "low": metric.bounds.low, "half": metric.bounds.half, "people": most,
-            "rounding": (metric.rounding * most) ** 2,
+            "low": bounds.low, "half": bounds.half, "people": most,
+            "rounding": float(rounding * most) ** 2,
         }  # fmt: skip
 
 
@@ -274,7 +272,7 @@ class First(Selection):
         return self.norm / mu < self.terms(self.mechanism(mu))["standard_error"]
 
 
-def question(kind: str, metric: Counting, asked: Mapping[str, Any], threshold: int) -> Question:
+def question(kind: str, metric: ByCounters, asked: Mapping[str, Any], threshold: int) -> Question:
     """What is asked, of the exact numbers of a release."""
     if kind == "first-above":
         return First(metric, {**asked, "threshold": threshold}, threshold)

@@ -29,7 +29,7 @@ def instead(metric: Metric) -> str | None:
     released = metric.promises[0]
     counted = options.model_copy(update={"dummies": "shuffler"})
     kind = find_for(counted)
-    kept = options.model_fields_set - counted.idle - kind.unstated
+    kept = options.model_fields_set - counted.idle - counted.of_reports
     asked: dict[str, Any] = {name: getattr(options, name) for name in kept}
     asked |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
     units = metric.min_reports or metric.rows_asked

@@ -28,6 +28,11 @@ WHO_DRAWS = (
 )
 """Of dummies."""
 
+COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
+"""Noisy counters."""
+REPORTED = "pipelines.metrics.by_reports:ByReports"
+"""One randomised report of each unit."""
+
 # Where, and by which way, and not what.
 _WHERE = {
     "input", "output", "user_column", "delimiter", "header", "encoding", "shuffler", "window",
@@ -146,6 +151,11 @@ class ReleaseOptions(FileOptions):
     def answered_by(self) -> str:
         """Where that is which answers this very request."""
         return self.counted if self.counted and self.hides_presence else self.metric
+
+    @property
+    def hidden_by(self) -> str:
+        """Where that is which hides the people in what this very request asks of a statistic."""
+        return COUNTED
 
     @property
     def idle(self) -> frozenset[str]:
@@ -311,12 +321,18 @@ def declared_bounds(default: Any = ...) -> Any:
 class EitherOptions(MetricOptions, BoundedOptions):
     """What a person asks of a release that randomised reports serve, or counters."""
 
+    of_reports: ClassVar[frozenset[str]] = frozenset()  # its own, that mean nothing for counters
+
     dummies: Literal["shuffler", "devices"] | None = option(
         f"nothing that users say is randomised, but dummies are drawn among it: the error is that "
         f"of a trusted collector, and who takes part is hidden. {WHO_DRAWS} (default: every report "
         "is randomised by itself)",
         None, group=PROMISE,
     )  # fmt: skip
+
+    @property
+    def hidden_by(self) -> str:
+        return COUNTED if self.hides_presence else REPORTED
 
     @property
     def idle(self) -> frozenset[str]:

@@ -110,14 +110,22 @@ def find(name: str) -> type[Metric]:
     return metric
 
 
-def find_for(options: ReleaseOptions) -> type[Metric]:
-    """The metric that answers a request.
+def find_for(options: ReleaseOptions) -> Any:
+    """What answers a request: a statistic, or a metric that is not made of one.
 
     Args:
         options: of the request.
     """
-    metric: type[Metric] = imported(options.answered_by)
-    return metric
+    return imported(options.answered_by)
+
+
+def noise_for(options: ReleaseOptions) -> Any:
+    """What hides the people in a request's statistic.
+
+    Args:
+        options: of the request.
+    """
+    return imported(options.hidden_by)
 
 
 def _foreign() -> dict[str, str]:

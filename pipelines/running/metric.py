@@ -19,12 +19,14 @@ from mechanisms.running.totals import Contribution, RunningTotals, least
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
-from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.sum import SumMetric
-from pipelines.metrics.metric import Content, Reports
+from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.statistic import Statistic
+from pipelines.metrics.statistics.sum import Sum
 from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.metrics.unusable.share import Share
 from pipelines.running.kept import Kept, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.wording import RAISING_NONE, among
@@ -40,26 +42,36 @@ LAST = "last.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Counting):
+class Running(ByCounters):
     """A statistic that goes on: of its counters' own noise nothing is used.
 
     Attributes:
         kept: what stands once the window is drawn, which is all that is known of it.
     """
 
-    unstated: ClassVar[frozenset[str]] = frozenset({"window", "series"})
     remembers: ClassVar[bool] = True
 
     kept: Kept | None = None
 
     # What is decided before a row is read.
 
+    @property
+    def unstated(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"window", "series"})
+
     @classmethod
-    def resolve(
-        cls, options: Any, source: inputs.Source = inputs.ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
+    def require(cls, options: Any, kind: str) -> None:
         options.require()
-        metric = super().resolve(options, source, open_rng)
+
+    @classmethod
+    def of(
+        cls,
+        statistic: Statistic,
+        telemetry: inputs.Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: inputs.Source = inputs.ALONE,
+    ) -> Self:
+        metric = super().of(statistic, telemetry, open_rng, source)
         _ = metric.noise  # refused here, if it is out of reach
         return metric
 
@@ -197,9 +209,12 @@ class Running(Counting):
         place = self.options.series, self.options.window
         numbers = self.exact(estimate)
         kept = added(*place, self.terms, names(self), numbers, self.open_rng())
-        return Counting.content(replace(self, kept=kept), kept, tallies)
+        return Metric.content(replace(self, kept=kept), kept, tallies)
 
     # What is published.
+
+    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
+        return {}
 
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
         return []  # what stands beside the total was counted exactly, and nobody is told of it
@@ -213,8 +228,8 @@ class Running(Counting):
 
     @property
     def title(self) -> str:
-        title = super().title  # of a count it is made of the figure, which says so already
-        return title if title.endswith("so far") else f"{title}, so far"
+        counted = self.statistic.workload.amount is None  # its title ends with the figure
+        return f"{super().title}{'' if counted else ','} so far"
 
     def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
         found = {f"{self.kind}.parquet": self._table(estimate, None)}
@@ -272,13 +287,13 @@ class Running(Counting):
         return page(table(self.kept), statement, self.title)
 
 
-class RunningCount(Running, CountMetric):
+class RunningCount(Count):
     """How many there are so far."""
 
     Options = RunningCountOptions  # type: ignore[assignment]
 
 
-class RunningSum(Running, SumMetric):
+class RunningSum(Sum):
     """How much there is so far."""
 
     Options = RunningSumOptions  # type: ignore[assignment]

@@ -68,6 +68,10 @@ class RunningOptions(Horizon):
     series: str = option("what is the same in all windows", "", group=_HORIZON)
 
     @property
+    def hidden_by(self) -> str:
+        return "pipelines.running.metric:Running"
+
+    @property
     def idle(self) -> frozenset[str]:
         return _OF_DUMMIES
 
@@ -104,10 +108,6 @@ class RunningSumOptions(RunningOptions, SumOptions):
         "by --derive",
         True,
     )  # fmt: skip
-
-    @property
-    def answered_by(self) -> str:
-        return self.metric
 
 
 class TotalOptions(Horizon, HiddenOptions):

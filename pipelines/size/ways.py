@@ -12,13 +12,12 @@ from rich.table import Table
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.logs.numbers import read_bounds
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import designed
-from pipelines.metrics.counting.mean import CountedMean
-from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import SPLIT_MIX
-from pipelines.metrics.counting.split_mix import MixedMean, MixedSum
-from pipelines.metrics.counting.sum import SumMetric
-from pipelines.metrics.mean.metric import Mean
+from pipelines.metrics.mean.metric import Mean as MeanOfReports
+from pipelines.metrics.statistics.mean import Mean
+from pipelines.metrics.statistics.sum import Sum
 from pipelines.request import answers
 from pipelines.request.requests import Neighbours, request
 from pipelines.size.question import SENT, Question
@@ -107,16 +106,16 @@ def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     drawn = {"neighbours": neighbours, "expected": n, "dummies": "shuffler"}
     enrolled = drawn | {"enrolled": n}
     devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
-    for counted, mixed in ((SumMetric, MixedSum), (CountedMean, MixedMean)):
-        name = counted.kind
-        yield _Way(name, "correlated dummies", counted, drawn)
-        yield _Way(name, "same, three parties", counted, drawn, counted.divided)
-        yield _Way(name, "independent dummies", counted, drawn, _alone)
-        yield _Way(name, "devices' dummies", counted, devices)
-        yield _Way(name, SPLIT_MIX, mixed, split)
-    yield _Way("mean", "one report", Mean, {"min_reports": n})
+    for statistic in (Sum, Mean):
+        name = statistic.kind
+        yield _Way(name, "correlated dummies", statistic, drawn)
+        yield _Way(name, "same, three parties", statistic, drawn, ByCounters.divided)
+        yield _Way(name, "independent dummies", statistic, drawn, _alone)
+        yield _Way(name, "devices' dummies", statistic, devices)
+        yield _Way(name, SPLIT_MIX, statistic, split)
+    yield _Way("mean", "one report", MeanOfReports, {"min_reports": n})
 
 
-def _alone(metric: Counting) -> Counting:
+def _alone(metric: ByCounters) -> ByCounters:
     """The same without noise that digits share."""
     return replace(metric, design=designed(metric.options, metric.reporting, correlated=False))

@@ -57,12 +57,17 @@ def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for change, beside in switches:
         said = beside if "dummies" in fields else {}
-        usual = options.model_construct(**said).answered_by
-        if options.model_construct(**said, **change).answered_by != usual:
+        if _answers(options, said) != _answers(options, said | change):
             (name,) = change
             label = str(change[name]) if name == "mechanism" else name
             found.append((label, said | change))
     return found
+
+
+def _answers(options: type[Any], said: dict[str, Any]) -> tuple[str, str]:
+    """Which statistic answers, and what hides the people in it."""
+    request = options.model_construct(**said)
+    return request.answered_by, request.hidden_by
 
 
 def example(kind: str) -> Example:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.logs import inputs
-from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.running import totals
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -280,14 +280,14 @@ def test_a_window_of_which_something_was_lost_is_not_drawn(
     """Between the step that sends and the one that counts."""
     asked("a", *more)
     before = Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()
-    counts = CountMetric.estimated
+    counts = ByCounters.estimated
 
-    def estimated(self: CountMetric, reports: Any) -> Any:
+    def estimated(self: ByCounters, reports: Any) -> Any:
         messages = reports.messages | "Spoil" >> beam.Map(spoilt).with_output_types(np.ndarray)
         return counts(self, reports._replace(messages=messages))
 
     with monkeypatch.context() as patched:
-        patched.setattr(CountMetric, "estimated", estimated)
+        patched.setattr(ByCounters, "estimated", estimated)
         error = asked("b", *more, code=3)["error"]
     assert "the engine has lost some, and nothing is published" in error
     assert (Path("secrets/out").read_bytes(), Path("out/totals.parquet").read_bytes()) == before

@@ -22,9 +22,9 @@ import pytest
 from mechanisms.catalog import of_task
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram.metric import Histogram
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.release import Release
+from pipelines.metrics.statistics.histogram import Histogram
 from tests.fakes import canaries
 
 pytestmark = pytest.mark.verify

@@ -19,7 +19,7 @@ from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.releases import history
 from pipelines.releases.schema import read_own
-from pipelines.running.metric import RunningCount
+from pipelines.running.metric import Running
 from pipelines.site.build import Site
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.run import identity
@@ -199,7 +199,7 @@ def test_a_run_that_fails_after_its_window_was_drawn_has_paid(
 ) -> None:
     plan(more=LEDGER)
     with monkeypatch.context() as patched:
-        patched.setattr(RunningCount, "tables", canaries.crash)
+        patched.setattr(Running, "tables", canaries.crash)
         add(1, code=3)
     (entry,) = entries(run)
     assert (entry["state"], entry["irrevocable"]) == ("spent", True)

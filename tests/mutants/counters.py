@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "split-mix-lost-shares-published",
         "A sum of split and mix is published though shares of it never came.",
-        "pipelines/metrics/counting/mixed.py",
+        "pipelines/metrics/counting/split_mix.py",
         "if estimate.invalid or estimate.messages != shares:",
         "if estimate.invalid:",
         (_SPLIT_MIX,),

@@ -16,9 +16,11 @@ from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.randomness import SeededRandom
+from pipelines.metrics.by_reports import share_evidence
 from pipelines.metrics.histogram import view
-from pipelines.metrics.histogram.result import histogram_table
+from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.mean.result import mean_table
+from pipelines.metrics.statistics.histogram import Histogram
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
 from transforms.collector.collect_counts import Counted
@@ -48,7 +50,10 @@ def released(
     counts = mechanism.simulate(holders, SeededRandom(seed))
     estimate = frequencies(mechanism, postprocess, Counted(counts, USERS, 0), USERS)
     domain = IntegerRange(0, mechanism.domain_size - 1)
-    return histogram_table(mechanism, domain, estimate, 0.95), holders / USERS
+    options = HistogramOptions.model_construct(confidence=0.95, user_column=None)
+    statistic = Histogram(options=options, domains=(("value", domain),))
+    (table,) = statistic.tables(share_evidence(mechanism, estimate)).values()
+    return table, holders / USERS
 
 
 def shown(table: pa.Table) -> list[tuple[int, float, float]]:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 Ends = tuple[Floats, Floats]
 
-_OTHERS = frozenset({"mechanism", "smooth", "rows_per_user"})
 _BINS = 1024
 # (children of a node, growth of a level's weight from one level to the next one down)
 _SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
@@ -60,7 +59,7 @@ class CountedDistribution(Counting):
 
     kind = "distribution"
     Options = DistributionOptions
-    unstated = _OTHERS | {"quantiles"}
+    unstated = DistributionOptions.of_reports | {"quantiles"}
 
     reporting: PathReporting  # type: ignore[assignment]
     bins: BinEncoder
@@ -73,7 +72,7 @@ class CountedDistribution(Counting):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        require_counted(options, _OTHERS)
+        require_counted(options)
         bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
         telemetry = open_numbers(options, source, empty=True)
         bins = BinEncoder(options.column, bounds, options.bins or _BINS)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from transforms.elements.blocks import Generator
 
-_OTHERS = frozenset({"system", "oracle", "rows_per_user"})
-
 
 @dataclass(frozen=True, kw_only=True)
 class CountedHeavyHitters(CountedStrings):
@@ -51,7 +49,7 @@ class CountedHeavyHitters(CountedStrings):
     )
     drawn = "dummies for every counter that it looked at"
     Options = HeavyHittersOptions
-    unstated = _OTHERS
+    unstated = HeavyHittersOptions.of_reports
 
     options: HeavyHittersOptions
     design: Counters
@@ -64,7 +62,7 @@ class CountedHeavyHitters(CountedStrings):
         source: inputs.Source = inputs.ALONE,
         open_rng: Generator = SecureRandom,
     ) -> Self:
-        require_counted(options, _OTHERS)
+        require_counted(options)
         if options.dummies == "devices":
             raise RequestError(
                 "--dummies: devices cannot know which counters earlier levels let stand; take "

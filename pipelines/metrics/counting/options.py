@@ -25,6 +25,7 @@ TRUSTED = (
 """What is said of counters where randomised reports are asked for."""
 
 SPLIT_MIX = "split-mix"
+MIXED = "pipelines.metrics.counting.split_mix:BySplitMix"
 SUM_FACTOR = (
     "0.9 to 0.95 times that of counters with up to a million users, 0.65 to 0.8 with 100 million"
 )
@@ -90,7 +91,7 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
     sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
@@ -139,13 +140,10 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
     output: str = published("count.parquet")
 
 
-_MIXED = "pipelines.metrics.counting.split_mix:MixedSum"
-
-
 class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"
     sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
@@ -189,8 +187,8 @@ examples:
     output: str = published("sum.parquet")
 
     @property
-    def answered_by(self) -> str:
-        return _MIXED if self.mechanism == SPLIT_MIX else self.metric
+    def hidden_by(self) -> str:
+        return MIXED if self.mechanism == SPLIT_MIX else super().hidden_by
 
     @property
     def idle(self) -> frozenset[str]:
@@ -254,17 +252,16 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
         )
 
 
-def require_counted(options: EitherOptions, other: frozenset[str] = frozenset()) -> None:
+def require_counted(options: EitherOptions) -> None:
     """Refuse options that mean nothing where dummies are the noise.
 
     Args:
         options: of a request for counters.
-        other: options of its kind that mean nothing there.
 
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle | other))
+    named = sorted(options.model_fields_set & (options.idle | options.of_reports))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "

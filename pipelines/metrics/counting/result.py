@@ -75,6 +75,14 @@ class Errors(NamedTuple):
         sigma = math.sqrt(columns * design.variances[place])
         return cls(_law_of_level(design, place, columns), sigma, **more)
 
+    def times(self, figures: int) -> Errors:
+        """Those of what so many figures add up to, whose noises are independent.
+
+        Args:
+            figures: at least one; all of them the same.
+        """
+        return self._replace(law=_added(self.law, figures), sigma=math.sqrt(figures) * self.sigma)
+
     @property
     def standard_error(self) -> float:
         """Of the figure."""
@@ -110,12 +118,18 @@ def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None
 @lru_cache(maxsize=64)
 def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoise | None:
     """Of the noise of so many counters of a level; as `_law`."""
-    one = design.level_law(place)
+    return _added(design.level_law(place), columns)
+
+
+def _added(one: IntegerNoise | None, times: int) -> IntegerNoise | None:
+    """Of so many independent noises of a law; as `_law`."""
+    if one is None:
+        return None
     try:
-        law = weighted_sum([(0, one.pmf, 1)] * columns)
+        law = weighted_sum([(0, one.pmf, 1)] * times)
     except ValueError:
         return None
-    return IntegerNoise(columns * one.first, law.pmf)
+    return IntegerNoise(times * one.first, law.pmf)
 
 
 def held(

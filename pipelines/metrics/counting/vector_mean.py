@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
 
-_OTHERS = frozenset({"radius", "mechanism", "shrink", "prior", "rows_per_user"})
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
@@ -57,7 +56,7 @@ class CountedRows(RowWise):
 
     kind = "vector-mean"
     Options = VectorMeanOptions
-    unstated = _OTHERS
+    unstated = VectorMeanOptions.of_reports
 
     options: VectorMeanOptions
     design: Counters
@@ -74,7 +73,7 @@ class CountedRows(RowWise):
                 "--dummies devices: no average rows are known of these; let the shuffler draw, or "
                 "leave it out for one randomised report of each user"
             )
-        require_counted(options, _OTHERS)
+        require_counted(options)
         telemetry = source.open(options, empty=True)
         attributes = read_attributes(options.number, options.vector, options.category, telemetry)
         require_numbers(options, attributes)

@@ -29,6 +29,7 @@ class DistributionOptions(NumberOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.distribution.metric:DistributionOfNumbers"
     counted: ClassVar[str] = "pipelines.metrics.counting.distribution:CountedDistribution"
+    of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
     brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
     description: ClassVar[str] = (
         "The histogram, the quantiles and the mean of a column of numbers, from one report of each "

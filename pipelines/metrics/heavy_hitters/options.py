@@ -19,6 +19,7 @@ class HeavyHittersOptions(EitherOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.heavy_hitters.metric:HeavyHitters"
     counted: ClassVar[str] = "pipelines.metrics.counting.heavy_hitters:CountedHeavyHitters"
+    of_reports: ClassVar[frozenset[str]] = frozenset({"system", "oracle", "rows_per_user"})
     brief: ClassVar[str] = "frequent strings, level by level from randomised reports"
     description: ClassVar[str] = (
         "The frequent strings of a telemetry log, of which none was declared: addresses, versions, "

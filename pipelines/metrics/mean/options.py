@@ -9,6 +9,7 @@ from mechanisms.planner import AUTO
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import (
     MEAN_FACTOR,
+    MIXED,
     SPLIT_MIX,
     SPLIT_MIX_TERMS,
     require_randomised,
@@ -33,7 +34,6 @@ def _about_cells() -> str:
     )
 
 
-_MIXED = "pipelines.metrics.counting.split_mix:MixedMean"
 _IN_TWO_ROUNDS = "pipelines.metrics.mean.two_rounds:MeanInTwoRounds"
 
 
@@ -41,7 +41,7 @@ class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
-    counted: ClassVar[str] = "pipelines.metrics.counting.mean:CountedMean"
+    counted: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
@@ -104,9 +104,16 @@ examples:
         return super().idle - ({"honest_share"} if self.mixed else set())
 
     @property
+    def of_reports(self) -> frozenset[str]:  # type: ignore[override]
+        mechanism = frozenset() if self.mixed else frozenset({"mechanism"})
+        return mechanism | {"choose_bounds", "groups_public", "cells", "interval"}
+
+    @property
+    def hidden_by(self) -> str:
+        return MIXED if self.mixed else super().hidden_by
+
+    @property
     def answered_by(self) -> str:
-        if self.mixed:
-            return _MIXED
         rounds = self.choose_bounds and not self.hides_presence
         return _IN_TWO_ROUNDS if rounds else super().answered_by
 

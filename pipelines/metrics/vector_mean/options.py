@@ -17,6 +17,9 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
     sizing: ClassVar[str] = "pipelines.size.averages:AveragesQuestion"
     counted: ClassVar[str] = "pipelines.metrics.counting.vector_mean:CountedRows"
+    of_reports: ClassVar[frozenset[str]] = frozenset(
+        {"radius", "mechanism", "shrink", "prior", "rows_per_user"}
+    )
     files: ClassVar[tuple[str, ...]] = ("category", "prior")
     brief: ClassVar[str] = (
         "the average of many numbers at once: of columns, or of a column of lists"

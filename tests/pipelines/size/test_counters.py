@@ -17,12 +17,12 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
-from pipelines.metrics.counting.count import CountMetric
-from pipelines.metrics.counting.mean import CountedMean
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
-from pipelines.metrics.counting.sum import SumMetric
 from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.mean import Mean
+from pipelines.metrics.statistics.sum import Sum
 from pipelines.request.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
@@ -36,7 +36,7 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
     values = {"column": "distance", "domain": "0..39", "epsilon": 1.0}
     for k, b in ((1, 1), (1, 3), (4, 1), (4, 3)):
         bounds = {"rows_per_user": k, "per_value": b}
-        design = CountMetric.resolve(request(CountOptions, log | values | bounds)).design
+        design = Count.resolve(request(CountOptions, log | values | bounds)).design
         assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
         assert f"{82 * design.layout.types.size:,} B" in outcome.out
@@ -86,7 +86,7 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     rows = {(row["statistic"], row["way"]): row for row in json.loads(outcome.out)["rows"]}
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
-    for kind, more in ((SumMetric, {}), (CountedMean, {"dummies": "shuffler"})):
+    for kind, more in ((Sum, {}), (Mean, {"dummies": "shuffler"})):
         metric = kind.resolve(request(kind.Options, asked | more))
         shown = rows[kind.kind, "correlated dummies"]
         assert (shown["messages"], shown["dummies"]) == (metric.messages, metric.design.number)

@@ -1,4 +1,4 @@
-"""`hushbeam histogram`: how often each value of a declared domain occurs in a telemetry log."""
+"""Statistics of units, each of which is randomised by itself: one report of one value."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask, too_large
+from mechanisms.mean.fieller import Quotients
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
+from mechanisms.postprocess.intervals import (
+    intervals,
+    largest_error_bound,
+    opened,
+    standard_errors,
+)
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
+from pipelines.logs.inputs import ALONE, Source, Telemetry
+from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.counting.result import Errors
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.result import (
-    TABLE,
-    histogram_error,
-    histogram_table,
-    poisoned,
-    share_of,
-)
 from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.terms import best_design, drowned, hiding_cost
 from pipelines.releases.schema import read_own
-from pipelines.wording import many_messages
+from pipelines.wording import covered, many_messages
 from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
 
@@ -46,39 +50,95 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
+_CHOSEN = ", and of the published share nothing is bounded, for lies may change how it is chosen"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Randomised):
-    """The share of each declared value.
+class ShareEvidence(Evidence):
+    """What a batch of reports says of how many units have each value, of a number that is public.
 
     Attributes:
-        domain: the declared values.
+        mechanism: what perturbed them.
+        n: how many reports there are.
+        unbiased: (groups,) shares.
+    """
+
+    mechanism: FrequencyOracle
+    n: int
+    unbiased: np.ndarray
+
+    @property
+    def errors(self) -> np.ndarray:
+        return self.n * standard_errors(self.mechanism, self.unbiased, self.n)
+
+    def shares(self, confidence: float, together: int) -> Quotients:
+        known = self.mechanism, self.unbiased, self.n
+        error = standard_errors(*known)
+        # At either end, so that no interval is a point.
+        above, below = np.sqrt(self.mechanism.variance(np.array([0.0, 1.0]), self.n))
+        ends = intervals(*known, confidence, simultaneous=together > 1)
+        return Quotients(self.unbiased, error, *opened(*ends, below, above))
+
+
+def share_evidence(mechanism: FrequencyOracle, frequencies: Frequencies) -> ShareEvidence:
+    """What is known of a batch of reports.
+
+    Args:
+        mechanism: what perturbed them.
+        frequencies: of the collector.
+    """
+    n, unbiased = frequencies.n, frequencies.unbiased
+    accuracy = Accuracy(Errors(None, n * math.sqrt(mechanism.variance(0.0, n))))
+    return ShareEvidence(
+        n * unbiased, np.array([float(n)]), accuracy, lambda *_: None, frequencies.estimate,
+        mechanism=mechanism, n=n, unbiased=unbiased,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByReports(Randomised):
+    """A statistic of units that have one value each, which each of them randomises.
+
+    Attributes:
+        statistic: what is asked.
         fill: the cell in the place of values that cannot be used, or None.
     """
 
-    kind = "histogram"
-    Options = HistogramOptions
-
-    options: HistogramOptions
-    domain: Domain
+    statistic: Any
     fill: int | None
     design: Design[FrequencyOracle]
 
     @classmethod
     def resolve(
-        cls,
-        options: HistogramOptions,
-        source: inputs.Source = inputs.ALONE,
-        open_rng: Generator = SecureRandom,
+        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
     ) -> Self:
+        made: Self = registry.find_for(options).resolve(options, source, open_rng)
+        return made
+
+    @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        """As of `ByCounters.require`."""
         require_randomised(options)
-        telemetry = source.open(options)
-        kind = telemetry.column_type(options.column, "--column")
-        domain = inputs.read_domain(options.domain, kind, options.out_of_domain == "other")
+
+    @classmethod
+    def of(
+        cls,
+        statistic: Any,
+        telemetry: Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
+    ) -> Self:
+        """The release of a statistic; as of `ByCounters.of`.
+
+        Args:
+            statistic: held against its input.
+            telemetry: the files.
+            open_rng: opens generators on workers.
+            source: what public randomness comes from.
+        """
+        options, ((_, domain),) = statistic.options, statistic.domains
         fill = _filled(options, domain)
-        cells = domain.size + options.hides
-        task = FrequencyTask(cells, options.max_messages)
+        task = FrequencyTask(domain.size + options.hides, options.max_messages)
         least, design = best_design(
             options, task, telemetry.rows, options.mechanism, _model(options),
             bound=options.bound, seed=source.public_seed(),
@@ -90,8 +150,18 @@ class Histogram(Randomised):
         _require_few_messages(options, design)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            domain=domain, fill=fill, design=design,
+            statistic=statistic, fill=fill, design=design,
         )  # fmt: skip
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return str(self.statistic.kind)
+
+    @property
+    def domain(self) -> Domain:
+        """The declared values."""
+        domain: Domain = self.statistic.domain
+        return domain
 
     @property
     def postprocess(self) -> str:
@@ -141,30 +211,45 @@ class Histogram(Randomised):
     def arrived(self, estimate: Frequencies) -> int:
         return estimate.messages + estimate.invalid
 
+    def evidence(self, estimate: Frequencies) -> ShareEvidence:
+        """What is known of a batch.
+
+        Args:
+            estimate: of the collector.
+        """
+        return share_evidence(self.mechanism, estimate)
+
     @property
     def labelled(self) -> dict[str, str]:
-        return {"value": self.options.column}
+        return dict(self.statistic.labelled)
 
     @property
     def figures(self) -> dict[str, str]:
-        return {TABLE: "share"}
+        return {self.statistic.table: self.statistic.figure}
 
     @property
     def title(self) -> str:
-        return f"{self.options.column}: share of {self.unit}s"
+        return str(self.statistic.title)
 
     def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
-        confidence = self.options.confidence
-        return {TABLE: histogram_table(self.mechanism, self.domain, estimate, confidence)}
+        return dict(self.statistic.tables(self.evidence(estimate)))
 
     def unusable_share(self, estimate: Frequencies) -> dict[str, float]:
-        return share_of(self.mechanism, estimate, self.domain.size, self.options.confidence)
+        shares = self.evidence(estimate).shares(self.options.confidence, 1)
+        share = float(estimate.estimate[-1])
+        return {
+            "share": share,
+            "unbiased": float(shares.ratio[-1]),
+            "standard_error": float(shares.error[-1]),
+            "lower": min(float(shares.lower[-1]), share),
+            "upper": max(float(shares.upper[-1]), share),
+        }
 
     def poisoning(self, estimate: Frequencies) -> Poisoning:
         forged = LIARS * self.mechanism.influence if self.collects else None
         return Poisoning(
             "any unbiased share", LIARS, forged,
-            more=poisoned(estimate.postprocess, self.options.hides),
+            more=_poisoned(estimate.postprocess, self.options.hides),
             unseen=self.mechanism.codes == self.mechanism.inputs,
         )  # fmt: skip
 
@@ -180,19 +265,39 @@ class Histogram(Randomised):
         }
 
     def own_statement(self, estimate: Frequencies) -> dict[str, Any]:
-        confidence = self.options.confidence
-        chosen = {"taken": estimate.postprocess, "risks": estimate.risks}
-        return {
-            "error": histogram_error(self.mechanism, estimate.n, confidence, self.unit),
-            "postprocessing": chosen,
+        mechanism, n = self.mechanism, estimate.n
+        error = {
+            "standard_error_at_0": float(np.sqrt(mechanism.variance(0.0, n))),
+            "mean_squared_error_per_value": mechanism.average_variance(n),
+            "largest_error_bound": largest_error_bound(mechanism, n, self.options.confidence),
+            "covers": covered(self.unit),
         }
+        chosen = {"taken": estimate.postprocess, "risks": estimate.risks}
+        return {"error": error, "postprocessing": chosen}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(table_of(tables), statement)
 
     def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, TABLE)
+        table = read_own(self.options.output, self.statistic.table)
         view.show(screen, table, 10, self.options.confidence)
+
+
+def _poisoned(postprocess: str, hides: bool) -> str:
+    """What post-processing does to the effect of lies, as the end of a sentence.
+
+    Args:
+        postprocess: what was done.
+        hides: whether values share what those without one leave.
+    """
+    if postprocess == "none":
+        return ""
+    if postprocess != "pop":
+        return _CHOSEN
+    # Each coordinate loses one number, which moves no farther than the farthest of them; and what
+    # they add up to moves it as far again.
+    times = "three times" if hides else "twice"
+    return f", and no published one by more than {times} as much as the farthest unbiased one"
 
 
 def _model(options: HistogramOptions) -> str:
