@@ -33,7 +33,7 @@ import yaml
 DOCS = Path(__file__).parents[1] / "docs"
 CELLS = DOCS / "figures" / "cells.json"
 MARKED = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(?=\n\n)", re.DOTALL)
-PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((figures/\S+)\)")
+PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((?:\.\./)?(figures/\S+)\)")
 DATA = "DATA/"  # in a page's commands: where its readers have their data
 
 # Of a cell; all else says which rows it is of.

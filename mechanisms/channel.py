@@ -186,7 +186,7 @@ class Mechanism(ABC):
     def specification(self) -> Channel | None:
         """All that a client in another language needs to be this one; None if it is not written.
 
-        `docs/wire.md` says how each is run.
+        `docs/appendix/wire.md` says how each is run.
         """
         return None
 

@@ -1,8 +1,8 @@
 """What a client needs of a mechanism that it has no planner for: every number that is no formula.
 
-`docs/wire.md` says what to do with them, draw by draw. A mechanism that a device may run in another
-language says its own by `Mechanism.specification`. These are records of JSON: integers that may
-pass 2^53 are decimal strings, for not every reader keeps longer ones.
+`docs/appendix/wire.md` says what to do with them, draw by draw. A mechanism that a device may run
+in another language says its own by `Mechanism.specification`. These are records of JSON: integers
+that may pass 2^53 are decimal strings, for not every reader keeps longer ones.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class GroupTotals:
         groups: how many there are.
         most_groups: how many a unit may have.
         most: the largest total, in units.
-        digits: which counters tell of a total: see `docs/wire.md`.
+        digits: which counters tell of a total: see `docs/appendix/wire.md`.
         least: the smallest total, in units, where negative ones are lifted; else 0.
         weights: of the digits of a total.
         numbers: how totals are clipped; None where rows are counted.

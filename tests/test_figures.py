@@ -76,7 +76,7 @@ def test_pictures_and_tables_are_of_commands_of_their_page(page: str) -> None:
     made = FIGURES.PICTURE.findall(text)
     assert {run for run, _, _ in made} <= runs
     if runs:  # a notebook draws those of choosing.md
-        assert [shown for _, _, shown in made] == re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+        assert [shown for _, _, shown in made] == re.findall(r"!\[[^]]+\]\((?:\.\./)?(\S+)\)", text)
     of_page = [cell for cell in CELLS if cell.page == page]
     assert {cell.how["run"] for cell in of_page if "size" not in cell.how} <= runs
 

@@ -14,8 +14,8 @@ which a model says the same of everybody, are few and decide most, so their weig
 The number of steps matters little; it is large enough for momentum, which keeps the longest
 direction of the rows stable at rates that also serve the short ones.
 
-CLIP, TYPICAL, the share and the lead were chosen on the tables that `docs/reproduction-training.md`
-then shows: on others they may be less apt.
+CLIP, TYPICAL, the share and the lead were chosen on the tables that
+`docs/appendix/reproduction-training.md` then shows: on others they may be less apt.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The stronger noise is, the sooner a descent ends, and the nearer to the mean its constant therefore
 begins; but never nearer than halfway, for what goes with the constant is learned on the way. That,
-and how fast, was chosen on the tables that `docs/reproduction-training.md` shows.
+and how fast, was chosen on the tables that `docs/appendix/reproduction-training.md` shows.
 """
 
 from __future__ import annotations

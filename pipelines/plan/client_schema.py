@@ -36,7 +36,7 @@ class PermanentKeys(_Strict):
 
 
 class ClientMetric(_Strict):
-    """All that a client needs of a metric, beside the formulas of docs/wire.md."""
+    """All that a client needs of a metric, beside the formulas of docs/appendix/wire.md."""
 
     form: int = Field(description="of reports: 0, which may be sealed (1); 5, slots, all sealed")
     sealable: bool = Field(description="whether plain reports may be sealed instead")

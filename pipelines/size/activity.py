@@ -17,7 +17,8 @@ from pipelines.request.options import option
 from pipelines.size.question import Question, Several, empty
 from pipelines.wording import upward
 
-_BEYOND = 1.01  # what a ledger comes to, at the most, over the exact price: see docs/accounting.md
+# What a ledger comes to, at the most, over the exact price: see docs/appendix/accounting.md.
+_BEYOND = 1.01
 _PART = 100  # of delta, for one release
 _CLOSE = 2e-3  # relative, of an epsilon
 

@@ -25,7 +25,7 @@ from pipelines.request.options import Description, description, flag, option
 from pipelines.request.requests import Neighbours, Whole, request
 
 SENT = 82
-"""Bytes of a sealed word, see docs/wire.md."""
+"""Bytes of a sealed word, see docs/appendix/wire.md."""
 
 _SHARED = {"epsilon", "delta", "reports", "model"}  # of the other requests, too
 

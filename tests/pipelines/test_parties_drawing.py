@@ -1,6 +1,6 @@
 """Noisy counters between shuffler and collector: what is hidden, drawn once, and counted.
 
-Each side door of docs/counters.md has a test here, by name.
+Each side door of docs/appendix/counters.md has a test here, by name.
 """
 
 from __future__ import annotations

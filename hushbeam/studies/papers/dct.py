@@ -4,7 +4,7 @@ Whoever sees one report guesses the value behind it. The guess is the mean of th
 report leaves possible, each as likely as the channel makes it; nothing is known beforehand.
 
 Source: Zhu, Wang, Sun, "A perturbation mechanism for classified transformation satisfying LDP", J.
-Computer Research and Development; run again in docs/reproduction-means.md.
+Computer Research and Development; run again in docs/appendix/reproduction-means.md.
 """
 
 from __future__ import annotations

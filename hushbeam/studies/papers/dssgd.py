@@ -1,7 +1,7 @@
 """DSSGD: participants who train on their own data and upload some of what changed.
 
 Source: Shokri, Shmatikov, "Privacy-preserving deep learning", CCS 2015; run again in
-docs/reproduction-training.md.
+docs/appendix/reproduction-training.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the projection leaves out, so that two lines against the number of users cross.
 
 Source: Sun, Yang, Cheng, Su, "High-dimensional numeric data collection under local differential
 privacy based on random projection", Big Data Research 2020; run again in
-docs/reproduction-vectors.md.
+docs/appendix/reproduction-vectors.md.
 """
 
 from __future__ import annotations
