@@ -69,8 +69,7 @@ CHEAP: dict[str, list[list[str]]] = {
 }
 SLOW: dict[str, list[list[str]]] = {
     "train": [["train", "--input", "LOG", "--number", "real=0,300", "--target", "number=-3,3",
-               "--epsilon", "8", "--dummies", "shuffler", "--expected", "2000",
-               "--output", "out"]],
+               "--epsilon", "8", "--expected", "2000", "--output", "out"]],
     "total": [["total", "--input", "LOG", "--window", "w", "--horizon", "9", "--epsilon", "8",
                "--output", "out", "--secret", "secret"]],
     "ask": [["ask", "session", "--epsilon", "1"],

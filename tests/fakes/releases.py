@@ -24,7 +24,7 @@ COMMANDS = {
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
     "unknown-strings": "--column value --max-length 20",
     "total": "--column value --domain values.txt --window 2026-11-21 --horizon 30",
-    "train": "--number number=-3,3 --target real=0,300 --dummies shuffler",
+    "train": "--number number=-3,3 --target real=0,300",
 }
 # Other requests of the same kinds, whose pages look different.
 MORE = {
