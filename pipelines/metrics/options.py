@@ -353,7 +353,7 @@ class NumberOptions(EitherOptions):
     bounds: str | None = declared_bounds(None)
 
 
-class RowOptions(MetricOptions):
+class RowOptions(ReleaseOptions):
     """What a person says of rows of many values."""
 
     number: tuple[str, ...] = option(

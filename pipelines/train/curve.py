@@ -8,13 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Floats
 from mechanisms.learning.baseline import Baseline
-from mechanisms.mean.intervals import estimate_mean
-from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.mean.scalar import ScalarMean
 from mechanisms.postprocess.intervals import normal_quantile
-from transforms.rounds.train_curve import Scored
 
 
 class Point(NamedTuple):
@@ -38,6 +34,21 @@ class Point(NamedTuple):
 
 
 Curve = list[Point]
+
+
+class Scored(NamedTuple):
+    """What public rows say about several models.
+
+    Attributes:
+        n: how many rows there are.
+        sums: (models + questions,) of the rows' errors, and then of their answers to what the best
+            constant's error follows from.
+        squares: (models + questions,) of the squares of the same.
+    """
+
+    n: int
+    sums: Floats
+    squares: Floats
 
 
 def curve_table(curve: Curve) -> pa.Table:
@@ -96,46 +107,6 @@ def noisy_point(
     half = reach * math.sqrt(variance)
     error = Estimated(float(averages[0]), math.sqrt(variance))
     return _judged(step, n, error, half, share, reach, unit * baseline.largest)
-
-
-def private_curve(
-    steps: list[int], mechanism: PublicGroups[ScalarMean], baseline: Baseline, counts: Counts,
-    least: int, unit: float, confidence: float,
-) -> Curve:  # fmt: skip
-    """The curve from reports of users held back; points of too few reports have no error.
-
-    Args:
-        steps: of the models that were reported on, ascending.
-        mechanism: of the reports, its groups for a model each, and then for what else was asked.
-        baseline: which asked it.
-        counts: of the reports.
-        least: the fewest reports that an answer may stand on.
-        unit: what an error of 1 is on the scale of the target.
-        confidence: of the intervals.
-    """
-    parts = mechanism.parts(counts)
-    sizes = parts.sum(axis=1)
-    if sizes[len(steps) :].min() < max(least, 1):
-        return [Point(step, int(n)) for step, n in zip(steps, sizes, strict=False)]
-    found = [
-        estimate_mean(mechanism.mechanism, part, confidence) if part.any() else None
-        for part in parts
-    ]
-    reach = normal_quantile(confidence)
-    # Numbers in [0, 1] travel as 2 x - 1.
-    asked = np.array([((m.unbiased + 1) / 2, (m.standard_error / 2) ** 2)
-                      for m in found[len(steps) :] if m is not None])  # fmt: skip
-    share = Estimated(baseline.usable(asked[:, 0]), math.sqrt(baseline.usable(asked[:, 1])))
-    curve = []
-    for step, size, mean in zip(steps, sizes.tolist(), found, strict=False):
-        if mean is None or size < max(least, 1):
-            curve.append(Point(step, size))
-            continue
-        error = Estimated((mean.unbiased + 1) / 2, mean.standard_error / 2)
-        # Where reports are few, that interval is wider than a normal one.
-        half = max(reach * error.standard_error, (mean.upper - mean.lower) / 4)
-        curve.append(_judged(step, size, error, half, share, reach, unit * baseline.largest))
-    return curve
 
 
 class Estimated(NamedTuple):

@@ -88,7 +88,7 @@ def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
     if not known:
         return (
             f'<p class="note">{verdict} How well it does was not measured: name public rows with '
-            "--validation, or hold users back with --hold-back.</p>"
+            "--validation.</p>"
         )
     last = known[-1]
     words = (
@@ -130,7 +130,7 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     request, model = statement["asked"], statement["model"]
     return [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
-        ("method", request.get("method", "sums of products among a shuffler's dummies")),
+        ("method", request["method"]),
         *(
             (name.replace("_", " "), facts.noise(value) if name == "noise" else facts.word(value))
             for name, value in statement["training"].items()

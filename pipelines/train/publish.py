@@ -14,11 +14,8 @@ from pipelines.ledger.held import is_held
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
 from pipelines.releases import release
-from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
-from pipelines.train.local import LocalPlan
-from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
@@ -41,7 +38,6 @@ from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.encoders.viewed import Viewed
 from transforms.units.contributions import Contributions, EncodeContributions
-from transforms.units.split_groups import rows_of
 
 _ALL_PASS = Shuffled(0, Batches(1))
 
@@ -101,10 +97,8 @@ class PublishModel(beam.PTransform):
             public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks
         if isinstance(job.plan, SumsPlan):
             run = read.blocks | "Train" >> TrainFromSums(job, job.plan)
-        elif isinstance(job.plan, CentralPlan):
-            run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         else:
-            run = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
+            run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         flow = summed(entering(read.blocks), *read.flow, *run.flow)
         step = ReleaseDoFn(job, self.stamp, self.ledger)
         return run.trained | "Release" >> beam.ParDo(step, AsDict(read.tallies), AsDict(flow))
@@ -138,28 +132,12 @@ class ReleaseDoFn(beam.DoFn):
         Raises:
             LostError: an engine has lost some.
         """
-        rows = flow.get(PERTURBED, 0)
-        heard = trained.heard
-        # Those held back come behind the groups. Where nobody sends anything, all rows meet.
-        groups = [flow.get(rows_of(group), 0) for group in range(len(heard) + 1)]
-        due = [self._due(group, size) for group, size in enumerate(groups[:-1])]
         try:
             if isinstance(self._job.plan, SumsPlan):
-                self._job.plan.require_whole(tallies, flow, sum(heard))
+                self._job.plan.require_whole(tallies, flow, trained.heard)
                 return
-            require_whole(tallies, {**flow, PASSED: rows}, _ALL_PASS, sum(groups) or trained.n)
-            if due != list(heard):
-                raise LostError
+            passed = {**flow, PASSED: flow.get(PERTURBED, 0)}
+            require_whole(tallies, passed, _ALL_PASS, trained.n)
         except LostError:
             tally(LOST, 1)
             raise
-
-    def _due(self, group: int, rows: int) -> int:
-        """How many messages of a group's rows must have come."""
-        plan = self._job.plan
-        if not isinstance(plan, LocalPlan):
-            return 0
-        opening = plan.steps.opening if group == 0 else None
-        mechanism = plan.steps.mechanism if opening is None else opening.mechanism
-        sent, least = rows * int(mechanism.messages), int(plan.least * mechanism.messages)
-        return sent if sent >= least or not self._job.options.shuffled else 0

@@ -199,7 +199,7 @@ class SolveDoFn(beam.DoFn):
         n, (messages, invalid) = max(round(equations.rows), 0), _came(counted, heard)
         made = Trained(
             np.zeros(plan.products.inputs), n, invalid, [], plan.training(),
-            heard=(messages,), n_error=equations.rows_error,
+            heard=messages, n_error=equations.rows_error,
         )  # fmt: skip
         if equations.drowned:
             yield made

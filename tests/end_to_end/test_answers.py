@@ -72,8 +72,7 @@ CHEAP: dict[str, list[list[str]]] = {
 }
 SLOW: dict[str, list[list[str]]] = {
     "train": [["train", "--input", "LOG", "--number", "real=0,300", "--target", "number=-3,3",
-               "--epsilon", "8", "--dummies", "shuffler", "--expected", "2000",
-               "--output", "out"]],
+               "--epsilon", "8", "--expected", "2000", "--output", "out"]],
     "ask": [["ask", "session", "--epsilon", "1"],
             ["ask", "session", "count", "--share", "rest", "--input", "LOG"]],
     "run": [RUN],

@@ -187,11 +187,6 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
             "with choose_bounds the shuffler withholds a first round",
         ),
         ("unknown-strings", {"column": "value"}, "nothing is shuffled where the job counts"),
-        (
-            "train",
-            {"target": "real=0,300", "number": ["number=-3,3"]},
-            "a model is learnt step by step",
-        ),
     ],
 )
 def test_what_it_does_not_serve_is_refused(

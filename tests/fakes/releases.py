@@ -23,7 +23,7 @@ COMMANDS = {
     "active-users": "--user-column user --time moment --day 2026-11-21",
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
     "unknown-strings": "--column value --max-length 20",
-    "train": "--number number=-3,3 --target real=0,300 --dummies shuffler",
+    "train": "--number number=-3,3 --target real=0,300",
 }
 # Other requests of the same kinds, whose pages look different.
 MORE = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mechanisms.learning.local_steps import LocalSteps, Model
+from mechanisms.papers.learning.local_steps import LocalSteps, Model
 from mechanisms.randomness import RandomSource
 
 # Reference constants; see `vectors.json`, whose form this has.

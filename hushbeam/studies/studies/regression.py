@@ -32,10 +32,10 @@ from hushbeam.studies.systems.gradients import (
 )
 from hushbeam.studies.systems.sums import SUMS, Fit
 from mechanisms.channel import Floats
-from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
 from mechanisms.learning.scores import Numbers
-from mechanisms.learning.whole_run import plan_run
+from mechanisms.papers.learning.gradient_reports import gradient_mechanism
+from mechanisms.papers.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
 from pipelines.request import answers
 from pipelines.request.options import option

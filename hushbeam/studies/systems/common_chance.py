@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.learning.scores import Numbers
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.papers.learning.local_steps import LocalSteps, Model
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 

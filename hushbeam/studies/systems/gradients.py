@@ -10,14 +10,14 @@ from hushbeam.studies.papers import pm
 from hushbeam.studies.systems.sums import SUMS
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
-from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.published import dct_published
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
 
-DEFAULT = "default"  # what `hushbeam train` takes
+DEFAULT = "default"  # sampled coordinates, chosen for gradients
 NO_NOISE, EXACT, CONSTANT = "no_noise", "least_squares", "constant"
 REFERENCES = (NO_NOISE, EXACT, CONSTANT)  # what needs no privacy, to compare with
 

@@ -17,7 +17,7 @@ Fit = Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
 
 
 def counters(population: Examples, n: int, epsilon: float, delta: float) -> Fit:
-    """What `hushbeam train --dummies shuffler` fits.
+    """What `hushbeam train` fits.
 
     Args:
         population: whose rows are fitted.

@@ -7,8 +7,8 @@ import pytest
 
 from mechanisms.learning.baseline import Baseline
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
-from mechanisms.learning.opening import Opening
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.papers.learning.opening import Opening
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 

@@ -13,7 +13,7 @@ from hushbeam.studies.systems.common_chance import CommonRun, CommonSteps, Quant
 from hushbeam.studies.systems.gradients import MECHANISMS
 from mechanisms import catalog
 from mechanisms.learning.objectives import SquaredError
-from mechanisms.learning.schedule import Schedule
+from mechanisms.papers.learning.schedule import Schedule
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objective import Objective
-from mechanisms.learning.opening import Opening, opens
-from mechanisms.learning.schedule import CLIP, hurry, plan, plan_steps
+from mechanisms.papers.learning.local_steps import LocalSteps
+from mechanisms.papers.learning.opening import Opening, opens
+from mechanisms.papers.learning.schedule import CLIP, hurry, plan, plan_steps
 from mechanisms.vector.base import CubeMean, VectorMean
 
 _HALFWAY = 0.5  # of the way to the mean: as near as a descent begins
@@ -49,7 +49,7 @@ def plan_run(
     Raises:
         ValueError: a number is out of range.
 
-    >>> from mechanisms.learning.gradient_reports import gradient_mechanism
+    >>> from mechanisms.papers.learning.gradient_reports import gradient_mechanism
     >>> from mechanisms.learning.objectives import SquaredError
     >>> of_targets = gradient_mechanism(1.0, 2)
     >>> run = plan_run(SquaredError(9), gradient_mechanism(1.0, 9), of_targets, n=51_000)

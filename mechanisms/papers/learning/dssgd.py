@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.learning.exchange import ParameterServer, portion, require_turns, turns
-from mechanisms.learning.selection import Selection
+from mechanisms.papers.learning.exchange import ParameterServer, portion, require_turns, turns
+from mechanisms.papers.learning.selection import Selection
 from mechanisms.randomness import RandomSource
 
 
@@ -148,7 +148,7 @@ class SelectiveSGD:
         nothing of what a participant has learnt for itself.
 
     >>> from mechanisms.learning.objectives import SquaredError
-    >>> from mechanisms.learning.selection import LargestValues
+    >>> from mechanisms.papers.learning.selection import LargestValues
     >>> from mechanisms.randomness import SeededRandom
     >>> rows = np.array([[1.0, 1.0], [-1.0, 1.0]])
     >>> shares = [Share(rows, np.array([3.0, 1.0]))] * 2

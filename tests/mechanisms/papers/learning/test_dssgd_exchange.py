@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.learning.exchange import PROTOCOLS, ParameterServer, portion, turns
-from mechanisms.learning.private_selection import PrivateSelection, RandomPlaces, to_grid
-from mechanisms.learning.selection import LargestValues, RandomAbove
+from mechanisms.papers.learning.exchange import PROTOCOLS, ParameterServer, portion, turns
+from mechanisms.papers.learning.private_selection import PrivateSelection, RandomPlaces, to_grid
+from mechanisms.papers.learning.selection import LargestValues, RandomAbove
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM
 

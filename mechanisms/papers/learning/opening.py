@@ -22,7 +22,7 @@ from mechanisms.channel import Counts, Floats, Messages
 from mechanisms.learning.absent import filled
 from mechanisms.learning.baseline import variance_of
 from mechanisms.learning.objective import Objective
-from mechanisms.learning.schedule import SPREAD
+from mechanisms.papers.learning.schedule import SPREAD
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import CubeMean
 

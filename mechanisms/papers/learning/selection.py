@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee
-from mechanisms.learning.exchange import portion
+from mechanisms.papers.learning.exchange import portion
 from mechanisms.randomness import RandomSource
 
 

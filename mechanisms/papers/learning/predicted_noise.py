@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mechanisms.learning.local_steps import LocalSteps
+from mechanisms.papers.learning.local_steps import LocalSteps
 
 # Of the clip: noise of the whole run beyond which, of what there was to learn about tables of
 # people, four tenths at most were learned, and often less than nothing.

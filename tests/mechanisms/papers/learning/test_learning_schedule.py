@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mechanisms.learning.objectives import Logistic, SquaredError
-from mechanisms.learning.schedule import (
+from mechanisms.papers.learning.schedule import (
     CLIP,
     Schedule,
     best_time,

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Guarantee, Messages
 from mechanisms.learning.objective import Objective
-from mechanisms.learning.opening import Opening, Seen
-from mechanisms.learning.schedule import CLIP, Schedule
 from mechanisms.learning.scores import Numbers
+from mechanisms.papers.learning.opening import Opening, Seen
+from mechanisms.papers.learning.schedule import CLIP, Schedule
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import shortened

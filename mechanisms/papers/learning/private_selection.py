@@ -12,8 +12,8 @@ from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.central.rounds import accounted, shifted_loss
 from mechanisms.central.sparse_vector import BALANCED, SparseVector, Split
 from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon, require_integer
-from mechanisms.learning.exchange import portion
-from mechanisms.learning.selection import Chosen, Selection, require_threshold
+from mechanisms.papers.learning.exchange import portion
+from mechanisms.papers.learning.selection import Chosen, Selection, require_threshold
 from mechanisms.privacy.composition import sequential
 from mechanisms.randomness import RandomSource
 

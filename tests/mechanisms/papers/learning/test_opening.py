@@ -9,13 +9,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from mechanisms.learning.gradient_reports import gradient_mechanism
-from mechanisms.learning.local_steps import LocalSteps
 from mechanisms.learning.objectives import Logistic, SquaredError
-from mechanisms.learning.opening import Opening, Seen, opens
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.learning.schedule import SPREAD, Schedule, hurry
-from mechanisms.learning.whole_run import plan_run
+from mechanisms.papers.learning.gradient_reports import gradient_mechanism
+from mechanisms.papers.learning.local_steps import LocalSteps
+from mechanisms.papers.learning.opening import Opening, Seen, opens
+from mechanisms.papers.learning.schedule import SPREAD, Schedule, hurry
+from mechanisms.papers.learning.whole_run import plan_run
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.laplace_vector import laplace_vector

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.objectives import Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.learning.private_selection import RandomPlaces
-from mechanisms.learning.selection import LargestValues
+from mechanisms.papers.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.papers.learning.private_selection import RandomPlaces
+from mechanisms.papers.learning.selection import LargestValues
 from mechanisms.randomness import SeededRandom
 
 CLASSES, PIXELS, EACH = 6, 60, 30

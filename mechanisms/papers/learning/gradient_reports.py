@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from mechanisms.channel import require_epsilon
-from mechanisms.learning.schedule import TYPICAL, typical_variance
 from mechanisms.mean.hybrid import hm, hybrid_optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, require_cells
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import moments
 from mechanisms.mean.window import Window
+from mechanisms.papers.learning.schedule import TYPICAL, typical_variance
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
