@@ -89,9 +89,9 @@ class Guarantee:
     def as_dict(self) -> dict[str, Any]:
         """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
         epsilon = self.epsilon if self.epsilon < math.inf else None
-        told = asdict(self) | {"epsilon": epsilon, "unit": self.whose}
-        del told["condition"]
-        return told
+        record = asdict(self) | {"epsilon": epsilon, "unit": self.whose}
+        del record["condition"]
+        return record
 
 
 def conditions(parts: Iterable[Guarantee]) -> str:

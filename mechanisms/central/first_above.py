@@ -95,14 +95,14 @@ class FirstAbove:
     def probabilities(self, counts: Sequence[int], threshold: int) -> Floats:
         """(k + 1,) of each place, and of none: the exact law, but for rounding, for audits."""
         levels, weights = _law(self.threshold_noise)
-        found, open_ = [], weights
+        probabilities, open_ = [], weights
         for count in counts:
             noise, law = _law(self.query_noise)
             least = np.searchsorted(noise, threshold + levels - count)
             # Each from its own end, so that rare ones are not what rounding leaves of 1.
-            found.append(float(open_ @ np.append(law[::-1].cumsum()[::-1], 0.0)[least]))
+            probabilities.append(float(open_ @ np.append(law[::-1].cumsum()[::-1], 0.0)[least]))
             open_ = open_ * np.append(0.0, law.cumsum())[least]
-        return np.array([*found, float(open_.sum())])
+        return np.array([*probabilities, float(open_.sum())])
 
 
 def _law(noise: DiscreteLaplace) -> tuple[Counts, Floats]:

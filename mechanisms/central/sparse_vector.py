@@ -24,7 +24,7 @@ from mechanisms.randomness import RandomSource
 _ROUNDING = 1 - 2.0**-50  # what a part of epsilon is multiplied by, so that rounding loses none
 
 
-class Split(NamedTuple):
+class EpsilonSplit(NamedTuple):
     """Which part of epsilon sets which noise.
 
     Attributes:
@@ -48,12 +48,12 @@ class Split(NamedTuple):
         return math.fsum(self) - min(self.query, self.value) / 2
 
 
-PUBLISHED = Split(2 / 9, 2 / 9, 1 / 9)
+PUBLISHED = EpsilonSplit(2 / 9, 2 / 9, 1 / 9)
 """The noise of DSSGD's selection. With eps1 = 8/9 epsilon, eps2 = 2/9 epsilon and a sensitivity of
 2 B throughout, it draws Laplace noise of scale 4 c B / eps1, twice that, and 4 c B / eps2. Sizes
 change by B only, and not while values change by 2 B: half of the claimed epsilon is not used."""
 
-BALANCED = Split(1 / 4, 1 / 2, 1 / 2)
+BALANCED = EpsilonSplit(1 / 4, 1 / 2, 1 / 2)
 """All of epsilon is spent, whichever way a value moves; with a + b/2 = 1/2, none has less noise in
 the difference of a size and the threshold."""
 
@@ -79,7 +79,7 @@ class SparseVector:
     Neighbouring inputs may differ in every value: sizes change by `bound` at most, values by
     twice that. Let the threshold's noise be larger by `bound` for one of them, so that what was
     passed over is passed over again, and make up for that in the noise of the one size that
-    passed: a round costs `Split.cost`, however long it is. Noise tables end, hence a delta.
+    passed: a round costs `EpsilonSplit.cost`, however long it is. Noise tables end, hence a delta.
 
     Attributes:
         epsilon: of one pass, in nats; an upload costs epsilon / uploads.
@@ -111,7 +111,7 @@ class SparseVector:
     uploads: int
     dimension: int
     bound: int
-    split: Split = BALANCED
+    split: EpsilonSplit = BALANCED
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)

@@ -61,6 +61,8 @@ def _brentq() -> Callable[[_Function, float, float, float, float], float]:
             spec.loader.exec_module(compiled)
             if compiled._brentq(lambda x: x - 1, 0.0, 3.0, 2e-12, _RTOL, *_REST) == 1:
                 return lambda *given: float(compiled._brentq(*given, *_REST))
-    from scipy.optimize import brentq as found
+    from scipy.optimize import brentq as brentq_of_scipy
 
-    return lambda f, low, high, xtol, rtol: float(found(f, low, high, xtol=xtol, rtol=rtol))
+    return lambda f, low, high, xtol, rtol: float(
+        brentq_of_scipy(f, low, high, xtol=xtol, rtol=rtol)
+    )

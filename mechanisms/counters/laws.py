@@ -28,17 +28,17 @@ def recorded(noise: Any) -> Any:
     }
 
 
-def each(record: Any) -> Iterator[tuple[str, dict[str, float]]]:
+def laws_in(record: Any) -> Iterator[tuple[str, dict[str, float]]]:
     """(name, parameters) of every law in a record that is made of no others.
 
-    >>> [*each({"law": "independent", "laws": [{"law": "laplace", "mu": 4, "slope": 2.0}]})]
+    >>> [*laws_in({"law": "independent", "laws": [{"law": "laplace", "mu": 4, "slope": 2.0}]})]
     [('laplace', {'mu': 4, 'slope': 2.0})]
     """
     if isinstance(record, list):
         for part in record:
-            yield from each(part)
+            yield from laws_in(part)
     elif isinstance(record, dict):
         inner = [part for part in record.values() if isinstance(part, (dict, list))]
-        found = [law for part in inner for law in each(part)]
+        inner_laws = [law for part in inner for law in laws_in(part)]
         own = {name: part for name, part in record.items() if isinstance(part, (int, float))}
-        yield from found or [(record["law"], own)]
+        yield from inner_laws or [(record["law"], own)]

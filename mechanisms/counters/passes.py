@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Dummies, Part, Seen
+from mechanisms.counters.dummies import Dummies, PlacedNoise, Seen
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.counters.price import Charge
@@ -44,7 +44,7 @@ class Layers(Dummies):
         return min((block.groups for block in self.blocks), key=len)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         return [part for block in self.blocks for part in block.parts]
 
     @property
@@ -99,5 +99,5 @@ def layered(design: Counters, shares: Sequence[float]) -> Counters:
     outer = [layer(design, share) for share in shares]
     if not outer:
         return design
-    blocks = (design.dummies, *(each.dummies for each in reversed(outer)))
+    blocks = (design.dummies, *(layer.dummies for layer in reversed(outer)))
     return replace(design, dummies=Layers(blocks), epsilon=outer[0].epsilon)

@@ -229,8 +229,8 @@ def counters_days_replaced() -> Trial:
 
 
 def _slotted(neighbours: Neighbours) -> SlottedDevices:
-    asked = _ENCODER.levels, neighbours, 1.0, _DELTA, 4
-    return SlottedDevices.of(DeviceCounters.meeting(*asked, honest_share=0.7, laws=["poisson"]))
+    arguments = _ENCODER.levels, neighbours, 1.0, _DELTA, 4
+    return SlottedDevices.of(DeviceCounters.meeting(*arguments, honest_share=0.7, laws=["poisson"]))
 
 
 @register_trial("device-slots")

@@ -16,7 +16,7 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.limits import limits, skewness
-from mechanisms.distribution.noise import Noise, NoiseBound
+from mechanisms.distribution.noise import NoiseBound, WeightNoise
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
 
@@ -41,10 +41,12 @@ class PrefixSums:
         return np.asarray(sums)
 
     @cached_property
-    def noise(self) -> Noise:
+    def noise(self) -> WeightNoise:
         """Of each sum."""
         known = self.reconstruction
-        return Noise(known, self.weights, np.tri(known.bins, known.present.size) * known.present)
+        return WeightNoise(
+            known, self.weights, np.tri(known.bins, known.present.size) * known.present
+        )
 
     def limits(
         self, counts: Floats, shares: Floats, n: int, confidence: float

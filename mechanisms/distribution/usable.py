@@ -9,7 +9,7 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.limits import opened_limits
-from mechanisms.distribution.noise import Noise
+from mechanisms.distribution.noise import WeightNoise
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.mean.fieller import candidates, ends
 from mechanisms.mean.intervals import half_width
@@ -18,7 +18,7 @@ from mechanisms.mean.usable_mean import ShareEstimate
 _FEW = 100  # reports whose own spread says too little of their variance
 
 
-class Estimated(NamedTuple):
+class NumberEstimate(NamedTuple):
     """A number with its error.
 
     Attributes:
@@ -36,7 +36,7 @@ class Estimated(NamedTuple):
 
 def mean_of_usable(
     known: Reconstruction, weights: Floats, counts: Floats, confidence: float
-) -> Estimated:
+) -> NumberEstimate:
     """The mean of those who have a value, in [-1, 1]; its interval is Fieller's.
 
     It covers the mean of the users and, if they are a random sample, of the population.
@@ -66,7 +66,7 @@ def mean_of_usable(
     reach = np.abs(weights).max() + np.abs(means) * np.abs(presence).max()
     half = half_width(spread(means), np.interp(means, tried, worst), reach, n, confidence)
     (lower,), (upper,) = ends((np.abs(total - means * share) <= half)[None], means[None])
-    return Estimated(ratio, error, min(float(lower), centre), max(float(upper), centre))
+    return NumberEstimate(ratio, error, min(float(lower), centre), max(float(upper), centre))
 
 
 def _variance(means: Floats, squares: Floats) -> Floats:
@@ -76,8 +76,8 @@ def _variance(means: Floats, squares: Floats) -> Floats:
         means: candidates.
         squares: the mean squares of the weight, of its product with the presence, and of this.
     """
-    found = squares[0] - 2 * means * squares[1] + means**2 * squares[2]
-    return np.asarray(np.maximum(found, 0))  # rounding may leave a hair less
+    variance = squares[0] - 2 * means * squares[1] + means**2 * squares[2]
+    return np.asarray(np.maximum(variance, 0))  # rounding may leave a hair less
 
 
 def unusable_share(known: Reconstruction, counts: Floats, confidence: float) -> ShareEstimate:
@@ -91,7 +91,7 @@ def unusable_share(known: Reconstruction, counts: Floats, confidence: float) -> 
     n = int(counts.sum())
     none = 1 - known.presence
     everybody = Reconstruction(known.table)  # of whom each holds 0 or 1
-    bound = Noise(everybody, none[None], (1 - known.present)[None]).bound()
+    bound = WeightNoise(everybody, none[None], (1 - known.present)[None]).bound()
     unbiased = float(none @ counts / n)
     (lower,), (upper,) = opened_limits(np.array([unbiased]), bound, n, confidence)
     share = min(max(unbiased, 0.0), 1.0)

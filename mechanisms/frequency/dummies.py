@@ -123,7 +123,9 @@ class PoissonDummies(IndependentBins):
     def specification(self) -> specification.Channel:
         table = integer_tables.poisson(self.dummies)
         ends = specification.decimals(table.ends)
-        return specification.Dummies(inputs=self.domain_size, first=table.first, ends=ends)
+        return specification.DummiesSpecification(
+            inputs=self.domain_size, first=table.first, ends=ends
+        )
 
     def _extras(self, size: int, rng: RandomSource) -> Keys:
         return uniform_keys(integer_tables.poisson(self.dummies).draw(size, rng), self.codes, rng)

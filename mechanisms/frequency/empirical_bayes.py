@@ -61,8 +61,8 @@ def _means(others: Floats, unbiased: Floats, errors: Errors) -> tuple[Floats, Fl
     places = np.unique(np.concatenate([around, evenly]))
     nearest = np.searchsorted((places[1:] + places[:-1]) / 2, others)
     counts = np.bincount(nearest, minlength=places.size)
-    held = counts > 0
-    law = _fitted(errors.likelihood(places[held, None] - shares), counts[held])
+    occupied = counts > 0
+    law = _fitted(errors.likelihood(places[occupied, None] - shares), counts[occupied])
     # What nothing else is like stays where it is: one value of all may be anywhere.
     width = float(np.ptp(unbiased)) + deviation
     alone = deviation / width / unbiased.size

@@ -196,7 +196,7 @@ class ProjectiveGeometry(FrequencyOracle):
 
     @property
     def specification(self) -> specification.Channel:
-        return specification.ProjectiveGeometry(
+        return specification.ProjectiveGeometrySpecification(
             inputs=self.domain_size, order=self.hash_range,
             polynomial=self.space.field.polynomial, digits=self.digits,
             on=str(self.on_weight), off=str(self.off_weight),

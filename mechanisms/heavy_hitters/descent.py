@@ -85,13 +85,13 @@ def descend(protocol: Protocol, rows: list[Row], search: Search) -> tuple[String
 
 def _later(protocol: Protocol, rows: list[Row]) -> list[Chance]:
     """(levels,) the chance of the groups of each level and of all later ones."""
-    chance, found, end = Chance(), [], len(rows)
+    chance, chances, end = Chance(), [], len(rows)
     for width in reversed(protocol.schedule.rows):
         for scored in rows[end - width : end]:
             chance = chance.plus(scored)
         end -= width
-        found.append(chance)
-    return found[::-1]
+        chances.append(chance)
+    return chances[::-1]
 
 
 Ways = dict[int, Extensions]
@@ -157,7 +157,7 @@ class _Level:
         begun = hashed.part(parents.codes, groups, 0)
         begun ^= hashed.ending(groups, end)[:, None]
         scores = [self.rows[group].scores for group in groups]
-        found = []
+        hits_of_blocks = []
         for state, (codes, states) in _pieces(added):
             alike = np.flatnonzero(parents.states == state)
             parts = hashed.part(codes, groups, self.start)
@@ -171,8 +171,8 @@ class _Level:
                     sums += score.take(part ^ start[:, None], mode="wrap")
                 row, which = np.divmod(np.flatnonzero(sums >= threshold), len(codes))
                 joined = np.concatenate([parents.codes[block[row]], codes[which]], axis=1)
-                found.append((block[row], joined, states[which], sums[row, which]))
-        parent, *hits = map(np.concatenate, zip(*found, strict=True))
+                hits_of_blocks.append((block[row], joined, states[which], sums[row, which]))
+        parent, *hits = map(np.concatenate, zip(*hits_of_blocks, strict=True))
         codes, states, sums = (hit[np.argsort(parent, kind="stable")] for hit in hits)
         return Prefixes(codes, states), sums
 

@@ -117,7 +117,9 @@ def _frequencies(protocol: Protocol, rows: list[Row], strings: Strings) -> tuple
     buckets = np.stack(
         [protocol.hash.buckets(strings.codes, np.full(size, group)) for group in groups]
     )
-    support = np.stack([r.supports[r.places[held]] for r, held in zip(rows, buckets, strict=True)])
+    support = np.stack(
+        [r.supports[r.places[bucket]] for r, bucket in zip(rows, buckets, strict=True)]
+    )
     seen = protocol.oracle.shares(support, np.maximum(users, 1)[:, None])
     weights = np.where(_alone(protocol, strings, buckets), users[:, None], 0)
     total = np.maximum(weights.sum(axis=0), 1)  # also of nobody, who holds nothing

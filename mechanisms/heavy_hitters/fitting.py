@@ -30,7 +30,7 @@ _TYPICAL = 1e-3  # the frequency at which fields are compared
 
 
 @dataclass(frozen=True)
-class Plan:
+class FittedSearch:
     """A search that meets a privacy target.
 
     Attributes:
@@ -54,7 +54,7 @@ def fit(
     seed: int,
     system: str = "pem",
     oracle: str = AUTO,
-) -> Plan:
+) -> FittedSearch:
     """The plan with the least detection limit.
 
     Args:
@@ -94,7 +94,7 @@ def _plans(
     search: Search,
     seed: int,
     fixed: Callable[[PrefixCode], Schedule] | None,
-) -> list[Plan]:
+) -> list[FittedSearch]:
     """A plan for each oracle whose counters can be held.
 
     Raises:
@@ -109,7 +109,7 @@ def _plans(
             needed = min(needed, counters)
             continue
         limit = schedule.detection_limit(code, mechanism, n, search)
-        plans.append(Plan(design, Protocol(code, schedule, mechanism, seed), search, limit))
+        plans.append(FittedSearch(design, Protocol(code, schedule, mechanism, seed), search, limit))
     if not plans:
         raise ValueError(
             f"a collector would need {needed:,} counters, more than {_LARGEST_STATE:,}; "

@@ -66,15 +66,15 @@ def _with_mixtures(rows: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _VarianceLimit:
     """z, and a limit above all variances at z."""
 
     z: Floats
     limit: float
 
-    def moved(self, step: Floats, size: float) -> _Point:
+    def moved(self, step: Floats, size: float) -> _VarianceLimit:
         """Some way along a direction in (z, limit)."""
-        return _Point(self.z + size * step[:-1], self.limit + size * float(step[-1]))
+        return _VarianceLimit(self.z + size * step[:-1], self.limit + size * float(step[-1]))
 
 
 def optimal_values(outside: float, inside: float, steps: int, width: int) -> tuple[Floats, float]:
@@ -98,7 +98,7 @@ def optimal_values(outside: float, inside: float, steps: int, width: int) -> tup
     """
     window = _Window.of(outside, inside, steps, width)
     z = np.full(window.last.size, 1 / window.last.sum())
-    point = _Point(z, 1.1 * float(window.variances(z).max()))
+    point = _VarianceLimit(z, 1.1 * float(window.variances(z).max()))
     # So heavy a barrier starts near the middle of what is feasible, where Newton's method is quick.
     weight = point.limit / 10
     while len(window.mean) * weight > _GAP * point.limit:
@@ -109,7 +109,9 @@ def optimal_values(outside: float, inside: float, steps: int, width: int) -> tup
     return np.concatenate([-z, middle, z[::-1]]), float(window.variances(z).max())
 
 
-def _centred(window: _Window, point: _Point, weight: float, tolerance: float) -> _Point:
+def _centred(
+    window: _Window, point: _VarianceLimit, weight: float, tolerance: float
+) -> _VarianceLimit:
     """The minimum of limit / weight - sum log(limit - variance), by Newton's method."""
     for _ in range(_LONGEST):
         step, decrement = _newton_step(window, point, weight)
@@ -119,7 +121,7 @@ def _centred(window: _Window, point: _Point, weight: float, tolerance: float) ->
     raise ArithmeticError("the optimal values did not converge")
 
 
-def _newton_step(window: _Window, point: _Point, weight: float) -> tuple[Floats, float]:
+def _newton_step(window: _Window, point: _VarianceLimit, weight: float) -> tuple[Floats, float]:
     """The direction in (z, limit) that keeps x_n = 1, and the squared Newton decrement."""
     z, free = point.z, point.z.size
     pull = 1 / (point.limit - window.variances(z))
@@ -136,11 +138,11 @@ def _newton_step(window: _Window, point: _Point, weight: float) -> tuple[Floats,
 
 
 def _descended(
-    window: _Window, point: _Point, weight: float, step: Floats, decrement: float
-) -> _Point:
+    window: _Window, point: _VarianceLimit, weight: float, step: Floats, decrement: float
+) -> _VarianceLimit:
     """The longest of the steps 1, 1/2, 1/4, ... that stays feasible and descends enough."""
 
-    def height(at: _Point) -> float:
+    def height(at: _VarianceLimit) -> float:
         room = at.limit - window.variances(at.z)
         return at.limit / weight - np.log(room).sum() if room.min() > 0 else np.inf
 

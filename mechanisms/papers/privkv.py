@@ -137,8 +137,8 @@ def privkv(epsilon: float, dimension: int, cells: int = 1) -> PrivKv:
     (300, 0.7075)
     """
     require_dimension(dimension)
-    each = even_share(epsilon)
-    return PrivKv.of(epsilon, dimension, each, each, cells)
+    half = even_share(epsilon)
+    return PrivKv.of(epsilon, dimension, half, half, cells)
 
 
 def even_share(epsilon: float) -> float:

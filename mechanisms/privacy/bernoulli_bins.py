@@ -138,7 +138,7 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _NeighbouringBatches:
     """All neighbouring batches of n users."""
 
     bin: Bin
@@ -187,12 +187,12 @@ def dominating_ones(ones: Bin, tail: float) -> BinLaw:
 
 
 @lru_cache(maxsize=32)
-def _batch(n: int, keep: float, other: float) -> _Batch:
+def _batch(n: int, keep: float, other: float) -> _NeighbouringBatches:
     """The checked batch; kept because a search for n or epsilon asks again and again."""
     require_batch(n)
     if not 0 <= other < keep <= 1:
         raise ValueError(f"0 <= other < keep <= 1 must hold, not keep {keep} and other {other}")
-    return _Batch(Bin(n - 1, keep, other))
+    return _NeighbouringBatches(Bin(n - 1, keep, other))
 
 
 def unary_delta(

@@ -170,7 +170,7 @@ class UniformCrowd:
         # Fewer dummies hide less: for every number up to an end we take that of the end.
         for end, chance in zip(ends.tolist(), np.diff(upto, prepend=0.0), strict=True):
             dummies = (self.users * self.whole + law.first + end, (0.5, 0.5))
-            shown = (test.delta((self.users - 1, held), dummies)[0] for held in (first, second))
+            shown = (test.delta((self.users - 1, count), dummies)[0] for count in (first, second))
             total += max(float(chance) * (1 - _SLACK), 0.0) * max(shown)
         return total
 

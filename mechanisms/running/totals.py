@@ -69,7 +69,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class State:
+class TotalsState:
     """What is kept between days, secret: who has it and the releases knows more than they tell.
 
     Attributes:
@@ -88,7 +88,7 @@ class State:
         return json.dumps({**said, "before": self.before}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> State:
+    def read(cls, data: bytes) -> TotalsState:
         """What was written.
 
         Raises:
@@ -237,12 +237,12 @@ class RunningTotals:
         steps = 1 if window is None or window > day else 2
         return math.hypot(self.sigma * self.factors.window_norm(day, window), math.sqrt(steps / 12))
 
-    def begin(self) -> State:
+    def begin(self) -> TotalsState:
         """Before the first day."""
         zeros = (0,) * self.totals
-        return State(0, (zeros,) * len(self.factors.decays), zeros)
+        return TotalsState(0, (zeros,) * len(self.factors.decays), zeros)
 
-    def draw(self, state: State, rng: RandomSource) -> tuple[Integers, State]:
+    def draw(self, state: TotalsState, rng: RandomSource) -> tuple[Integers, TotalsState]:
         """The noise of one more day's numbers.
 
         A day is drawn once: who releases it under two draws has told more than was paid for. So the

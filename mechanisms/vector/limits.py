@@ -49,20 +49,20 @@ class RowEstimate(NamedTuple):
 
     @classmethod
     def of_usable(
-        cls, found: Quotients, n: int, confidence: float, comparisons: int
+        cls, quotients: Quotients, n: int, confidence: float, comparisons: int
     ) -> RowEstimate:
         """The means of those who have a number.
 
         Args:
-            found: what reports say of each coordinate.
+            quotients: what reports say of each coordinate.
             n: how many users reported.
             confidence: of each interval, and of all of the wider ones together, in (0, 1).
             comparisons: how many of these there are.
         """
-        alone, together = (found.half_widths(confidence, shared) for shared in (1, comparisons))
+        alone, together = (quotients.half_widths(confidence, shared) for shared in (1, comparisons))
         return cls(
-            n, found.reports, found.means, found.errors, alone, together, found.variances,
-            found.unusable(confidence), found,
+            n, quotients.reports, quotients.means, quotients.errors, alone, together,
+            quotients.variances, quotients.unusable(confidence), quotients,
         )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     if not n > 1:
         raise ValueError("at least two reports are needed to judge an error")
     if isinstance(mechanism, UsableCoordinates):
-        found = mechanism.quotients(counts)
-        return RowEstimate.of_usable(found, n, confidence, mechanism.dimension)
+        quotients = mechanism.quotients(counts)
+        return RowEstimate.of_usable(quotients, n, confidence, mechanism.dimension)
     reports = mechanism.reporters(counts, n)
     worst = mechanism.worst_variance / n
     shown = mechanism.estimated_variance(counts)

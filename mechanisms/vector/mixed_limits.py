@@ -66,8 +66,8 @@ def estimate_mixed(
     comparisons = len(numbers) + len(hidden) + sum(oracle.domain_size for oracle, _ in others)
     if hidden:
         randomisers, parts = zip(*hidden, strict=True)
-        found = Quotients.of(randomisers, parts, mechanism.scale)
-        row = RowEstimate.of_usable(found, n, confidence, comparisons)
+        quotients = Quotients.of(randomisers, parts, mechanism.scale)
+        row = RowEstimate.of_usable(quotients, n, confidence, comparisons)
     else:
         row = _row(numbers, n, confidence, comparisons)
     return row, [_shares(*other, confidence, comparisons, mechanism.hides) for other in others]

@@ -170,10 +170,10 @@ class MixedRows(AttributeReports):
             mechanism: Attribute, users: NDArray[np.int64], which: NDArray[np.int64]
         ) -> NDArray[Any]:
             if isinstance(mechanism, (ScalarMean, WithUnusable)):
-                found = mechanism.rounding.encode(values[users, places[which]], rng)
+                encoded_cells = mechanism.rounding.encode(values[users, places[which]], rng)
                 if self.hides:
-                    found[missing[users, places[which]]] = mechanism.inputs - 1
-                return found
+                    encoded_cells[missing[users, places[which]]] = mechanism.inputs - 1
+                return encoded_cells
             others: NDArray[Any] = cells[users, which - places[which] - 1]
             return others
 

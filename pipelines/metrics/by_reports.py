@@ -14,7 +14,7 @@ from rich.console import Console
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask, too_large
-from mechanisms.mean.fieller import Quotients
+from mechanisms.mean.fieller import RatioEstimate
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.postprocess.intervals import (
@@ -71,13 +71,13 @@ class ShareEvidence(Evidence):
     def errors(self) -> np.ndarray:
         return self.n * standard_errors(self.mechanism, self.unbiased, self.n)
 
-    def shares(self, confidence: float, together: int) -> Quotients:
+    def shares(self, confidence: float, together: int) -> RatioEstimate:
         known = self.mechanism, self.unbiased, self.n
         error = standard_errors(*known)
         # At either end, so that no interval is a point.
         above, below = np.sqrt(self.mechanism.variance(np.array([0.0, 1.0]), self.n))
         ends = intervals(*known, confidence, simultaneous=together > 1)
-        return Quotients(self.unbiased, error, *opened(*ends, below, above))
+        return RatioEstimate(self.unbiased, error, *opened(*ends, below, above))
 
 
 def share_evidence(mechanism: FrequencyOracle, frequencies: Frequencies) -> ShareEvidence:

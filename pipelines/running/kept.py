@@ -16,7 +16,7 @@ from typing import Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
-from mechanisms.running.totals import Contribution, RunningTotals, State
+from mechanisms.running.totals import Contribution, RunningTotals, TotalsState
 from pipelines.errors import RequestError, reason
 from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
 from pipelines.storage.formats import numbered
@@ -54,7 +54,7 @@ class Kept:
     windows: tuple[str, ...]
     totals: tuple[tuple[int, ...], ...]
     last: str
-    state: State
+    state: TotalsState
     paid: tuple[str, str] | None
     output: str
     sources: Mapping[str, Sources] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Kept:
             unit = Contribution(**said["design"]["contribution"])
             design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
-            state = State.read(said["state"].encode())
+            state = TotalsState.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
             sources = {name: Sources.read(one) for name, one in said["sources"].items()}
         except (KeyError, TypeError, AttributeError) as error:

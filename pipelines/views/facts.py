@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mechanisms.counters.laws import each
+from mechanisms.counters.laws import laws_in
 
 Fact = tuple[str, str]
 
@@ -79,7 +79,7 @@ def noise(record: Any) -> str:
     """
     laws = Counter(
         f"{law} ({', '.join(f'{name} = {word(number)}' for name, number in numbers.items())})"
-        for law, numbers in each(record)
+        for law, numbers in laws_in(record)
     )
     told = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
     more = f"; and {len(told) - _LAWS} more, in the statement" if len(told) > _LAWS else ""

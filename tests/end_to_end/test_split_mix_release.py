@@ -134,7 +134,7 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
     some = metric(log, kind)
     design = some.design
     restart(3)
-    told = design.told(np.ones(design.most, np.int64), np.ones(design.most, np.bool_))
+    told = design.summands(np.ones(design.most, np.int64), np.ones(design.most, np.bool_))
     reports = design.reports(told, fresh_stream())
     mixed, number = design.mix(reports, fresh_stream())
     assert number == design.most + 1

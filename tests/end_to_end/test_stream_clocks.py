@@ -185,13 +185,13 @@ def test_with_a_clock_behind_by_minutes_a_file_waits_for_its_last_rows(machine: 
     land("a", (0, 100))
     with pytest.warns(Caution, match="rows are up to less than a window ahead"):
         machine.look()
-    assert list(machine.state.held()) == [str(Path("landing/a.parquet").absolute())]
+    assert list(machine.state.waiting()) == [str(Path("landing/a.parquet").absolute())]
     machine.wait(0.25)
     machine.look()
     assert not machine.state.open()
     machine.wait(0.1)
     machine.look()
-    assert (machine.state.held(), machine.counters()) == ({}, {})
+    assert (machine.state.waiting(), machine.counters()) == ({}, {})
     machine.driver.drain()
     assert released() == {"20T00": 100}
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
-from mechanisms.distribution.estimator import DistributionEstimator, Summary
+from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
 from transforms.collector.collect import Collect
 from transforms.collector.collect_counts import Counted
 
@@ -24,10 +24,10 @@ class Distribution(NamedTuple):
 
     n: int
     invalid: int
-    summary: Summary | None
+    summary: NumberSummary | None
 
     @property
-    def known(self) -> Summary:
+    def known(self) -> NumberSummary:
         """The summary, where there are reports.
 
         Raises:

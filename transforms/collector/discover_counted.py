@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.counters.design import Counters
-from mechanisms.heavy_hitters.counted import CountedSearch, Found, Keys, Tally
+from mechanisms.heavy_hitters.counted import CountedSearch, Keys, StringEstimates, Tally
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import Generator, GroupOnce
 
@@ -21,7 +21,7 @@ _WAITING = 1 << 21  # keys that are tallied together
 class Searched(NamedTuple):
     """What a search has found, and of how many messages."""
 
-    found: Found
+    found: StringEstimates
     messages: int
 
 

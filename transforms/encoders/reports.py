@@ -130,7 +130,7 @@ class Reporting(Levelled):
         return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     @property
-    def specification(self) -> specification.Counters:
+    def specification(self) -> specification.CountersSpecification:
         """What a client in another language needs."""
         amounts = self.amounts
         numbers = None if self.clip is None else self.clip.specification
@@ -140,7 +140,7 @@ class Reporting(Levelled):
             weights=list(digit_weights(amounts.most)), numbers=numbers, averaged=self.averaged,
             present=self.present, beside=list(self.beside),
         )  # fmt: skip
-        return specification.Counters(levels=_shown(self.levels), unit=unit)
+        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -243,10 +243,10 @@ class PathReporting(Levelled):
         return (Level(1, 1),)
 
     @property
-    def specification(self) -> specification.Counters:
+    def specification(self) -> specification.CountersSpecification:
         """What a client in another language needs."""
         unit = specification.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
-        return specification.Counters(levels=_shown(self.levels), unit=unit)
+        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -371,7 +371,7 @@ class SplitReporting:
         found = pairs(users[some], groups[some], n, 1, rng, numbers[some]).placed(1)
         totals = found.averages if self.averaged else found.amounts
         units = _units(self.clip, found.groups, totals, rng)[0]
-        yield self.design.told(units, found.groups >= 0)
+        yield self.design.summands(units, found.groups >= 0)
 
     def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
         """(n, 1) what units split that add nothing."""

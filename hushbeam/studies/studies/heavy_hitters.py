@@ -19,7 +19,7 @@ from hushbeam.studies.populations.strings import Strings, read_strings
 from hushbeam.studies.systems.searches import quality, simulate
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters import fitting
-from mechanisms.heavy_hitters.fitting import SYSTEMS, Plan
+from mechanisms.heavy_hitters.fitting import SYSTEMS, FittedSearch
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SeededRandom
@@ -101,7 +101,7 @@ def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> Simula
     return Simulation(_known(plan), release)
 
 
-def _known(plan: Plan) -> dict[str, Any]:
+def _known(plan: FittedSearch) -> dict[str, Any]:
     """What a search costs, guarantees and promises to find."""
     limit = plan.detection_limit
     return {

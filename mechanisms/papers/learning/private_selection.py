@@ -10,7 +10,7 @@ import numpy as np
 
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.central.rounds import accounted, shifted_loss
-from mechanisms.central.sparse_vector import BALANCED, SparseVector, Split
+from mechanisms.central.sparse_vector import BALANCED, EpsilonSplit, SparseVector
 from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon, require_integer
 from mechanisms.papers.learning.exchange import portion
 from mechanisms.papers.learning.selection import Chosen, Selection, require_threshold
@@ -44,7 +44,7 @@ class PrivateSelection(Selection):
     epsilon: float = math.nan
     threshold: float = 0.0
     levels: int = 8
-    split: Split = BALANCED
+    split: EpsilonSplit = BALANCED
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,7 +138,7 @@ _laplace = lru_cache(maxsize=8)(DiscreteLaplace)
 
 @lru_cache(maxsize=8)
 def _technique(
-    epsilon: float, uploads: int, dimension: int, levels: int, split: Split
+    epsilon: float, uploads: int, dimension: int, levels: int, split: EpsilonSplit
 ) -> SparseVector:
     """The sparse vector technique, kept with its tables."""
     return SparseVector(epsilon, uploads, dimension, levels, split)

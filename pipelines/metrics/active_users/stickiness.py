@@ -5,7 +5,7 @@ from __future__ import annotations
 from mechanisms.channel import Floats
 from mechanisms.counters.activity import Figure
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.mean.fieller import Quotients, quotients
+from mechanisms.mean.fieller import RatioEstimate, quotients
 from pipelines.metrics.counting.result import Errors
 
 
@@ -16,7 +16,7 @@ def shares(
     counts: Floats,
     numbers: Floats,
     confidence: float,
-) -> Quotients:
+) -> RatioEstimate:
     """Of each number the share, and all shares that it does not refute.
 
     Args:

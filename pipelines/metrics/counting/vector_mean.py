@@ -13,8 +13,8 @@ from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.design import Counters
-from mechanisms.counters.rows import RowCounters, RowSums, digits_for
-from mechanisms.mean.fieller import Quotients, quotients
+from mechanisms.counters.rows import RowCounters, RowTotals, digits_for
+from mechanisms.mean.fieller import RatioEstimate, quotients
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import MOST_SLOTS
@@ -159,7 +159,7 @@ class CountedRows(RowWise):
             return result.Errors(None, sigma)
         return result.Errors(law, math.sqrt(law.var()), unit=1 / self.rows.steps)
 
-    def _found(self, estimate: Counted) -> RowSums:
+    def _found(self, estimate: Counted) -> RowTotals:
         return self.rows.sums(self.design.centred(estimate.counts)[:-1])
 
     def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
@@ -227,7 +227,7 @@ class CountedRows(RowWise):
     def _columns(
         self,
         head: dict[str, Any],
-        at: Callable[[float], Quotients],
+        at: Callable[[float], RatioEstimate],
         scaled: Callable[[Floats], Floats],
         half: Floats,
         together: int | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.channel import Floats
-from mechanisms.distribution.estimator import Summary
+from mechanisms.distribution.estimator import NumberSummary
 from mechanisms.distribution.fitting import DistributionDesign
 from mechanisms.distribution.quantiles import quantiles
 from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
@@ -43,7 +43,7 @@ _QUOTIENT = (
 )
 
 
-def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
+def distribution_table(summary: NumberSummary, bounds: Bounds) -> pa.Table:
     """The published bins, in rising order; the first and the last are half as wide as the others.
 
     Columns: low and high; estimate (by expectation maximisation), unbiased (straight from the
@@ -67,7 +67,7 @@ def distribution_table(summary: Summary, bounds: Bounds) -> pa.Table:
 
 
 def quantile_table(
-    probabilities: Sequence[float], summary: Summary, bounds: Bounds, whole: bool = False
+    probabilities: Sequence[float], summary: NumberSummary, bounds: Bounds, whole: bool = False
 ) -> pa.Table:
     """The published quantiles: p, estimate, lower, upper; of whole numbers they are whole.
 
@@ -92,13 +92,13 @@ def scaled(values: Floats, bounds: Bounds) -> Floats:
     return np.asarray(np.where(values >= 1, bounds.high, inside))
 
 
-def unusable_share(summary: Summary) -> dict[str, float]:
+def unusable_share(summary: NumberSummary) -> dict[str, float]:
     """The share of users who have no number, if that is hidden."""
     return {} if summary.unusable is None else summary.unusable._asdict()
 
 
 def own_statement(
-    summary: Summary, bounds: Bounds, fitted: DistributionDesign, smooth: bool, unit: str
+    summary: NumberSummary, bounds: Bounds, fitted: DistributionDesign, smooth: bool, unit: str
 ) -> dict[str, Any]:
     """The mean, how it was estimated, and how far off all may be."""
     return {
@@ -121,7 +121,7 @@ def own_statement(
 
 def poisoning(
     probabilities: Sequence[float],
-    summary: Summary,
+    summary: NumberSummary,
     bounds: Bounds,
     reach: tuple[float, float] | None,
 ) -> Poisoning:
@@ -163,7 +163,7 @@ def covers(unit: str) -> str:
     return _COVERS + drawn
 
 
-def _mean(summary: Summary, bounds: Bounds) -> dict[str, float | None]:
+def _mean(summary: NumberSummary, bounds: Bounds) -> dict[str, float | None]:
     """The mean in the units of the bounds."""
     mean, half = summary.mean, bounds.half
     known = math.isfinite(mean.estimate)  # of nobody who can be seen to have a number there is none

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.heavy_hitters.fitting import Plan, fit
+from mechanisms.heavy_hitters.fitting import FittedSearch, fit
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
@@ -68,7 +68,7 @@ class HeavyHitters(Randomised):
     Options = HeavyHittersOptions
 
     options: HeavyHittersOptions
-    plan: Plan
+    plan: FittedSearch
     fill: Codes | None = field(default=None, compare=False)
 
     @classmethod
@@ -223,7 +223,7 @@ def _planned(
     expected: int,
     source: inputs.Source,
     open_rng: Generator,
-) -> Plan:
+) -> FittedSearch:
     """The search.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.heavy_hitters.discovery import FrequentStrings
-from mechanisms.heavy_hitters.fitting import Plan
+from mechanisms.heavy_hitters.fitting import FittedSearch
 from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from pipelines.metrics.poisoning import LIARS, Poisoning
 
@@ -41,7 +41,7 @@ _ESTIMATES = (
 )
 
 
-def poisoning(plan: Plan, forgeable: bool) -> Poisoning:
+def poisoning(plan: FittedSearch, forgeable: bool) -> Poisoning:
     """How far liars can move the share of a string, and how many of them make up a string.
 
     Args:
@@ -82,7 +82,7 @@ def _known(share: float) -> float | None:
     return share if share < math.inf else None
 
 
-def search_statement(plan: Plan, prospect: str, strings: FrequentStrings) -> dict[str, Any]:
+def search_statement(plan: FittedSearch, prospect: str, strings: FrequentStrings) -> dict[str, Any]:
     """How strings were searched for, and how many there are."""
     protocol, limit = plan.protocol, plan.detection_limit
     return {

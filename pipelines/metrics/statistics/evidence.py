@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.mean.fieller import Quotients, quotients
+from mechanisms.mean.fieller import RatioEstimate, quotients
 from mechanisms.postprocess.intervals import opened
 from pipelines.metrics.counting.result import Errors, Noisy, columns
 
@@ -93,7 +93,7 @@ class Evidence:
         """How many units took part, and at least one: by fewer nobody can divide."""
         return max(float(self.people.sum()), 1.0)
 
-    def shares(self, confidence: float, together: int) -> Quotients:
+    def shares(self, confidence: float, together: int) -> RatioEstimate:
         """Totals over the number of all people, in 0 .. 1, with intervals.
 
         Args:
@@ -104,7 +104,7 @@ class Evidence:
         if others is None:
             raise ValueError("how many people there are is not known")
 
-        def divided(of_total: float, of_others: float) -> Quotients:
+        def divided(of_total: float, of_others: float) -> RatioEstimate:
             own = of_total if shared else 0.0
             errors = of_total, math.hypot(own, of_others)
             number = np.full_like(self.totals, self.number)
@@ -117,9 +117,9 @@ class Evidence:
         halves = one.half(risk) + 0.5, others.half(risk) + (0.5 if shared else 0.0)
         known, wide = divided(one.standard_error, others.sigma), divided(*halves)
         ends = np.maximum(wide.lower, 0.0), np.maximum(wide.upper, 0.0)
-        return Quotients(known.ratio, known.error, *opened(*ends, known.error, known.error))
+        return RatioEstimate(known.ratio, known.error, *opened(*ends, known.error, known.error))
 
-    def means(self, confidence: float) -> Quotients:
+    def means(self, confidence: float) -> RatioEstimate:
         """Totals over the number of people in each, in -1 .. 1, with Fieller's intervals.
 
         Args:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mechanisms.central.rounds import accounted, shifted_loss
-from mechanisms.central.sparse_vector import BALANCED, PUBLISHED, SparseVector, Split
+from mechanisms.central.sparse_vector import BALANCED, PUBLISHED, EpsilonSplit, SparseVector
 from mechanisms.randomness import SeededRandom
 from tests.oracles.sparse_vector import (
     compared_law,
@@ -32,7 +32,7 @@ def worst_delta(mechanism: SparseVector, threshold: int, epsilon: float) -> floa
     return max(hockey_stick(p, q, epsilon) for p, q in permutations(laws, 2))
 
 
-@pytest.mark.parametrize("split", [BALANCED, PUBLISHED, Split(0.2, 0.2, 0.6)])
+@pytest.mark.parametrize("split", [BALANCED, PUBLISHED, EpsilonSplit(0.2, 0.2, 0.6)])
 @pytest.mark.parametrize(("epsilon", "uploads", "threshold"), [(1.5, 1, 0), (4.0, 1, 2), (6, 2, 1)])
 def test_two_values_reveal_no_more_than_is_claimed(epsilon, uploads, threshold, split):
     mechanism = SparseVector(epsilon, uploads, dimension=2, bound=1, split=split)
@@ -169,9 +169,9 @@ def test_a_mechanism_travels_as_its_choices():
         ({"uploads": 1.5}, "uploads"),
         ({"dimension": math.nan}, "dimension"),
         ({"bound": 0}, "bound"),
-        ({"split": Split(0.5, 0.5, 0.51)}, "parts"),
-        ({"split": Split(0.5, 0.0, 0.5)}, "parts"),
-        ({"split": Split(math.nan, 0.1, 0.5)}, "parts"),
+        ({"split": EpsilonSplit(0.5, 0.5, 0.51)}, "parts"),
+        ({"split": EpsilonSplit(0.5, 0.0, 0.5)}, "parts"),
+        ({"split": EpsilonSplit(math.nan, 0.1, 0.5)}, "parts"),
     ],
 )
 def test_bad_parameters_are_refused(change, message):
