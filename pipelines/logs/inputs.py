@@ -22,7 +22,7 @@ from pipelines.storage.stores import require_reachable
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
-from transforms.files.format import Look
+from transforms.files.format import FileFacts
 from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.names import listed
 from transforms.files.partitions import shown
@@ -370,7 +370,7 @@ def _match(pattern: str, absent: bool = False) -> list[str]:
     return paths
 
 
-def _looked_at(file: str, reading: Reading) -> Look:
+def _looked_at(file: str, reading: Reading) -> FileFacts:
     """Rows and schema of one file."""
     try:
         return look(file, reading)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from transforms.elements.blocks import Generator
     from transforms.elements.conservation import Shuffled
     from transforms.shuffle.shuffle import Shuffle
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 PAGE = "report.html"
 
@@ -314,7 +314,7 @@ class Metric(ABC):
     @abstractmethod
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         """Blocks of one row of each unit; and (name, count) of rows by fate.
 
         Args:

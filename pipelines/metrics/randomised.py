@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from transforms.elements.conservation import Shuffled
     from transforms.shuffle.shuffle import Shuffle
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class Randomised(Metric):
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         from transforms.elements.blocks import bucket_count
         from transforms.units.contributions import EncodeContributions
 

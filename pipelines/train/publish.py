@@ -37,7 +37,7 @@ from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
 from transforms.encoders.viewed import Viewed
-from transforms.units.contributions import Contributions, EncodeContributions
+from transforms.units.contributions import EncodeContributions, EncodedContributions
 
 _ALL_PASS = Shuffled(0, Batches(1))
 
@@ -58,7 +58,7 @@ class ReadRows(beam.PTransform):
     users: UserDigest | None = None
     hides: bool = False
 
-    def expand(self, begin: beam.pvalue.PBegin) -> Contributions:
+    def expand(self, begin: beam.pvalue.PBegin) -> EncodedContributions:
         job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
         attributes = (*job.schema.attributes, job.schema.target)
         encoder: Encoder = ExampleEncoder(attributes) if self.hides else RowEncoder(attributes)
@@ -70,7 +70,7 @@ class ReadRows(beam.PTransform):
         return (
             begin
             | "Read" >> self.telemetry.read(columns)
-            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng, told=told)
+            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng, reported=told)
         )
 
 

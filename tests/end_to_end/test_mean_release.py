@@ -29,7 +29,7 @@ from tests.fakes import canaries
 from tests.oracles.releases import Release, require_contract
 from transforms.collector.collect_counts import Counted
 from transforms.elements.progress import ROWS
-from transforms.rounds.scout import Chosen
+from transforms.rounds.scout import ScoutedBounds
 
 pytestmark = pytest.mark.verify
 
@@ -196,7 +196,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     )  # fmt: skip
     job = Mean.resolve(options)
     counted = Counted(np.array([900, 1100]), 2000, 3)
-    chosen = Chosen(job.bounds, 0.0, 0, 0)
+    chosen = ScoutedBounds(job.bounds, 0.0, 0, 0)
     told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)
     (content,) = told
     for _ in range(2):

@@ -204,8 +204,8 @@ MUTANTS = (
         "a-bundle-counted-twice",
         "Messages that were counted as they came wait to be counted again.",
         "transforms/collector/collect_counts.py",
-        "return Counting(*self.counted(state))",
-        "return Counting(*self.counted(state), state.waiting[:1])",
+        "return CollectorState(*self.counted(state))",
+        "return CollectorState(*self.counted(state), state.waiting[:1])",
         ("tests/transforms/test_collect.py", "tests/end_to_end/test_fused.py"),
     ),
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import SecureRandom
-from transforms.collector.collect_counts import Collector, Counted, Counting, CountMessages
+from transforms.collector.collect_counts import Collector, CollectorState, Counted, CountMessages
 from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 
@@ -33,7 +33,7 @@ class EstimateFn(CountMessages):
         super().__init__(mechanism)
         self._estimate = estimate
 
-    def extract_output(self, state: Counting) -> Any:
+    def extract_output(self, state: CollectorState) -> Any:
         return self._estimate(self.counted(state), 0)
 
 

@@ -21,7 +21,7 @@ _WAITING = 1 << 21  # keys that are tallied together
 class Searched(NamedTuple):
     """What a search has found, and of how many messages."""
 
-    found: StringEstimates
+    strings: StringEstimates
     messages: int
 
 
@@ -106,8 +106,8 @@ class DiscoverDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, tallied: Tallying) -> Iterator[tuple[int, Any]]:
-        asked = tallied.tally, self._design, self._false_strings, self._rng
-        yield 0, Searched(self._search.discover(*asked), tallied.messages)
+        arguments = tallied.tally, self._design, self._false_strings, self._rng
+        yield 0, Searched(self._search.discover(*arguments), tallied.messages)
 
 
 def _searched(drawn: tuple[int, Iterable[Any]]) -> list[Searched]:

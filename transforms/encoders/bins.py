@@ -37,10 +37,12 @@ class BinEncoder(OneColumn):
     bins: int
 
     @property
-    def specification(self) -> specification.Bins:
+    def specification(self) -> specification.BinsSpecification:
         """What a client in another language needs."""
         low, high = self.bounds
-        return specification.Bins(column=self.column, low=low, high=high, bins=self.bins)
+        return specification.BinsSpecification(
+            column=self.column, low=low, high=high, bins=self.bins
+        )
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         numbers = as_floats(decoded(batch.column(self.column)))

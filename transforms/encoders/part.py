@@ -61,5 +61,5 @@ class Part:
             table: with the column `DRAWN`, which is left out of what is returned.
         """
         draws = table.column(DRAWN).to_numpy()
-        asked = (np.uint64(self.first) <= draws) & (draws <= np.uint64(self.last))
-        return table.drop_columns([DRAWN]).filter(pa.array(asked))
+        inside = (np.uint64(self.first) <= draws) & (draws <= np.uint64(self.last))
+        return table.drop_columns([DRAWN]).filter(pa.array(inside))

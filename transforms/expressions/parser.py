@@ -72,9 +72,9 @@ class _Parser:
 
     def _said(self, text: str) -> bool:
         """Take a word of the language, if it is next."""
-        found = self._is(text, kind=NAME)
-        self._place += found
-        return found
+        matches = self._is(text, kind=NAME)
+        self._place += matches
+        return matches
 
     def _expect(self, sign: str) -> None:
         if not self._is(sign):
@@ -176,10 +176,10 @@ class _Parser:
     def _call(self, word: Word) -> Call:
         """A function of what stands between brackets, the named ones last."""
         self._expect("(")
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         names: list[str] = []
         while not self._is(")"):
-            if found:
+            if arguments:
                 self._expect(",")
             if self._next.kind == NAME and self._words[self._place + 1].text == "=":
                 if self._next.text in names:
@@ -188,20 +188,20 @@ class _Parser:
                 self._take()
             elif names:
                 self._refuse("what is named comes last")
-            found.append(self._either())
+            arguments.append(self._either())
         self._take()
-        return Call(word.text, tuple(found), word.position, tuple(names))
+        return Call(word.text, tuple(arguments), word.position, tuple(names))
 
     def _arguments(self) -> tuple[Expression, ...]:
         """What stands between brackets."""
         self._expect("(")
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         while not self._is(")"):
-            if found:
+            if arguments:
                 self._expect(",")
-            found.append(self._either())
+            arguments.append(self._either())
         self._take()
-        return tuple(found)
+        return tuple(arguments)
 
 
 def _unless(negated: bool, tree: Call) -> Call:

@@ -105,8 +105,8 @@ class Function:
 
     @property
     def _brackets(self) -> str:
-        found = re.search(r"\((.*)\)", self.usage)
-        return found[1] if found else ""
+        match = re.search(r"\((.*)\)", self.usage)
+        return match[1] if match else ""
 
 
 FUNCTIONS: dict[str, Function] = {}

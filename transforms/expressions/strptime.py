@@ -42,35 +42,35 @@ _ONE_OF = ("Yy", "mbBj", "dj", "HI")  # say the same
 
 
 @dataclass(frozen=True)
-class Format:
+class TimeFormat:
     """How a moment is written.
 
     Attributes:
         pattern: of RE2, with a group a directive.
         directives: that are in it.
 
-    >>> Format.read("%d.%m.%Y").moments(pa.array(["20.11.2026", "31.02.2026"])).to_pylist()[1]
+    >>> TimeFormat.read("%d.%m.%Y").moments(pa.array(["20.11.2026", "31.02.2026"])).to_pylist()[1]
     """
 
     pattern: str
     directives: frozenset[str]
 
     @classmethod
-    def read(cls, text: str) -> Format:
+    def read(cls, text: str) -> TimeFormat:
         """From what a person writes.
 
         Raises:
             ValueError: a directive is not known, is there twice, or no year is said; why, in words
                 for people.
         """
-        found: list[str] = []
-        pattern = "".join(_parts(text, found))
+        directives: list[str] = []
+        pattern = "".join(_parts(text, directives))
         for same in _ONE_OF:
-            if sum(found.count(letter) for letter in same) > 1:
+            if sum(directives.count(letter) for letter in same) > 1:
                 raise ValueError("a format says each part of a time once")
-        if not {"Y", "y"} & {*found} or len(found) != len({*found}):
+        if not {"Y", "y"} & {*directives} or len(directives) != len({*directives}):
             raise ValueError("a format says the year, as in %d.%m.%Y, and each part of a time once")
-        return cls(f"^(?i:{pattern})$", frozenset(found))
+        return cls(f"^(?i:{pattern})$", frozenset(directives))
 
     def moments(self, texts: pa.Array) -> pa.Array:
         """(n,) timestamps; null where a text is not written so, or its day is in no calendar."""
@@ -126,7 +126,7 @@ class Format:
         return _number(padded, 0)
 
 
-def _parts(text: str, found: list[str]) -> Iterator[str]:
+def _parts(text: str, directives: list[str]) -> Iterator[str]:
     """The pattern piece by piece; the directives are added to those found."""
     for blank, letter, end, other in re.findall(r"(\s+)|%(.)|(%$)|([^\s%]+)", text, re.DOTALL):
         if blank:
@@ -139,7 +139,7 @@ def _parts(text: str, found: list[str]) -> Iterator[str]:
             known = ", ".join(f"%{name}" for name in _FORMS)
             raise ValueError(f"a format is made of {known}, %% and other signs")
         else:
-            found.append(letter)
+            directives.append(letter)
             yield f"(?P<{_group(letter)}>{_FORMS[letter]})"
 
 

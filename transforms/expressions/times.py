@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from transforms.expressions.registry import Given, function
-from transforms.expressions.strptime import Format
+from transforms.expressions.strptime import TimeFormat
 from transforms.expressions.values import (
     INTEGER,
     MOMENT,
@@ -73,7 +73,7 @@ def _parse_time(given: Given) -> Bound:
     given.many(2, 2)
     values = given.values(0, TEXT)
     try:
-        form = Format.read(given.written(1, str))
+        form = TimeFormat.read(given.written(1, str))
     except ValueError as error:
         raise given.refuse(str(error), 1) from None
     return Bound(MOMENT, lambda batch: of_all(form.moments, values(batch)))

@@ -108,11 +108,11 @@ class View:
         Args:
             batch: as of `seen`.
         """
-        found = np.ones(batch.num_rows, np.bool_)
+        matches = np.ones(batch.num_rows, np.bool_)
         for tree in self.where:
             truth = _computed(tree, batch).fill_null(False)
-            found &= truth.to_numpy(zero_copy_only=False)
-        return found
+            matches &= truth.to_numpy(zero_copy_only=False)
+        return matches
 
 
 def _parsed(option: str, name: str, text: str) -> Expression:

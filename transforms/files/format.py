@@ -27,7 +27,7 @@ MANGLED = "empty, cut off, or another format"
 CUT_OFF = "cut off, damaged, or of a kind that its reader does not read"
 
 
-class Look(NamedTuple):
+class FileFacts(NamedTuple):
     """What is known of a file without its rows.
 
     Attributes:
@@ -53,7 +53,7 @@ class Format(Protocol):
     endings: ClassVar[tuple[str, ...]]
     text: ClassVar[bool]
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         """Rows and columns; of text, all of it is read."""
 
     def tables(

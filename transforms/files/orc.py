@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
 
 
@@ -18,13 +18,13 @@ class Orc:
     endings: ClassVar[tuple[str, ...]] = (".orc",)
     text: ClassVar[bool] = False
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         from pyarrow.orc import ORCFile
 
         with open_file() as stream:
             file = ORCFile(stream)
             try:
-                return Look(file.nrows, file.schema)
+                return FileFacts(file.nrows, file.schema)
             except pa.ArrowNotImplementedError as error:
                 if "top-level struct" in str(error):
                     raise Mangled("its rows are no records, so that it has no columns") from None

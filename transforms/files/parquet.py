@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from transforms.files.format import Look, Opener
+from transforms.files.format import FileFacts, Opener
 from transforms.files.reading import Reading
 
 # Rows of a group up to which it is read as one; of a larger one, rows at a time. A few bytes may
@@ -25,13 +25,13 @@ class Parquet:
     endings: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     text: ClassVar[bool] = False
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         with open_file() as stream:
             file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
             about = file.metadata
             rows = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
             # Some writers say 0 of the whole file; what is read are the groups.
-            return Look(sum(rows), file.schema_arrow)
+            return FileFacts(sum(rows), file.schema_arrow)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading

@@ -24,13 +24,13 @@ def encoding_of(name: str) -> str:
     if not name:
         return ""
     try:
-        found = codecs.lookup(name)
+        codec = codecs.lookup(name)
     except (LookupError, ValueError, UnicodeError):
         raise ValueError("no such encoding") from None
-    known = found.name.replace("_", "-")
-    if not found._is_text_encoding or known in {one.replace("_", "-") for one in _NO_TEXT}:
+    known = codec.name.replace("_", "-")
+    if not codec._is_text_encoding or known in {one.replace("_", "-") for one in _NO_TEXT}:
         raise ValueError("no encoding of texts")
-    return "" if known in ("utf-8", "utf-8-sig") else found.name
+    return "" if known in ("utf-8", "utf-8-sig") else codec.name
 
 
 def _unknown(error: UnicodeError) -> tuple[str, int]:

@@ -12,7 +12,16 @@ from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
 from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
-from transforms.files.format import CUT_OFF, MANGLED, PACKED, Format, Look, Mangled, Opener, opener
+from transforms.files.format import (
+    CUT_OFF,
+    MANGLED,
+    PACKED,
+    FileFacts,
+    Format,
+    Mangled,
+    Opener,
+    opener,
+)
 from transforms.files.json_lines import JsonLines
 from transforms.files.orc import Orc
 from transforms.files.parquet import Parquet
@@ -69,14 +78,14 @@ def packed(path: str) -> bool:
     return _bare(path)[1] is not None and chosen is not None and chosen.text
 
 
-def look(path: str, reading: Reading = PLAIN) -> Look:
+def look(path: str, reading: Reading = PLAIN) -> FileFacts:
     """Rows and columns of a file, those that its folders say among them.
 
     Raises:
         UnreadableError: it cannot be read, or is not of the format that its name says.
     """
     chosen, parts = format_of(path), parts_of(path)
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         _require_like(path, chosen)
         rows, schema = chosen.look(_opener(path, chosen, reading), reading.without(parts))
     for column in parts:
@@ -86,7 +95,7 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
             schema = schema.append(said)
         elif chosen.text and place >= 0:  # its own column, which is text, too
             schema = schema.set(place, said)
-    return Look(rows, schema)
+    return FileFacts(rows, schema)
 
 
 def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
@@ -104,7 +113,7 @@ def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
         return look(path, reading).schema
     if not isinstance(chosen, Csv):
         return None
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         _require_like(path, chosen)
         names = chosen.names(_opener(path, chosen, reading), reading.without(parts))
     return reading.schema([*names, *(name for name in parts if name not in names)])
@@ -122,7 +131,7 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
         UnreadableError: as `look`.
     """
     chosen, parts = format_of(path), parts_of(path)
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         open_file, own = _opener(path, chosen, reading), [*columns]
         if parts.keys() & {*columns} or not own:
             rows, schema = chosen.look(open_file, reading.without(parts))
@@ -150,7 +159,7 @@ def contents(path: str) -> Iterator[bytes]:
         UnreadableError: as `look`.
     """
     chosen = format_of(path)
-    with _told(path, chosen), _opener(path, chosen)() as stream:
+    with _own_errors(path, chosen), _opener(path, chosen)() as stream:
         while block := stream.read(_BLOCK):
             yield block
 
@@ -190,7 +199,7 @@ def _opener(path: str, chosen: Format, reading: Reading = PLAIN) -> Opener:
 
 
 @contextmanager
-def _told(path: str, chosen: Format) -> Iterator[None]:
+def _own_errors(path: str, chosen: Format) -> Iterator[None]:
     """The one place in which what readers raise becomes words of ours: theirs quote rows."""
     why, refused = MANGLED, False
     try:
@@ -230,7 +239,7 @@ def beginning(path: str, reading: Reading = PLAIN, size: int = 1 << 17) -> str:
         UnreadableError: as `look`.
     """
     chosen = format_of(path)
-    with _told(path, chosen), _opener(path, chosen, reading)() as stream:
+    with _own_errors(path, chosen), _opener(path, chosen, reading)() as stream:
         return bytes(stream.read(size)).decode("utf-8-sig", "replace")
 
 

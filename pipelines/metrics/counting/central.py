@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.elements.conservation import Shuffled
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +80,14 @@ class CountedStrings(Counting):
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
         step = EncodeContributions(
             self.viewed(), users, self._buckets, self.open_rng, keep,
-            distinct=self._distinct, told=False,
+            distinct=self._distinct, reported=False,
         )  # fmt: skip
         return tables | "Contributions" >> step
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.conservation import Shuffled
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Counting(Metric):
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         from transforms.elements.blocks import bucket_count
         from transforms.units.units import ReportUnits
 

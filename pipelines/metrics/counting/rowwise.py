@@ -20,7 +20,7 @@ from transforms.encoders.users import UserDigest, fresh_digest
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class RowWise(Counting):
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         import apache_beam as beam
 
         from transforms.elements.blocks import bucket_count
@@ -52,7 +52,9 @@ class RowWise(Counting):
 
         users = named or fresh_digest(self.options.user_column)
         buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(self.viewed(), users, buckets, self.open_rng, keep, told=False)
+        step = EncodeContributions(
+            self.viewed(), users, buckets, self.open_rng, keep, reported=False
+        )
         rows = tables | "Contributions" >> step
         report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
         return rows._replace(blocks=rows.blocks | "Report" >> report)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
-    from transforms.rounds.scout import Chosen
+    from transforms.rounds.scout import ScoutedBounds
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 
@@ -81,7 +81,7 @@ class Averaged(NamedTuple):
     """
 
     counted: Counted
-    chosen: Chosen
+    chosen: ScoutedBounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,11 +213,11 @@ class Mean(Randomised):
         return self.counts(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
 
     @property
-    def _declared(self) -> Chosen:
+    def _declared(self) -> ScoutedBounds:
         """The bounds, chosen by whoever asked."""
-        from transforms.rounds.scout import Chosen
+        from transforms.rounds.scout import ScoutedBounds
 
-        return Chosen(self.bounds, 0.0, 0, 0)
+        return ScoutedBounds(self.bounds, 0.0, 0, 0)
 
     def enough(self, estimate: Averaged) -> bool:
         known = estimate.chosen.bounds is not None
@@ -351,7 +351,7 @@ class Mean(Randomised):
         exact = self.options.unusable == "count" or bool(self.public)
         return published_exactly(reports, exact, self.options.unit)
 
-    def bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
+    def bounds_statement(self, chosen: ScoutedBounds) -> dict[str, Any]:
         """What numbers were clipped to, and how that was decided."""
         return {"low": chosen.known.low, "high": chosen.known.high, "how": "declared"}
 

@@ -19,7 +19,7 @@ from transforms.encoders.numbers import NumberEncoder
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.rounds.scout import ChooseBounds, Chosen
+    from transforms.rounds.scout import ChooseBounds, ScoutedBounds
 
 _TWO_ROUNDS = (
     "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
@@ -113,7 +113,7 @@ class MeanInTwoRounds(Mean):
         whole = estimate.chosen.bounds is not None and estimate.counted.messages
         return super().arrived(estimate) if whole else None
 
-    def bounds_statement(self, chosen: Chosen) -> dict[str, Any]:
+    def bounds_statement(self, chosen: ScoutedBounds) -> dict[str, Any]:
         design = self.scouts.design
         return super().bounds_statement(chosen) | {
             "how": "chosen privately by a first round of other users",
