@@ -42,10 +42,10 @@ def add_to(commands: Any) -> None:
         description=_DOC,
         epilog=_EXAMPLE,
     )
-    found = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
+    subparsers = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
     parts = {}
     for name, does in _PARTS.items():
-        part = parts[name] = found.add_parser(name, help=does, description=does)
+        part = parts[name] = subparsers.add_parser(name, help=does, description=does)
         part.add_argument(
             "--ledger", required=name != "init", metavar="PATH",
             help="a local file, or gs://BUCKET/ledger.json",

@@ -19,7 +19,7 @@ from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
-from pipelines.request.requests import Asked, Whole, no_more, request
+from pipelines.request.requests import RequestOptions, Whole, no_more, request
 from pipelines.wording import upward
 
 CLAIM_IS_FALSE = 1
@@ -43,7 +43,7 @@ exit codes: 0 the claim holds; 1 it does not; 2 the request is wrong.
 """
 
 
-class AuditOptions(Asked):
+class AuditOptions(RequestOptions):
     """What a person wants audited."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

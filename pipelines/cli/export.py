@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     output: str = arguments.output
     table_files.require_writable(output)
-    published = history.found(arguments.releases)
+    published = history.releases_in(arguments.releases)
     without = sum(not one.figures for one in published)
     rows = table_files.write(output, LONG, history.long(published))
     answers.tell(output=output, figures=rows, metrics=len(published), without_figures=without)

@@ -47,9 +47,9 @@ def publish_one(
             say_where(right.output, screen)
             _require_figures(right.output)
             return DONE
-        from pipelines.metrics.release import Release
+        from pipelines.metrics.release import ReleaseMetric
 
-        whole = Release(metric, right.stamp, right.ledger)
+        whole = ReleaseMetric(metric, right.stamp, right.ledger)
         published = carry_out(metric, whole, for_beam(), screen)
         right.conclude(published)
     if published:

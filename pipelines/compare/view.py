@@ -24,7 +24,7 @@ _BARS = 20  # of a picture: more than these are no picture
 _WIDE = 60  # characters of a name
 
 
-class _Part(NamedTuple):
+class _FigureChanges(NamedTuple):
     """The chosen differences of one figure of one metric, the clearest first.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Part(NamedTuple):
         return [first, second, difference, f"{lower} .. {upper}"]
 
 
-def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
+def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_FigureChanges]:
     """What one table holds of some differences."""
     keys = [*dict.fromkeys(map(_figure, rows))]
     for (metric, figure), mine in groupby(
@@ -71,7 +71,7 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
         first, second = of[0]["first"], of[0]["second"]
         sides = ("first", "second") if first == second else (first, second)
         share = figure == "share"
-        yield _Part(metric, "%" if share else figure, 100 if share else 1, sides, of)
+        yield _FigureChanges(metric, "%" if share else figure, 100 if share else 1, sides, of)
 
 
 def _figure(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -157,7 +157,7 @@ def _titles(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from part.sides
 
 
-def _of_page(part: _Part, comparison: Comparison) -> str:
+def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
     """The picture and the table of one figure."""
     labels = [facts.shortened(part.label(label), _WIDE) for label in part.labels]
     top = part.rows[:_BARS]

@@ -91,14 +91,14 @@ def _kept(find: Finder, key: Callable[[Any], Any]) -> Finder:
     known: dict[Any, Any] = {}
 
     @wraps(find)
-    def remembered(asked: Any, *others: Any, **named: Any) -> Any:
-        place = None if others or named else key(asked)
+    def remembered(argument: Any, *others: Any, **named: Any) -> Any:
+        place = None if others or named else key(argument)
         if place is None:
-            return find(asked, *others, **named)
+            return find(argument, *others, **named)
         if place not in known:
-            known[place] = find(asked)
-        found = known[place]
-        return tuple(map(copy, found)) if isinstance(found, tuple) else found
+            known[place] = find(argument)
+        result = known[place]
+        return tuple(map(copy, result)) if isinstance(result, tuple) else result
 
     return remembered
 

@@ -287,8 +287,8 @@ def _unpublished(
     # Before what is withheld: files that changed may well be why too few reports came.
     if CHANGED in counted:
         # Every metric counts the rows that it is given.
-        came, told = counted.get(ROWS, 0) // times, job.telemetry.rows
-        why = f"{came:,} rows came, and their footers told of {told:,}"
+        came, declared = counted.get(ROWS, 0) // times, job.telemetry.rows
+        why = f"{came:,} rows came, and their footers told of {declared:,}"
         if hidden:
             why = "other rows came than their footers told of"
         return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")

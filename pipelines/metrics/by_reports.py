@@ -28,10 +28,10 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.counting.result import Errors
+from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -88,7 +88,7 @@ def share_evidence(mechanism: FrequencyOracle, frequencies: Frequencies) -> Shar
         frequencies: of the collector.
     """
     n, unbiased = frequencies.n, frequencies.unbiased
-    accuracy = Accuracy(Errors(None, n * math.sqrt(mechanism.variance(0.0, n))))
+    accuracy = Accuracy(FigureError(None, n * math.sqrt(mechanism.variance(0.0, n))))
     return ShareEvidence(
         n * unbiased, np.array([float(n)]), accuracy, lambda *_: None, frequencies.estimate,
         mechanism=mechanism, n=n, unbiased=unbiased,
@@ -170,7 +170,7 @@ class ByReports(Randomised):
 
     @property
     def cautions(self) -> list[str]:
-        n = self.min_reports if self.min_reports > 1 else self.rows_asked
+        n = self.min_reports if self.min_reports > 1 else self.answering_rows
         error = math.sqrt(self.mechanism.variance(0.0, max(n, 1)))
         lines = super().cautions + drowned(error, n, "all reports together")
         if self.messages >= _MANY_MESSAGES:
@@ -198,7 +198,7 @@ class ByReports(Randomised):
         instead = self.domain.size if self.options.hides else self.fill
         return ValueEncoder(self.options.column, self.domain, instead)
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect import CollectExactly, CollectFrequencies
 
         known, hides = (self.mechanism, self.postprocess), self.options.hides

@@ -72,19 +72,19 @@ def options(name: str) -> type[ReleaseOptions]:
         raise RequestError(f"metric {name} ({path}) cannot be imported: {problem}") from error
 
 
-def options_in_plan(name: str, asked: Container[str]) -> type[ReleaseOptions]:
+def options_in_plan(name: str, written: Container[str]) -> type[ReleaseOptions]:
     """What a metric of a plan asks: of totals that go on from window to window, more.
 
     Args:
         name: of the kind.
-        asked: the options that are written there.
+        written: the options that are written there.
 
     Raises:
         RequestError: as `options`.
     """
     kind = options(name)
     running: type[ReleaseOptions] = imported(kind.running) if kind.running else kind
-    return running if HORIZON in asked else kind
+    return running if HORIZON in written else kind
 
 
 def publisher(options: ReleaseOptions) -> Callable[..., int]:

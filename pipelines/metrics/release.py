@@ -17,7 +17,7 @@ from transforms.elements.progress import SETTLED, tally
 
 
 @dataclass
-class Release(beam.PTransform):
+class ReleaseMetric(beam.PTransform):
     """From files to the release of one metric.
 
     Attributes:

@@ -30,7 +30,7 @@ from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
 from pipelines.parties.submit import SubmitReports, unfinished
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
@@ -272,7 +272,7 @@ def _held_against(
     return {place: seen[place] for place in places}
 
 
-def _naming(request: ClientRequest, plan: Plan) -> str | None:
+def _naming(request: ClientRequest, plan: PlanDocument) -> str | None:
     """The file of the secret under which reports are named; None where rows are the unit.
 
     Raises:
@@ -330,7 +330,7 @@ def _one_user(
     return DONE
 
 
-def _tables(files: tuple[str, ...], metric: Metric, plan: Plan) -> Iterator[pa.Table]:
+def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Iterator[pa.Table]:
     """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
         if metric.options.view:

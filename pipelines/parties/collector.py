@@ -18,7 +18,7 @@ from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, TRUNCATED
 from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import Ledger
-from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.batches import COPY
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.handed_in import chosen_of
@@ -31,7 +31,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import code_of, release_window
 from pipelines.plan.split import Split, require_counters, require_sealable, split
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
 from transforms.elements.blocks import bucket_count
@@ -99,7 +99,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     taken = taken_by(passes, parted) if passes else ()
     job = job_of(parted, passes.told, request.output) if passes else parted.job
 
-    def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
+    def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
         _count_for_good(target)
         if parted.counters and open_ring is not None:
             words = chosen.size or 0
@@ -124,7 +124,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         warn_of_strangers(ever() - before)
 
 
-def _count_for_good(target: Target) -> None:
+def _count_for_good(target: ReleaseTarget) -> None:
     """Whatever comes of this job, its reports are here: the price was paid for them."""
     paid = target.statement.get("ledger")
     if paid is not None and target.ledger is not None:
@@ -146,7 +146,7 @@ class CollectPlan(beam.PTransform):
 
     parted: Split
     files: tuple[str, ...]
-    target: Target
+    target: ReleaseTarget
     open_ring: Callable[[], KeyRing] | None = None
     copies: int = 0
     size: int | None = None
@@ -189,7 +189,7 @@ def _again(copies: int) -> tuple[str, int]:
     return "again", copies
 
 
-def _of_reports(target: Target) -> Target:
+def _of_reports(target: ReleaseTarget) -> ReleaseTarget:
     """The release of a job that has seen no row."""
     words = target.statement["in_words"]
     return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in words])
@@ -211,7 +211,7 @@ class CollectMetric(beam.PTransform):
         messages = reports | "Messages" >> MessagesOf(self.place)
         came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
-        contents = metric.collected(Reports(messages, None, came, (passing(messages),)))
+        contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
@@ -230,7 +230,12 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
     """Writes the release, with what became of the reports that were not used."""
 
     def __init__(
-        self, target: Target, names: tuple[str, ...], sealed: bool, copies: int, size: int | None
+        self,
+        target: ReleaseTarget,
+        names: tuple[str, ...],
+        sealed: bool,
+        copies: int,
+        size: int | None,
     ) -> None:
         super().__init__(target, names)
         self._sealed, self._copies, self._size = sealed, copies, size

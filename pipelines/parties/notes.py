@@ -23,7 +23,7 @@ from pipelines.storage import secrets
 from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush
 
-MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
+MEMORY = secrets.KeptSecret("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"
 KEPT, LAYERS = "kept.json", "layers.npy"
 WHY = "without it nobody knows what was sent on"

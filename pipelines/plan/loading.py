@@ -14,7 +14,7 @@ from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
 from pipelines.metrics import naming, registry
 from pipelines.plan.consistency import ELSEWHERE
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.source_lines import Place, SourceLines
 from pipelines.request.requests import must
 from pipelines.storage.paths import folder_of
@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-def load(path: str) -> Plan:
+def load(path: str) -> PlanDocument:
     """The plan in a file.
 
     Args:
@@ -56,9 +56,9 @@ def load(path: str) -> Plan:
         _require_distinct(path, node)
     places = SourceLines.of(path, root)
     try:
-        plan = Plan.model_validate(_built(path, root))
+        plan = PlanDocument.model_validate(_built(path, root))
     except ValidationError as error:
-        keys = [field.alias or name for name, field in Plan.model_fields.items()]
+        keys = [field.alias or name for name, field in PlanDocument.model_fields.items()]
         raise _wrong(places, error, (), keys) from None
     for index, metric in enumerate(plan.metrics):
         try:
@@ -75,7 +75,7 @@ def load(path: str) -> Plan:
     return placed
 
 
-def _home(path: str, plan: Plan) -> str:
+def _home(path: str, plan: PlanDocument) -> str:
     """The folder that relative paths are relative to: the plan's, unless that is in doubt.
 
     Raises:
@@ -97,7 +97,7 @@ def _wrong(
     """The first complaint, with its line."""
     said: list[Any] = error.errors(include_url=False)
     # A key that is misspelt is missing, too: which of the two is said first teaches more.
-    first = next((each for each in said if each["type"] == "extra_forbidden"), said[0])
+    first = next((error for error in said if error["type"] == "extra_forbidden"), said[0])
     place = (*around, *first["loc"])
     text = _explained(first)
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:

@@ -70,10 +70,10 @@ def _row(
 
 def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
     """The figure of a metric that comes first, and among how many."""
-    found = headline(table, said)
-    if not found.lines:
-        return html.escape(found.which)
-    line, many = found.lines[0], len(table or ())
+    figure = headline(table, said)
+    if not figure.lines:
+        return html.escape(figure.which)
+    line, many = figure.lines[0], len(table or ())
     of = f" ({many - 1:,} more)" if many > 1 else ""
     return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from mechanisms.nearest import meant
 from pipelines.metrics import naming
 from pipelines.plan.consistency import about
-from pipelines.request.requests import Asked
+from pipelines.request.requests import RequestOptions
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
@@ -37,13 +37,13 @@ def _list_kinds(schema: dict[str, Any]) -> None:
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
 
 
-class Part(Asked):
+class PlanPart(RequestOptions):
     """A part that says nothing that nobody knows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class MetricRequest(Asked):
+class MetricRequest(RequestOptions):
     """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
 
     What the kind asks are the options of its command, with underscores: column, domain, bounds,

@@ -18,11 +18,11 @@ from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.request.options import undashed
@@ -73,9 +73,9 @@ def of_files(*of: Any) -> beam.PTransform:
 
 
 def release_window(
-    plan: Plan,
+    plan: PlanDocument,
     window: str,
-    prepare: Callable[[Plan, str], PlanJob],
+    prepare: Callable[[PlanDocument, str], PlanJob],
     pipeline: Callable[..., beam.PTransform],
     for_beam: ForBeam,
     span: Span | None = None,
@@ -129,18 +129,18 @@ def release_window(
     return right.output
 
 
-def releases_of(plan: Plan) -> list[str]:
+def releases_of(plan: PlanDocument) -> list[str]:
     """Globs for the folders of a plan's releases."""
     return [escaped(plan.output).replace(WINDOW, "*")]
 
 
-def _paid(ledger: Ledger, plan: Plan, window: str) -> str | None:
+def _paid(ledger: Ledger, plan: PlanDocument, window: str) -> str | None:
     """Where a ledger says that the window was released, in whatever folder."""
     made = ledger.published(mark(plan).hex(), window)
     return None if made is None else made.output
 
 
-def _standing(plan: Plan, window: str, output: str) -> str | None:
+def _standing(plan: PlanDocument, window: str, output: str) -> str | None:
     """Where the window has been released: a second randomisation would cost privacy anew."""
     if not release.holds_release(output):
         release.require_vacant(output)
@@ -246,7 +246,7 @@ def _published(
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
     statement = job.statement(right.stamp)
-    whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
+    whole = pipeline(job.metrics, ReleaseTarget(right.output, statement, job.plan.ledger))
     try:
         ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish

@@ -10,7 +10,7 @@ from pipelines.ledger.held import is_held
 
 
 @dataclass(frozen=True)
-class Target:
+class ReleaseTarget:
     """What a run has the right to publish.
 
     Attributes:
@@ -23,7 +23,7 @@ class Target:
     statement: Mapping[str, Any]
     ledger: str | None = None
 
-    def telling(self, **more: Any) -> Target:
+    def telling(self, **more: Any) -> ReleaseTarget:
         """The same with more in the statement."""
         return replace(self, statement={**self.statement, **more})
 

@@ -97,10 +97,10 @@ def shared(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.Tab
     """
     if {*FIGURE.names} <= {*table.column_names}:
         return table.select(FIGURE.names).cast(FIGURE)
-    found = _figures(table, statement, figure)
+    figures = _figures(table, statement, figure)
     return pa.table({
-        field.name: found[field.name].cast(field.type)
-        if field.name in found
+        field.name: figures[field.name].cast(field.type)
+        if field.name in figures
         else pa.nulls(len(table), field.type)
         for field in FIGURE
     })  # fmt: skip
@@ -155,34 +155,34 @@ def _of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
 
 def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict[str, pa.Array]:
     """What the columns of `FIGURE` hold, as far as it is known."""
-    found = {name: table[name] for name in FIGURE.names if name in table.column_names}
-    found |= _labels(table, found)
+    figures = {name: table[name] for name in FIGURE.names if name in table.column_names}
+    figures |= _labels(table, figures)
     # One interval is simultaneous with itself; other tables name those of all rows differently.
     alone = "" if len(table) == 1 else "_of_all"
     for end in ("lower", "upper"):
         if f"{end}{alone}" in table.column_names:
-            found.setdefault(f"{end}_simultaneous", table[f"{end}{alone}"])
+            figures.setdefault(f"{end}_simultaneous", table[f"{end}{alone}"])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
-    if "n" in found or "n" in statement:
-        found.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
-        found["n_standard_error"] = pa.repeat(0.0, len(table))
+    if "n" in figures or "n" in statement:
+        figures.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
+        figures["n_standard_error"] = pa.repeat(0.0, len(table))
     elif figure == "mean" and people in table.column_names:
-        found |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
+        figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
     elif took_part is not None:
-        found["n"] = pa.repeat(float(took_part["estimate"]), len(table))
-        found["n_standard_error"] = pa.repeat(float(took_part["standard_error"]), len(table))
-    return found
+        figures["n"] = pa.repeat(float(took_part["estimate"]), len(table))
+        figures["n_standard_error"] = pa.repeat(float(took_part["standard_error"]), len(table))
+    return figures
 
 
-def _labels(table: pa.Table, found: Mapping[str, Any]) -> dict[str, pa.Array]:
+def _labels(table: pa.Table, figures: Mapping[str, Any]) -> dict[str, pa.Array]:
     """The columns in front of the estimates say what each is of: one a value, two a group, too."""
     names = table.column_names[: table.column_names.index("estimate")]
     names = [name for name in names if not pa.types.is_boolean(table[name].type)]
     if names == ["low", "high"]:
         ends = (table[name].cast(pa.string()) for name in names)
         return {"value": pc.binary_join_element_wise(*ends, "..")}
-    if not names or {*names} <= found.keys():
+    if not names or {*names} <= figures.keys():
         return {}
     *groups, value = (table[name].cast(pa.string()) for name in names)
     return {"value": value} | ({"group": groups[0]} if groups else {})

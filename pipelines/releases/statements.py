@@ -148,7 +148,7 @@ class Statement(_Part):
     plan: _Plan | None = None
     stream: _Stream | None = None
     batch: Annotated[_Pass | None, Field(alias="pass")] = None
-    asked: _Request = _Request(confidence=0.95)
+    request: _Request = _Request(confidence=0.95)
 
     @model_validator(mode="after")
     def _lists(self) -> Statement:

@@ -21,7 +21,7 @@ from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
-from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.metrics.statistics.count import Count
 from pipelines.metrics.statistics.statistic import Statistic
 from pipelines.metrics.statistics.sum import Sum
@@ -191,7 +191,7 @@ class Running(ByCounters):
 
         return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         from transforms.elements.conservation import leaving
 
         sent = leaving(reports.messages, self.shuffled_batches.batches)
@@ -242,7 +242,7 @@ class Running(ByCounters):
         day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
         before = kept.totals[day - last] if last is not None and last <= day else 0
         error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
-        errors = result.Errors(None, error, least=self.errors().least)
+        errors = result.FigureError(None, error, least=self.errors().least)
         columns = result.columns(now - before, errors, self.options.confidence)
         return pa.table(self.labels() | columns)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
 from pipelines.request.options import PROMISE, RESULT, flag, option
-from pipelines.request.requests import Asked, Count
+from pipelines.request.requests import Count, RequestOptions
 
 _HORIZON = "which windows there are"
 _GROWS = "a total that grows window by window"
@@ -17,7 +17,7 @@ _OF_DUMMIES = frozenset(
 )
 
 
-class Horizon(Asked):
+class Horizon(RequestOptions):
     """How many windows are paid for together, and in how many of them a unit is."""
 
     if TYPE_CHECKING:

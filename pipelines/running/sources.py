@@ -100,7 +100,9 @@ def sources_of(
 
 def _filled(telemetry: Telemetry) -> list[str]:
     """The files with rows: one without is equal to many, and adds nothing."""
-    return [file for file, rows in zip(telemetry.files, telemetry.each, strict=True) if rows]
+    return [
+        file for file, rows in zip(telemetry.files, telemetry.rows_of_files, strict=True) if rows
+    ]
 
 
 def _marked(file: str, key: bytes, sizes: Sequence[int]) -> tuple[Mark, list[Mark]]:

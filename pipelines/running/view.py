@@ -13,7 +13,7 @@ from pipelines.views import facts, pages
 from pipelines.views.digits import digits
 from pipelines.views.facts import cell
 from pipelines.views.headline import LARGEST, head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 TABLE = "totals.parquet"
 _PICTURES = 6  # of the largest totals
@@ -58,7 +58,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
             ("mechanism", f"{mechanism['name']}, {mechanism['buffers']} buffers of noise a total"),
             ("published in", mechanism["source"]),
             ("noise of a window", f"Gaussian of standard deviation {mechanism['sigma']:.4g}"),
-            facts.asked(statement),
+            facts.request(statement),
             ("neighbours", statement["neighbours"]),
             ("published as it is", statement["published_exactly"]),
             facts.made_with(statement),
@@ -95,7 +95,9 @@ def _picture(table: pa.Table, name: str, confidence: float) -> str:
     mine = table.filter(pc.equal(table["value"], name))
     low, total, high = (mine[end].to_numpy() for end in ("lower", "estimate", "upper"))
     windows = range(1, len(mine) + 1)
-    chart = Chart(Scale.over(windows), Scale.over(low, high), names=mine["window"].to_pylist())
+    chart = Chart(
+        AxisScale.over(windows), AxisScale.over(low, high), names=mine["window"].to_pylist()
+    )
     chart.area(windows, low, high, "band", f"{100 * confidence:g} % interval of each window alone")
     chart.line(windows, total)
     if len(mine) == 1:

@@ -124,16 +124,16 @@ class Site:
 
     def search(self) -> list[list[str]]:
         """(words, what they are, page) of all that can be found."""
-        found = []
+        entries = []
         for history in self.histories:
             page = _page_of(history)
-            found.append([history.metric, f"metric of {history.collection or ALONE}", page])
+            entries.append([history.metric, f"metric of {history.collection or ALONE}", page])
             for series in history.series:
                 if len(series.names) > 1:
-                    found += [
+                    entries += [
                         [name, history.metric, f"{page}#{_fragment(name)}"] for name in series.names
                     ]
-        return found
+        return entries
 
 
 def _summary(history: History) -> dict[str, Any]:
@@ -151,11 +151,11 @@ def _summary(history: History) -> dict[str, Any]:
 
 def _first(history: History) -> dict[str, Any]:
     """The figures that come first, in words."""
-    found = history.headline
+    headline = history.headline
     return {
-        "lines": [[line.number, line.unit, line.label] for line in found.lines],
-        "which": found.which,
-        "about": found.about,
+        "lines": [[line.number, line.unit, line.label] for line in headline.lines],
+        "which": headline.which,
+        "about": headline.about,
     }
 
 
@@ -201,12 +201,12 @@ def _populations(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     A ledger's paths and entries stay in the ledger.
     """
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    accounts_of: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for account in accounts:
         key = (account["population"], account["scope"], account["unit"])
-        found.setdefault(key, []).append(account)
+        accounts_of.setdefault(key, []).append(account)
     names = ("population", "scope", "unit", "budget", "total")
-    fullest = {key: max(own, key=_spent) for key, own in found.items()}
+    fullest = {key: max(own, key=_spent) for key, own in accounts_of.items()}
     return [
         {name: fullest[key][name] for name in names}
         | {
@@ -214,7 +214,7 @@ def _populations(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "windows": len(own) if fullest[key]["window"] is not None else 0,
             "further": fullest[key]["further_like_the_last"],
         }
-        for key, own in found.items()
+        for key, own in accounts_of.items()
     ]
 
 

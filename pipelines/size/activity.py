@@ -14,7 +14,7 @@ from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.privacy.search import private_end
 from pipelines.request import answers
 from pipelines.request.options import option
-from pipelines.size.question import Question, Several, empty
+from pipelines.size.question import PlannerQuestion, Several, empty
 from pipelines.wording import upward
 
 # What a ledger comes to, at the most, over the exact price: see docs/appendix/accounting.md.
@@ -23,7 +23,7 @@ _PART = 100  # of delta, for one release
 _CLOSE = 2e-3  # relative, of an epsilon
 
 
-class ReleasesQuestion(Question):
+class ReleasesQuestion(PlannerQuestion):
     """Active users, day after day."""
 
     asks: ClassVar[str] = "releases"
@@ -45,7 +45,7 @@ class ReleasesQuestion(Question):
             "releases", "epsilon", "delta", "new or kept", "active in a day", "in 28 days",
         )  # fmt: skip
         for several in self.releases:
-            design = _each(several, self)
+            design = _counters(several, self)
             if design is None:
                 answers.add("rows", {"releases": several, "refused": "out of reach"})
                 table.add_row(f"{several:,}", "out of reach")
@@ -64,10 +64,10 @@ class ReleasesQuestion(Question):
         return table
 
 
-def _each(releases: int, asked: ReleasesQuestion) -> Counters | None:
+def _counters(releases: int, question: ReleasesQuestion) -> Counters | None:
     """The counters of one release of so many; None if they are out of reach."""
-    levels, together = Activity().levels, asked.epsilon / _BEYOND
-    neighbours, delta = asked.neighbours, asked.delta
+    levels, together = Activity().levels, question.epsilon / _BEYOND
+    neighbours, delta = question.neighbours, question.delta
     part = delta / _PART if releases > 1 else delta
 
     def design(own: float) -> Counters:

@@ -16,12 +16,12 @@ from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
-from pipelines.size.question import SENT, Question, Several, Users, empty
+from pipelines.size.question import SENT, PlannerQuestion, Several, Users, empty
 
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 
 
-class AveragesQuestion(Question):
+class AveragesQuestion(PlannerQuestion):
     """The average of many numbers at once."""
 
     asks: ClassVar[str] = "averages"

@@ -110,8 +110,8 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Print the comparison."""
     no_more(beam_arguments)
     typed = {k: v for k, v in vars(arguments).items() if k != "command"}
-    if (asked := question.asked(typed)) is not None:
-        return question.run(asked, typed)
+    if (kind := question.question_of(typed)) is not None:
+        return question.run(kind, typed)
     typed = {name: given for name, given in typed.items() if name not in question.own()}
     if typed["dimension"] is not None:
         return rows.run(typed)

@@ -15,10 +15,10 @@ from pipelines.metrics.counting.options import TRUSTED
 from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
-from pipelines.size.question import SENT, Question, Several, empty
+from pipelines.size.question import SENT, PlannerQuestion, Several, empty
 
 
-class CountsQuestion(Question):
+class CountsQuestion(PlannerQuestion):
     """How many users, or events, have each value."""
 
     asks: ClassVar[str] = "counts"

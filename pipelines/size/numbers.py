@@ -7,10 +7,10 @@ from typing import ClassVar
 from rich.table import Table
 
 from pipelines.request.options import option
-from pipelines.size.question import Question, Users
+from pipelines.size.question import PlannerQuestion, Users
 
 
-class NumbersQuestion(Question):
+class NumbersQuestion(PlannerQuestion):
     """The sum and the mean of a number that every user has."""
 
     asks: ClassVar[str] = "bounds"

@@ -47,7 +47,7 @@ Users = Annotated[Whole, Field(ge=1, le=1 << 40)]
 """How many of them are expected."""
 
 
-class Question(BaseModel, ABC):
+class PlannerQuestion(BaseModel, ABC):
     """A request to size noisy counters.
 
     Attributes:
@@ -91,7 +91,7 @@ def empty(title: str, caption: str, *headings: str) -> Table:
 
 
 @cache
-def questions() -> tuple[type[Question], ...]:
+def questions() -> tuple[type[PlannerQuestion], ...]:
     """Those of all kinds that have one."""
     places = dict.fromkeys(registry.options(name).sizing for name in registry.names())
     return tuple(EntryPoint("", place, registry.GROUP).load() for place in places if place)
@@ -107,7 +107,7 @@ def add_to(parser: Any) -> None:
     """Add the options of all questions, each once."""
     added: set[str] = set()
     own_fields = [(question.title, question.model_fields) for question in questions()]
-    for title, fields in ((Question.title, Question.model_fields), *own_fields):
+    for title, fields in ((PlannerQuestion.title, PlannerQuestion.model_fields), *own_fields):
         group = parser.add_argument_group(title)
         for name, field in fields.items():
             if name in added or not isinstance(field.json_schema_extra, Description):
@@ -120,7 +120,7 @@ def add_to(parser: Any) -> None:
             group.add_argument(flag(name), default=None, help=text, **typed)
 
 
-def asked(typed: Mapping[str, Any]) -> type[Question] | None:
+def question_of(typed: Mapping[str, Any]) -> type[PlannerQuestion] | None:
     """Which question is asked of counters; None if none is.
 
     Raises:
@@ -138,7 +138,7 @@ def asked(typed: Mapping[str, Any]) -> type[Question] | None:
     return None
 
 
-def run(question: type[Question], typed: Mapping[str, Any]) -> int:
+def run(question: type[PlannerQuestion], typed: Mapping[str, Any]) -> int:
     """Print the answer.
 
     Raises:

@@ -18,11 +18,11 @@ from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.terms import target_terms
 from pipelines.request import answers
-from pipelines.request.requests import Asked, Whole
+from pipelines.request.requests import RequestOptions, Whole
 from pipelines.wording import one_line, upward
 
 
-class SizeRequest(Asked):
+class SizeRequest(RequestOptions):
     """The options that every request has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -97,15 +97,15 @@ def absence(screen: Console, best: Design[Any], hiding: Task[Any]) -> None:
         hiding: the same task, where absence is hidden.
     """
     try:
-        found = search(best.target.asking(hiding))
+        best_hiding = search(best.target.asking(hiding))
     except ValueError as error:
         said = f"cannot be had here ({error})"
         answers.tell(hide={"refused": str(error)})
     else:
-        cost = 100 * max(math.sqrt(found.published_error / best.published_error) - 1, 0)
-        answers.tell(hide={"adds_percent": cost, "mechanism": found.name})
+        cost = 100 * max(math.sqrt(best_hiding.published_error / best.published_error) - 1, 0)
+        answers.tell(hide={"adds_percent": cost, "mechanism": best_hiding.name})
         said = f"adds {cost:.2g} % to the standard error" if cost >= 0.005 else "costs nothing"
-        said += "" if found.name == best.name else f", by {found.name}"
+        said += "" if best_hiding.name == best.name else f", by {best_hiding.name}"
     screen.print(
         f"whether a value is missing: --unusable hide, the default, {said}; fill=VALUE and count "
         "cost no noise",

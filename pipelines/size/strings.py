@@ -10,10 +10,10 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
 from pipelines.request import answers
 from pipelines.request.options import option
-from pipelines.size.question import Question, Several, empty
+from pipelines.size.question import PlannerQuestion, Several, empty
 
 
-class StringsQuestion(Question):
+class StringsQuestion(PlannerQuestion):
     """How many must hold a string of which nobody has a list."""
 
     asks: ClassVar[str] = "strings"
@@ -44,9 +44,9 @@ class StringsQuestion(Question):
                 answers.add("rows", {"rows_per_user": k, "refused": "out of reach"})
                 table.add_row(f"{k:,}", "out of reach")
                 continue
-            threshold, found = crowds.threshold, crowds.detection_limit
+            threshold, limit = crowds.threshold, crowds.detection_limit
             error = crowds.design.variances[0] ** 0.5
-            row = {"rows_per_user": k, "threshold": threshold, "found_from": found, "error": error}
+            row = {"rows_per_user": k, "threshold": threshold, "found_from": limit, "error": error}
             answers.add("rows", row)
-            table.add_row(f"{k:,}", f"{threshold:,}", f"{found:,}", f"{error:,.3g}")
+            table.add_row(f"{k:,}", f"{threshold:,}", f"{limit:,}", f"{error:,.3g}")
         return table

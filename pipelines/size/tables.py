@@ -15,7 +15,7 @@ from mechanisms.vector.divided_tables import DividedTables
 from pipelines.errors import RequestError
 from pipelines.request import answers
 from pipelines.request.options import flag, option
-from pipelines.size.question import Question, Several, Users, empty
+from pipelines.size.question import PlannerQuestion, Several, Users, empty
 
 _SHOWN = 50
 
@@ -34,7 +34,7 @@ class _Planned(NamedTuple):
     sent: str
 
 
-class TablesQuestion(Question):
+class TablesQuestion(PlannerQuestion):
     """Tables of several columns."""
 
     asks: ClassVar[str] = "tables"
@@ -57,20 +57,22 @@ class TablesQuestion(Question):
             design = self._divided(tabs) if self.model == "local" else self._counted(tabs)
         except ValueError as refused:
             raise RequestError(f"--tables, --epsilon, --delta: {refused}") from None
-        found = empty(
+        rows = empty(
             f"cross-tab of {len(sizes)} columns, {design.terms}",
             f"a unit sends {design.sent}; any other value, or none, is one more of each column",
             "columns", "cells", "standard error",
         )  # fmt: skip
-        for place, asked in enumerate(tabs.asked):
-            error = design.variance(asked) ** 0.5
-            columns = [column + 1 for column, _ in asked]
-            answers.add("rows", {"columns": columns, "cells": tabs.cells(asked), "error": error})
+        for place, table_columns in enumerate(tabs.asked):
+            error = design.variance(table_columns) ** 0.5
+            columns = [column + 1 for column, _ in table_columns]
+            answers.add(
+                "rows", {"columns": columns, "cells": tabs.cells(table_columns), "error": error}
+            )
             if place < _SHOWN:
-                shape = " × ".join(f"{size:,}" for size in tabs.shape(asked))
+                shape = " × ".join(f"{size:,}" for size in tabs.shape(table_columns))
                 named = ", ".join(map(str, columns))
-                found.add_row(f"{named}: {shape}", f"{tabs.cells(asked):,}", f"{error:,.4g}")
-        return found
+                rows.add_row(f"{named}: {shape}", f"{tabs.cells(table_columns):,}", f"{error:,.4g}")
+        return rows
 
     def _counted(self, tabs: CrossTabs) -> _Planned:
         """From counters, among dummies."""

@@ -20,7 +20,7 @@ from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request import answers
 from pipelines.request.requests import Neighbours, request
-from pipelines.size.question import SENT, Question
+from pipelines.size.question import SENT, PlannerQuestion
 
 _CAPTION = (
     "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
@@ -38,14 +38,14 @@ class _Way(NamedTuple):
         statistic: sum or mean.
         name: of the way.
         kind: of the metric that goes it.
-        asked: options of it.
+        options: options of it.
         then: what is made of the metric.
     """
 
     statistic: str
     name: str
     kind: Any
-    asked: Mapping[str, Any]
+    options: Mapping[str, Any]
     then: Callable[[Any], Any] = lambda metric: metric
 
     def metric(self, log: Mapping[str, Any]) -> Any:
@@ -54,15 +54,15 @@ class _Way(NamedTuple):
         Raises:
             RequestError: the target is out of reach.
         """
-        options = request(self.kind.Options, {**log, **self.asked})
+        options = request(self.kind.Options, {**log, **self.options})
         return self.then(self.kind.resolve(options, Source(UNREAD)))
 
 
-def table(asked: Question, limits: str, users: int) -> Table:
+def table(question: PlannerQuestion, limits: str, users: int) -> Table:
     """A row for each way.
 
     Args:
-        asked: the terms.
+        question: the terms.
         limits: the bounds, as they were typed.
         users: how many have a number.
 
@@ -72,15 +72,15 @@ def table(asked: Question, limits: str, users: int) -> Table:
     bounds = read_bounds(limits)
     made = Table(
         title=f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, "
-        f"{users:,} users, {asked.terms}",
+        f"{users:,} users, {question.terms}",
         caption=_CAPTION.format(split=SPLIT_MIX), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
         show_edge=False,
     )  # fmt: skip
     for heading in ("", "", "messages", "bytes", "dummies", "error", "ranges"):
         made.add_column(heading, justify="right" if heading else "left", overflow="fold")
     log = {"input": ["-"], "output": "-", "column": "number", "bounds": limits,
-           "epsilon": asked.epsilon, "delta": asked.delta}  # fmt: skip
-    for way in _ways(asked.neighbours, users):
+           "epsilon": question.epsilon, "delta": question.delta}  # fmt: skip
+    for way in _ways(question.neighbours, users):
         place = {"statistic": way.statistic, "way": way.name}
         try:
             metric = way.metric(log)

@@ -67,7 +67,7 @@ class Claim:
         own = "" if self._by_generation else f"-{self.release_id}"
         return FileSystems.join(self.folder, f"{_CLAIM}{own}.json")
 
-    def held(self) -> dict[str, bytes] | None:
+    def files(self) -> dict[str, bytes] | None:
         """The files of the release, if this run, or an earlier attempt at it, has put it up.
 
         Raises:
@@ -94,16 +94,16 @@ class Claim:
         """
         if self._by_generation:
             return self._take_by_generation(files)
-        held = self.held()
-        if held is not None:
-            return held
+        own = self.files()
+        if own is not None:
+            return own
         with FileSystems.create(self.path) as stream:
             stream.write(self._words(files))
         if any(path != self.path for path in claims(self.folder)):
             self.give_back()
             raise TakenError(refusal(self.folder))
         # Another attempt may have written it meanwhile; if it has ended, the release stands.
-        return self.held() or {**files}
+        return self.files() or {**files}
 
     def give_back(self) -> None:
         """Take it down."""
@@ -119,10 +119,10 @@ class Claim:
                     return {**files}
             except (Changed, Unavailable):
                 continue  # the next look tells whose it is, and whether ours arrived
-            held = self._files(_said(content))
-            if held is None:
+            own = self._files(_said(content))
+            if own is None:
                 raise TakenError(refusal(self.folder))
-            return held
+            return own
         raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
 
     def _files(self, said: Mapping[str, Any]) -> dict[str, bytes] | None:

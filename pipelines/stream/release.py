@@ -11,10 +11,10 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
-from pipelines.metrics.metric import Metric, Reports
+from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from transforms.elements.conservation import SENT, read_flow
 from transforms.elements.progress import ROWS
 
@@ -56,7 +56,7 @@ class ReleaseWindow(beam.PTransform):
     """
 
     metrics: Sequence[Metric]
-    target: Target
+    target: ReleaseTarget
     backlog: Mapping[str, Backlog]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -92,7 +92,7 @@ class FromBacklog(beam.PTransform):
             | "Backlog" >> beam.Create([backlog.files])
             | "Read" >> beam.ParDo(ReadBacklogDoFn())
         )
-        reports = metric.shuffled(Reports(read, users, tallies, self._flow(begin)))
+        reports = metric.shuffled(MetricReports(read, users, tallies, self._flow(begin)))
         contents, mechanism = metric.collected(reports), metric.mechanism
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:

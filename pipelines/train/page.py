@@ -13,7 +13,7 @@ from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
 from pipelines.views import facts, pages
 from pipelines.views.headline import head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 _ROWS = 200  # of the table of weights
 _COLUMNS = 12
@@ -113,7 +113,7 @@ def _chart(curve: list[Point], measure: str, step_name: str) -> str:
         np.array([getattr(point, name) for point in curve], float)
         for name in ("error", "lower", "upper")
     )
-    chart = Chart(Scale.over(steps), Scale.over(errors, lower, upper, [0.0]))
+    chart = Chart(AxisScale.over(steps), AxisScale.over(errors, lower, upper, [0.0]))
     chart.area(steps, lower, upper, "band")
     chart.line(steps, errors)
     chart.points(steps, errors)

@@ -58,7 +58,7 @@ def word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def asked(statement: Mapping[str, Any]) -> Fact:
+def request(statement: Mapping[str, Any]) -> Fact:
     """What was asked, each option by its name."""
     given = (
         f"{name.replace('_', ' ')} {word(value)}"
@@ -81,9 +81,9 @@ def noise(record: Any) -> str:
         f"{law} ({', '.join(f'{name} = {word(number)}' for name, number in numbers.items())})"
         for law, numbers in laws_in(record)
     )
-    told = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
-    more = f"; and {len(told) - _LAWS} more, in the statement" if len(told) > _LAWS else ""
-    return "; ".join(told[:_LAWS]) + more
+    parts = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
+    more = f"; and {len(parts) - _LAWS} more, in the statement" if len(parts) > _LAWS else ""
+    return "; ".join(parts[:_LAWS]) + more
 
 
 def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fact]:
@@ -121,12 +121,12 @@ def rows(statement: Mapping[str, Any]) -> list[Fact]:
     """How many rows were read, and why some could not be used, as far as that is published."""
     rejects = statement.get("rejects", {})
     left_out = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
-    found = []
+    facts = []
     if "rows_read" in statement:
-        found.append(("rows read", f"{statement['rows_read']:,}"))
-    if found or left_out:
-        found.append(("rows left out", left_out or "none"))
-    return found
+        facts.append(("rows read", f"{statement['rows_read']:,}"))
+    if facts or left_out:
+        facts.append(("rows left out", left_out or "none"))
+    return facts
 
 
 def made_with(statement: Mapping[str, Any]) -> Fact:

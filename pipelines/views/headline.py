@@ -278,8 +278,8 @@ def loss(promised: Mapping[str, Any]) -> str:
     'epsilon 0.3001, delta 1e-06 per user'
     """
     epsilon, delta = promised["epsilon"], promised["delta"]
-    told = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
-    return f"epsilon {told}, delta {upward(delta, 4):g} per {promised['unit']}"
+    epsilon_text = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
+    return f"epsilon {epsilon_text}, delta {upward(delta, 4):g} per {promised['unit']}"
 
 
 def promise(statement: Mapping[str, Any]) -> str:

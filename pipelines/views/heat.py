@@ -33,7 +33,10 @@ def heat(
     # Roots, for a few cells hold most of what there is.
     shares = np.sqrt(numbers / max(int(numbers.max(initial=0)), 1))
     steps = np.where(noise, 0, np.ceil(_STEPS * shares).astype(int))
-    title, heads = html.escape(name), "".join(f"<th>{html.escape(each)}</th>" for each in columns)
+    title, heads = (
+        html.escape(name),
+        "".join(f"<th>{html.escape(column)}</th>" for column in columns),
+    )
     lines = "".join(
         f"<tr><th>{html.escape(row)}</th>{_cells(*line)}</tr>\n"
         for row, *line in zip(rows, numbers.tolist(), steps.tolist(), strict=True)

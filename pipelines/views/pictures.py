@@ -26,14 +26,14 @@ _EDGE = 1.5  # percent left free on both sides, for points have a width
 _FINE = 1000  # steps across a drawing that is stretched
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """An axis.
 
     Attributes:
         low: where it begins.
         high: where it ends, above that.
 
-    >>> Scale.over([3, float("nan"), 17], [0]).ticks
+    >>> AxisScale.over([3, float("nan"), 17], [0]).ticks
     [0.0, 5.0, 10.0, 15.0]
     """
 
@@ -41,7 +41,7 @@ class Scale(NamedTuple):
     high: float
 
     @classmethod
-    def over(cls, *numbers: ArrayLike) -> Scale:
+    def over(cls, *numbers: ArrayLike) -> AxisScale:
         """One that shows all of some numbers; what is none is passed over."""
         every = np.concatenate([np.ravel(np.asarray(part, np.float64)) for part in numbers])
         finite = every[np.isfinite(every)]
@@ -93,7 +93,7 @@ def _picture(height: float, parts: Iterable[str]) -> str:
 _NAMES, _WIDE = 5, 12  # how many names of places an axis has, and how long they are
 
 
-def _named(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
+def _named(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
     """(place, text) of the ticks of an axis: round numbers, or some of the names of places."""
     if not names:
         yield from ((tick, f"{tick:,.10g}") for tick in scale.ticks)
@@ -105,7 +105,7 @@ def _named(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
 
 
 def _below(
-    scale: Scale, top: float, bottom: float, words: str, names: Sequence[str] = ()
+    scale: AxisScale, top: float, bottom: float, words: str, names: Sequence[str] = ()
 ) -> Iterator[str]:
     """Lines up from the ticks of an axis, their numbers, and what it is."""
     for tick, text in _named(scale, names):
@@ -130,7 +130,7 @@ def bars(
         axis: what is measured.
     """
     lengths, (low, high) = np.asarray(numbers, np.float64), np.asarray(ends, np.float64)
-    scale = Scale.over(lengths, low, high, [0.0])
+    scale = AxisScale.over(lengths, low, high, [0.0])
     bottom = _LINE + _ROW * len(labels) + 4
     zero = float(scale.share(0.0))
     rows = []
@@ -168,14 +168,14 @@ class Chart:
         height: of the area, in pixels.
         names: what 1, 2, ... across are called, where they are no numbers.
 
-    >>> chart = Chart(Scale(0, 1), Scale(0, 100))
+    >>> chart = Chart(AxisScale(0, 1), AxisScale(0, 100))
     >>> chart.line([0, 1], [0, 100], "all of it")
     >>> chart.svg(below="time").count("<path")
     1
     """
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
     height: int = 240
     names: Sequence[str] = ()
     _drawn: list[str] = field(default_factory=list)

@@ -12,7 +12,7 @@ from pipelines.logs.inputs import ALONE, UNREAD, Source
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Metric
-from pipelines.plan.check import told
+from pipelines.plan.check import summary
 from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN, EXAMPLES
 from tests.end_to_end.test_counting_release import ASKED, STRINGS
@@ -75,7 +75,7 @@ def test_what_check_prints_is_what_a_statement_says(case: str, log: str, run: An
         "metrics": [{"name": "it"} | asked],
     }  # fmt: skip
     Path("plan.yaml").write_text(json.dumps(whole))
-    [foretold] = told("plan.yaml")["metrics"]
+    [foretold] = summary("plan.yaml")["metrics"]
     assert run(["run", "plan.yaml"]).code == 0
     assert Release(Path("out/it")).statement["error"] == foretold["expected"]["statement"]
     sealed = foretold["expected_of_parties"]["statement"]

@@ -25,7 +25,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.registry import find_for
-from pipelines.metrics.release import Release
+from pipelines.metrics.release import ReleaseMetric
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 
@@ -57,7 +57,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     options = MeanOptions(**asked)
     job = find_for(options).resolve(options, open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Release(job)
+        _ = pipeline | ReleaseMetric(job)
     table = pq.ParquetFile(folder / "mean.parquet").read()
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 

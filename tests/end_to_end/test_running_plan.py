@@ -371,7 +371,7 @@ def test_releases_are_laid_side_by_side_and_not_compared(plan, add, run) -> None
         *((f"2026-11-0{day}", "rows so far") for day in (1, 2, 3)),
         *((f"2026-11-0{day}", "rows, last 2 windows") for day in (2, 3)),
     }
-    site = Site(history.found(["out"]), [])
+    site = Site(history.releases_in(["out"]), [])
     (events,) = [one for one in site.histories if one.metric == "events"]
     so_far, last = events.series
     drawn = so_far.drawn()

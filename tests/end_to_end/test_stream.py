@@ -38,7 +38,7 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import read_own
 from pipelines.stream import driver as driving
@@ -412,7 +412,7 @@ def _words(path: str) -> np.ndarray:
 
 def _in_one_job(metric, blocks):
     """What the road's own second half publishes of messages."""
-    from pipelines.metrics.metric import Reports
+    from pipelines.metrics.metric import MetricReports
 
     road = metric
 
@@ -420,7 +420,7 @@ def _in_one_job(metric, blocks):
         messages = pipeline | "M" >> beam.Create(blocks).with_output_types(np.ndarray)
         users = pipeline | "U" >> beam.Create([sum(block.size for block in blocks)])
         tallies = pipeline | "T" >> beam.Create([("rows read", 800)])
-        return road.collected(road.shuffled(Reports(messages, users, tallies)))
+        return road.collected(road.shuffled(MetricReports(messages, users, tallies)))
 
     (content,) = run_beam(build).elements
     return content
@@ -489,15 +489,15 @@ def test_a_window_whose_entry_was_settled_meanwhile_waits_whole(
     """By an operator, or by a later attempt: its messages are not those of too few."""
     plan(more=more + LEDGER)
     land("all", rows([*spread(0, 500), *spread(1, 10)]))
-    stands = Target.stands
+    stands = ReleaseTarget.stands
 
-    def overtaken(self: Target) -> bool:
+    def overtaken(self: ReleaseTarget) -> bool:
         ledger = Ledger.open("ledger.sqlite")
         ledger.change(ledger.entries()[0].id, lambda _: facts)
         return stands(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Target, "stands", overtaken)
+        patch.setattr(ReleaseTarget, "stands", overtaken)
         outcome = run(["stream", "plan.yaml", "--once"])
     assert (outcome.code, outcome.err.count("\n")) == (3, 1), outcome.said
     assert "was settled by an operator" in outcome.err

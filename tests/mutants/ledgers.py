@@ -69,7 +69,7 @@ MUTANTS = (
         "claim-of-another-draw",
         "Of several attempts in a bucket the last one's files stand among the first one's.",
         "pipelines/storage/claims.py",
-        "        if held is not None:\n            return held\n        with",
+        "        if own is not None:\n            return own\n        with",
         "        with",
         _ATTEMPTS,
     ),

@@ -18,7 +18,7 @@ from pipelines.ledger.publication import publication
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.metrics.metric import Content
 from pipelines.metrics.release import PublishDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.storage import alive
 from pipelines.storage.claims import Claim
@@ -129,9 +129,9 @@ def test_what_an_operator_gave_up_is_not_brought_to_its_end(
 
 def test_a_claim_is_taken_once(ledger: Ledger) -> None:
     first = Claim(BUCKET, "a" * 32)
-    assert first.held() is None
+    assert first.files() is None
     assert first.take({"table": b"1"}) == first.take({"table": b"2"}) == {"table": b"1"}
-    assert Claim(BUCKET, "b" * 32).held() is None
+    assert Claim(BUCKET, "b" * 32).files() is None
 
 
 def test_a_run_out_of_sight_is_overtaken_when_it_is_silent_too_long(
@@ -279,12 +279,12 @@ def test_a_worker_that_lives_on_is_told_that_its_attempt_was_overtaken(
     asked = request("monday", str(tmp_path / "out"))
     with ledger.spend(asked) as lost:
         lost.hand_over()
-    target = Target(asked.output, lost.stamp, ledger.store.where)
+    target = ReleaseTarget(asked.output, lost.stamp, ledger.store.where)
     assert target.stands()
     ledger.change(lost.entry.id, lambda _: {"owner": DEAD, "handed_over": False})
     with ledger.spend(asked) as next_one:
         assert not target.stands()
-        assert Target(asked.output, next_one.stamp, ledger.store.where).stands()
+        assert ReleaseTarget(asked.output, next_one.stamp, ledger.store.where).stands()
 
 
 def test_who_goes_on_is_accounted_by_what_is_read_now(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
 from pipelines.parties.memory import Memory
 from pipelines.parties.notes import KEPT, LAYERS, Begun, Sent, put
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from tests.pipelines.test_parties_drawing import ANN, BEA, EVENTS, MARK, Window, counted, reported
 from tests.pipelines.test_parties_drawing import shuffle as shuffle_once
 
@@ -38,7 +38,7 @@ class Kept(Window):
 
     @cached_property
     def job(self):
-        plan = Plan.model_construct(collection="c", version=1, ask_again="7d")
+        plan = PlanDocument.model_construct(collection="c", version=1, ask_again="7d")
         return SimpleNamespace(plan=plan, window="all", design=MARK)
 
 
@@ -210,7 +210,7 @@ def test_what_cannot_be_told_is_refused_in_one_line() -> None:
             shares_of(words, Kept())
     assert shares_of(["rest"], Kept()) == (1.0,)
     assert shares_of([], Window()) == ()
-    unkept = SimpleNamespace(job=SimpleNamespace(plan=Plan.model_construct(ask_again=None)))
+    unkept = SimpleNamespace(job=SimpleNamespace(plan=PlanDocument.model_construct(ask_again=None)))
     with pytest.raises(RequestError, match="where the plan says for how long"):
         shares_of(["0.5"], unkept)
 

@@ -10,7 +10,7 @@ from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.split import Split, split
 
 COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, float("nan")]}
@@ -42,7 +42,7 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
         {"kind": "mean", "column": "real", "bounds": "0,10"},
         {"kind": "distribution", "column": "real", "bounds": "0,10"},
     ]
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=16, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": m["kind"], **m} for m in metrics],
@@ -165,7 +165,7 @@ OF_ROWS = [
 @pytest.fixture(scope="module", params=range(len(OF_ROWS)))
 def of_rows(request: pytest.FixtureRequest) -> ClientReports:
     """A device for one metric of rows, which reports every row."""
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=1.5, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": "rows", **OF_ROWS[request.param]}],
@@ -200,7 +200,7 @@ def test_equal_rows_of_a_user_get_equal_messages_for_ever(of_rows) -> None:
 
 def test_a_user_reports_one_coordinate_for_ever_and_users_all_alike() -> None:
     """Counts of four coordinates among 400 users stay within 6.5 standard deviations (1e-10)."""
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=1, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": "rows", **OF_ROWS[0]}],

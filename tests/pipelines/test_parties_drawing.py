@@ -35,7 +35,7 @@ from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.memory import Memory
 from pipelines.parties.report_files import find
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import run, source
 from transforms.reports import report_tables
@@ -66,7 +66,7 @@ class Window:
 
     @cached_property
     def job(self):
-        plan = Plan.model_construct(collection="c", version=1)
+        plan = PlanDocument.model_construct(collection="c", version=1)
         return SimpleNamespace(plan=plan, window="all", design=MARK)
 
     def expected(self, form: Form) -> Expected:

@@ -15,7 +15,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from pipelines.storage import secrets
@@ -177,7 +177,7 @@ def test_a_secret_that_another_process_made_first_stays(plan, monkeypatch) -> No
 
 
 def parted(**more: object) -> Split:
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y-{window}", epsilon=2, model="local",
         unit="user per window", user_column="user", min_reports=100,
         metrics=[{"name": "city", "kind": "histogram", "column": "city", "domain": "0..3"}],

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.views.pictures import Chart, Scale, bars
+from pipelines.views.pictures import AxisScale, Chart, bars
 
 NAN, INF = math.nan, math.inf
 NAME = "{http://www.w3.org/2000/svg}"
@@ -33,7 +33,7 @@ def percent(text: str) -> float:
 
 @given(finite, finite)
 def test_ticks_are_few_round_numbers_within_an_axis(one, other):
-    scale = Scale.over([one, other])
+    scale = AxisScale.over([one, other])
     assert 2 <= len(scale.ticks) <= 9
     assert np.isfinite(scale.ticks).all()
     reach = 1e-9 * max(abs(scale.low), abs(scale.high))
@@ -52,7 +52,7 @@ def test_ticks_are_few_round_numbers_within_an_axis(one, other):
     ],
 )
 def test_ticks(low, high, ticks):
-    assert Scale(low, high).ticks == pytest.approx(ticks)
+    assert AxisScale(low, high).ticks == pytest.approx(ticks)
 
 
 def test_bars_have_the_lengths_of_their_numbers_on_both_sides_of_0():
@@ -75,7 +75,7 @@ def test_bars_have_the_lengths_of_their_numbers_on_both_sides_of_0():
 
 
 def test_a_chart_leaves_out_what_is_not_known_and_stays_within_itself():
-    chart = Chart(Scale(0, 10), Scale(0, 100), 200)
+    chart = Chart(AxisScale(0, 10), AxisScale(0, 100), 200)
     x = [0, 1, NAN, 5, 10, 20]
     chart.area(x, [0, 10, 10, INF, 40, 50], [10, 20, 30, 60, 160, 70], "band", "a band")
     chart.line(x, [5, 15, 20, 50, NAN, 60])
@@ -96,7 +96,7 @@ def test_a_chart_leaves_out_what_is_not_known_and_stays_within_itself():
 @pytest.mark.parametrize("numbers", [[], [NAN], [INF, NAN], [0.0], [1e308, -1e308]])
 def test_anything_may_be_drawn(numbers):
     """Releases of nothing, of one value, of what nobody knows."""
-    chart = Chart(Scale.over(numbers), Scale.over(numbers))
+    chart = Chart(AxisScale.over(numbers), AxisScale.over(numbers))
     chart.area(numbers, numbers, numbers, "band", "b")
     chart.line(numbers, numbers)
     chart.points(numbers, numbers)
@@ -109,7 +109,7 @@ def test_anything_may_be_drawn(numbers):
 
 def test_colours_are_the_pages():
     """A page in the dark has others: none stands in a picture."""
-    chart = Chart(Scale(0, 1), Scale(0, 1))
+    chart = Chart(AxisScale(0, 1), AxisScale(0, 1))
     chart.stairs([0, 0.5, 1], [0.3, 0.7])
     for svg in (chart.svg("a"), bars(["a"], [1], [[0], [2]], "b")):
         assert not re.search(r"#[0-9a-fA-F]{3}|style=|fill=|stroke=", svg)

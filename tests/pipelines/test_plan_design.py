@@ -14,7 +14,7 @@ from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from pipelines.ledger.ledger import Ledger
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import unread_job
 from pipelines.plan.metrics import mark
 from pipelines.plan.split import split
@@ -37,14 +37,14 @@ def choose(monkeypatch: pytest.MonkeyPatch) -> Choice:
     return choose
 
 
-def plan(*metrics: dict[str, Any], **more: Any) -> Plan:
+def plan(*metrics: dict[str, Any], **more: Any) -> PlanDocument:
     """A plan of some metrics; each is named after its place."""
     asked: dict[str, Any] = {
         "collection": "trips", "version": 1, "input": "{window}.parquet", "output": "out/{window}",
         "epsilon": 12.0, "model": "local", "min_reports": 1000,
     }  # fmt: skip
     named = [{"name": f"m{k}", **metric} for k, metric in enumerate(metrics)]
-    return Plan(**(asked | more), metrics=named)
+    return PlanDocument(**(asked | more), metrics=named)
 
 
 CITY = {"kind": "histogram", "column": "city", "domain": "1..9"}

@@ -59,7 +59,7 @@ def job_of(folder: Path, *words: str | float) -> PlanJob:
 
 def test_ten_metrics_of_a_million_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = job_of(tmp_path, TEN)
-    own = [round(10**6 * metric.asked) for metric in job.metrics]
+    own = [round(10**6 * metric.answering_share) for metric in job.metrics]
     assert own == [10**5] * 10
     assert max(math.sqrt(m.mechanism.variance(0.0, 10**5)) for m in job.metrics) <= 0.62e-2
     assert {metric.promises[1].epsilon for metric in job.metrics} == {1.0}

@@ -15,7 +15,7 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
 from pipelines.metrics import naming, registry
 from pipelines.plan.check import check
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, public_seed
@@ -147,7 +147,7 @@ def test_fuzz_no_mutation_of_a_plan_ends_in_a_traceback(data: st.DataObject) -> 
         path = Path(folder) / "plan.yaml"
         path.write_text(text, encoding="utf-8", errors="replace")
         try:
-            assert isinstance(load(str(path)), Plan)
+            assert isinstance(load(str(path)), PlanDocument)
         except RequestError as refusal:
             told = str(refusal)
             assert "\n" not in told
@@ -241,7 +241,7 @@ def test_the_schema_describes_every_kind() -> None:
     assert not {"input", "output", "epsilon"} & set(histogram)
     assert json.loads(json.dumps(described)) == described
     assert set(described["properties"]) == {
-        field.alias or name for name, field in Plan.model_fields.items()
+        field.alias or name for name, field in PlanDocument.model_fields.items()
     }
 
 

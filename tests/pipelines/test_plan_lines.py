@@ -11,7 +11,7 @@ from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
 from pipelines.plan.cron import require_schedule
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 
@@ -140,7 +140,7 @@ def test_input_that_is_not_there_is_told_at_its_key(tmp_path: Path) -> None:
 
 def test_a_plan_without_a_file_is_refused_without_a_line() -> None:
     asked = {"name": "fare", "kind": "mean", "column": "fare", "bounds": "60,0"}
-    plan = Plan(
+    plan = PlanDocument(
         collection="c", version=1, input=("a",), output="o", epsilon=1, min_reports=9,
         metrics=(asked,),
     )  # fmt: skip

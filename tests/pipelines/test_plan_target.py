@@ -15,7 +15,7 @@ from pipelines.ledger.ledger import Ledger
 from pipelines.ledger.rules import Spend
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import ReleasePlanDoFn, ReleaseWholeDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from tests.fakes.ledgers import begun
 from transforms.elements import progress
 
@@ -34,8 +34,8 @@ def ledger(tmp_path: Path) -> Ledger:
     return begun(tmp_path / "ledger.sqlite", "c")
 
 
-def target(tmp_path: Path, stamp: Mapping[str, Any]) -> Target:
-    return Target(str(tmp_path / "out"), STATEMENT | stamp, str(tmp_path / "ledger.sqlite"))
+def target(tmp_path: Path, stamp: Mapping[str, Any]) -> ReleaseTarget:
+    return ReleaseTarget(str(tmp_path / "out"), STATEMENT | stamp, str(tmp_path / "ledger.sqlite"))
 
 
 def request(tmp_path: Path) -> Spend:
@@ -53,8 +53,8 @@ def test_a_price_that_is_set_aside_stands(tmp_path: Path, ledger: Ledger) -> Non
 
 def test_without_a_ledger_or_out_of_its_reach_there_is_nothing_to_ask(tmp_path: Path) -> None:
     stamp = {"ledger": {"entry": "ab", "attempt": 1}}
-    assert Target("out", STATEMENT | {"release_id": "a" * 32}).stands()
-    assert Target("out", STATEMENT | stamp, str(tmp_path / "elsewhere")).stands()
+    assert ReleaseTarget("out", STATEMENT | {"release_id": "a" * 32}).stands()
+    assert ReleaseTarget("out", STATEMENT | stamp, str(tmp_path / "elsewhere")).stands()
 
 
 def test_a_worker_needs_no_key_to_ask(tmp_path: Path, ledger: Ledger, monkeypatch) -> None:

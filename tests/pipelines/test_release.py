@@ -276,7 +276,7 @@ def test_in_a_store_whoever_finds_a_claim_ends_what_was_begun(
         MemoryFileSystem.broken = release.STATEMENT
         with pytest.raises(OSError, match="the store is down"):
             release.completed(BUCKET, "one")
-        assert Claim(BUCKET, "one").held() is not None
+        assert Claim(BUCKET, "one").files() is not None
         MemoryFileSystem.broken = None
     assert release.completed(BUCKET, "one")
     assert content_of_store() == FILES

@@ -11,7 +11,7 @@ from pipelines.logs import inputs
 from pipelines.metrics.active_users.metric import ActiveUsers
 from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOptions
 from pipelines.metrics.active_users.stickiness import shares
-from pipelines.metrics.counting.result import Errors
+from pipelines.metrics.counting.result import FigureError
 from transforms.collector.collect_counts import Counted
 
 PAIRS = [(1, 28), (7, 28), (1, 7)]
@@ -36,7 +36,7 @@ def test_limits_cover_by_the_exact_law_of_the_noise(period: str, epsilon: float)
         part, whole = active[a], active[b]
         assert {*part.cells} < {*whole.cells}
         sizes = len(part.cells), len(whole.cells) - len(part.cells)
-        laws = [Errors.of_level(users.design, part.level, size).law for size in sizes]
+        laws = [FigureError.of_level(users.design, part.level, size).law for size in sizes]
         assert laws[0] is not None
         assert laws[1] is not None
         probability = np.outer(laws[0].pmf, laws[1].pmf).ravel()

@@ -17,7 +17,7 @@ from pipelines.logs.inputs import open_telemetry
 from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.vector_mean.metric import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.result import Scale
+from pipelines.metrics.vector_mean.result import CoordinateScale
 from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
@@ -137,7 +137,7 @@ def test_few_coordinates_are_picked(job):
     assert isinstance(made.sampled, SampledCoordinates)
     assert isinstance(made.picked, PublicGroups)
     assert made.picked.codes == made.mechanism.codes
-    scale = Scale.of(made.attributes)
+    scale = CoordinateScale.of(made.attributes)
     assert scale.low.tolist() == [0, 0, -5, -5, -5]
     assert scale.half.tolist() == [5] * 5
     assert (made.min_reports, made.messages, made.radius) == (1, 1, None)

@@ -128,11 +128,11 @@ class ActiveUsers(Counting):
     def expected_error(self) -> str:
         return f"active in {MONTH} days ± {self.error:.3g}"
 
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         return self._errors(self._whole)
 
-    def _errors(self, one: Figure) -> result.Errors:
-        return result.Errors.of_level(self.design, one.level, len(one.cells), least=0)
+    def _errors(self, one: Figure) -> result.FigureError:
+        return result.FigureError.of_level(self.design, one.level, len(one.cells), least=0)
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         sums = [counts[one.level][list(one.cells)].sum() for one in self.shown]
@@ -180,12 +180,14 @@ class ActiveUsers(Counting):
             risk = (1 - self.options.confidence) / len(self._pairs)
             row: dict[str, Any] = {"value": [f"{some.size} of {all_.size} days"]}
             for suffix, confidence in (("", self.options.confidence), ("_simultaneous", 1 - risk)):
-                found = shares(self.design, some, all_, count, n, confidence)
+                quotient = shares(self.design, some, all_, count, n, confidence)
                 if not suffix:  # null where nobody may have been active: then there is none
-                    told = {"estimate": found.ratio, "standard_error": found.error}
-                    unknown = np.isnan(found.ratio)
-                    row |= {name: pa.array(each, mask=unknown) for name, each in told.items()}
-                ends = result.held(found.lower, found.upper, found.ratio, 0, 1)
+                    columns = {"estimate": quotient.ratio, "standard_error": quotient.error}
+                    unknown = np.isnan(quotient.ratio)
+                    row |= {
+                        name: pa.array(column, mask=unknown) for name, column in columns.items()
+                    }
+                ends = result.clipped(quotient.lower, quotient.upper, quotient.ratio, 0, 1)
                 row[f"lower{suffix}"], row[f"upper{suffix}"] = ends
             rows.append(pa.table(row))
         return pa.concat_tables(rows) if rows else None

@@ -135,12 +135,12 @@ def _date(flag: str, written: str) -> date:
         RequestError: it is none.
     """
     try:
-        found = date.fromisoformat(written)
+        parsed = date.fromisoformat(written)
     except ValueError:
-        found = None
-    if found is None or str(found) != written:
+        parsed = None
+    if parsed is None or str(parsed) != written:
         raise RequestError(f"{flag}: a day is needed, as in 2026-11-20")
-    return found
+    return parsed
 
 
 MONTH = SPANS[-1]

@@ -6,7 +6,7 @@ from mechanisms.channel import Floats
 from mechanisms.counters.activity import Figure
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.mean.fieller import RatioEstimate, quotients
-from pipelines.metrics.counting.result import Errors
+from pipelines.metrics.counting.result import FigureError
 
 
 def shares(
@@ -27,8 +27,10 @@ def shares(
         numbers: (k,) unbiased.
         confidence: of limits in [0, 1], of each share alone.
     """
-    rest = Errors.of_level(design, whole.level, len(whole.cells) - len(part.cells))
-    within, all_ = (Errors.of_level(design, one.level, len(one.cells)) for one in (part, whole))
+    rest = FigureError.of_level(design, whole.level, len(whole.cells) - len(part.cells))
+    within, all_ = (
+        FigureError.of_level(design, one.level, len(one.cells)) for one in (part, whole)
+    )
     # Where the share is m, the noise of count - m number is 1 - m of the part's less m of the
     # rest's. Its tails are heaviest at the ends, where it is of the fewest counters.
     far = max(one.far(confidence) for one in (within, rest))

@@ -26,7 +26,7 @@ from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
-from pipelines.metrics.counting.result import Errors
+from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.options import EitherOptions
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
@@ -148,14 +148,14 @@ class ByCounters(Counting):
         if work.people == "groups":
             # What is told from one end of the bounds adds to both, from the other to one of them.
             part = 1 / amounts.most
-            total = Errors.of(design, 2, 1, unit=part)
-            return Accuracy(total, Errors.of(design, 2, unit=part), coin=1 / clip.units**2)
+            total = FigureError.of(design, 2, 1, unit=part)
+            return Accuracy(total, FigureError.of(design, 2, unit=part), coin=1 / clip.units**2)
         unit, taken = clip.bound / clip.units, int(amounts.signed)
         # A coin's variance is a quarter of a squared unit at the most.
         rounding = 0.0 if work.whole else unit * math.sqrt(self.expected) / 2
         more = {"unit": unit, "rounding": rounding, "least": 0 if clip.low >= 0 else None}
         coin = 0.0 if work.whole else unit**2 / 4
-        return Accuracy(Errors.of(design, 1 + taken, taken, **more), coin=coin)
+        return Accuracy(FigureError.of(design, 1 + taken, taken, **more), coin=coin)
 
     def evidence(self, estimate: Counted) -> Evidence:
         """What is known of a batch.
@@ -240,7 +240,7 @@ class ByCounters(Counting):
         """How many numbers are rounded, at the most, as far as that is public."""
         return self.expected
 
-    def errors(self) -> Errors:
+    def errors(self) -> FigureError:
         return self.accuracy.total
 
     @property
@@ -346,15 +346,15 @@ def _of_units(options: Any, work: Workload, sealed: bool) -> tuple[NoisyCounters
 def _accuracy_of_units(design: NoisyCounters, reporting: Reporting, work: Workload) -> Accuracy:
     """Of the totals of units."""
     if work.people == "nobody":
-        return Accuracy(Errors.of(design, 1, least=0))
-    one, columns = Errors.of(design, 1), work.groups - 1
+        return Accuracy(FigureError.of(design, 1, least=0))
+    one, columns = FigureError.of(design, 1), work.groups - 1
     if reporting.present:
-        others = Errors(design.level_law(1), math.sqrt(design.variances[1]))
+        others = FigureError(design.level_law(1), math.sqrt(design.variances[1]))
         return Accuracy(one, others)
     if columns > _MANY:
-        normal = Errors(None, math.sqrt(columns * design.column_variance))
+        normal = FigureError(None, math.sqrt(columns * design.column_variance))
         return Accuracy(one, normal, shared=True)
-    return Accuracy(one, Errors.of(design, columns), shared=True)
+    return Accuracy(one, FigureError.of(design, columns), shared=True)
 
 
 def _of_sums(options: Any, work: Workload, sealed: bool) -> tuple[NoisyCounters, Reporting]:

@@ -12,7 +12,7 @@ from mechanisms.channel import Floats, Guarantee
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.metric import Reports
+from pipelines.metrics.metric import MetricReports
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest, fresh_digest
@@ -107,7 +107,7 @@ class CountedStrings(Counting):
     def counted(self, block: CellBlock) -> Any:
         """What the job counts of a block."""
 
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam
 
         from transforms.elements.conservation import entering, reporting
@@ -117,7 +117,7 @@ class CountedStrings(Counting):
         if self.options.where:
             blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(CellBlock)
         kept = blocks | "Counted" >> beam.Map(self.counted)
-        return Reports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
+        return MetricReports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
 
     @property
     def unfused(self) -> str:
@@ -129,7 +129,7 @@ class CountedStrings(Counting):
 
         return Shuffled(0, Batches(1 << 64))
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         return reports  # nobody but the job sees any of it
 
     def totals(self, counts: Any) -> Floats:

@@ -111,9 +111,9 @@ class CountedDistribution(Counting):
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a distribution is no total")
 
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         """Of a count up to the middle: for the page."""
-        return result.Errors(None, self.error)
+        return result.FigureError(None, self.error)
 
     @property
     def influence(self) -> float:
@@ -132,7 +132,7 @@ class CountedDistribution(Counting):
         every = math.sqrt(tree.variance(np.ones(tree.cells), variances))
         # As far as the heaviest of the noises that all bins add up from.
         far = every * max(
-            result.Errors.of_level(self.design, place, 1).far(half)
+            result.FigureError.of_level(self.design, place, 1).far(half)
             for place in range(len(tree.levels))
         )
         return {"": Share.of_counts(none, (float(leaves.sum()), far))}
@@ -178,10 +178,10 @@ class CountedDistribution(Counting):
             "cumulative_upper": one[1][1:], "cumulative_lower_simultaneous": all_[0][1:],
             "cumulative_upper_simultaneous": all_[1][1:],
         }  # fmt: skip
-        asked = quantiles(self.probabilities, columns["estimate"], edges, self.whole_numbers)
+        estimates = quantiles(self.probabilities, columns["estimate"], edges, self.whole_numbers)
         lower, upper = quantile_limits(self.probabilities, *one, edges)
         # Of whole numbers a bin ends with its last one, and not with the first of the next.
-        ends = {"estimate": asked, "lower": lower, "upper": upper - self.whole_numbers}
+        ends = {"estimate": estimates, "lower": lower, "upper": upper - self.whole_numbers}
         numbers = {name: column.astype(edges.dtype) for name, column in ends.items()}
         rows = {"p": list(self.probabilities), **numbers}
         return {TABLE: pa.table(columns), QUANTILES: pa.table(rows)}
@@ -236,8 +236,8 @@ class CountedDistribution(Counting):
     def words(self) -> list[str]:
         what = "One number of each user, drawn uniformly among its rows," * (self.unit == "user")
         whole = " All are whole, as are ends of bins and quantiles." * self.whole_numbers
-        told = f"{what or 'The number of a row'} was told by its bin of {self.bins.bins:,}."
-        return [f"{told}{whole} A share below is of the numbers less than the `high` of a bin."]
+        sentence = f"{what or 'The number of a row'} was told by its bin of {self.bins.bins:,}."
+        return [f"{sentence}{whole} A share below is of the numbers less than the `high` of a bin."]
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         figure = view.cumulative(tables[TABLE], self.options.confidence)
@@ -279,7 +279,7 @@ def _least(
     Raises:
         RequestError: the target is out of reach.
     """
-    found, why = [], RequestError("")
+    candidates, why = [], RequestError("")
     most = MOST_SEALED if sealed and options.dummies == "shuffler" else math.inf
     for fanout, growth in _SHAPES:
         reporting = PathReporting(Tree.uniform(bins, fanout, growth))
@@ -289,8 +289,8 @@ def _least(
             why = refused
             continue
         excess = max(design.number - most, 0)
-        found.append((excess, _of_half(reporting.tree, design), design, reporting))
-    if not found:
+        candidates.append((excess, _of_half(reporting.tree, design), design, reporting))
+    if not candidates:
         raise why
-    *_, design, reporting = min(found, key=lambda each: each[:2])
+    *_, design, reporting = min(candidates, key=lambda candidate: candidate[:2])
     return design, reporting

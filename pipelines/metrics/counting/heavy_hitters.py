@@ -25,7 +25,7 @@ from pipelines.metrics.heavy_hitters.metric import code_of
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.result import TABLE
 from pipelines.metrics.heavy_hitters.view import labels
-from pipelines.metrics.metric import Reports
+from pipelines.metrics.metric import MetricReports
 from pipelines.releases.schema import read_own
 from pipelines.wording import upward
 from transforms.encoders.block import CellBlock
@@ -108,7 +108,7 @@ class CountedHeavyHitters(CountedStrings):
     def counted(self, block: CellBlock) -> np.ndarray:
         return self.reporting.keys(block.cells).ravel()  # one a level of each row
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.discover_counted import DiscoverCounted
 
         false_strings = self.options.false_strings
@@ -118,9 +118,9 @@ class CountedHeavyHitters(CountedStrings):
     def arrived(self, estimate: Any) -> int:
         return estimate.messages // len(self.reporting.steps)
 
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         """Of how many units hold a string."""
-        return result.Errors(noise_of(self.design), self.error, least=0)
+        return result.FigureError(noise_of(self.design), self.error, least=0)
 
     @property
     def labelled(self) -> dict[str, str]:
@@ -135,15 +135,15 @@ class CountedHeavyHitters(CountedStrings):
         return f"{self.options.column}: frequent strings"
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
-        found, top = estimate.found, self.options.top
-        columns = result.columns(found.holders, self.errors(), self.options.confidence)
-        first = {"value": pa.array(found.values, pa.string()), "whole": pa.array(found.whole)}
-        table = pa.table(first | columns | {"expected_false": found.expected_false})
+        strings, top = estimate.strings, self.options.top
+        columns = result.columns(strings.holders, self.errors(), self.options.confidence)
+        first = {"value": pa.array(strings.values, pa.string()), "whole": pa.array(strings.whole)}
+        table = pa.table(first | columns | {"expected_false": strings.expected_false})
         return {TABLE: table.slice(0, top)}
 
     def _cut(self, estimate: Any) -> dict[str, Any]:
         what = f"{self.unit}s whose value is missing, or no string of the alphabet"
-        count = float(estimate.found.unusable)
+        count = float(estimate.strings.unusable)
         return {"unusable": {"what": what, "estimate": count, "standard_error": self.error}}
 
     def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class CountedHeavyHitters(CountedStrings):
             "steps": list(self.reporting.steps),
             "public_seed": self.reporting.seed,
             "beam": BEAM,
-            "strings": len(estimate.found.values),
+            "strings": len(estimate.strings.values),
         }
         return super().statement(estimate, tallies) | {"search": search}
 

@@ -23,7 +23,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting import result, view, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
-from pipelines.metrics.metric import Metric, Reports, table_of
+from pipelines.metrics.metric import Metric, MetricReports, table_of
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.releases.schema import LABELS, read_own
 from pipelines.releases.statement import head, versions
@@ -253,14 +253,14 @@ class Counting(Metric):
         )
         return tables | "Contributions" >> step
 
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam
 
         from transforms.elements.conservation import entering
 
         blocks, tallies, bounded = self.contributions(tables)
         messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
-        return Reports(messages, None, tallies, (entering(blocks), *bounded))
+        return MetricReports(messages, None, tallies, (entering(blocks), *bounded))
 
     def own_reports(
         self, blocks: Sequence[Any], one: bool, rng: RandomSource
@@ -295,7 +295,7 @@ class Counting(Metric):
         ranges = 0 if self.collects else len(ranges_of(self.design))
         return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         from transforms.elements.conservation import leaving
         from transforms.shuffle.dummies import AddDummies
         from transforms.shuffle.group_codes import GroupCodes
@@ -329,7 +329,7 @@ class Counting(Metric):
         """(groups,) what is published, from the statistic's levels less their expected dummies."""
 
     @abstractmethod
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         """Of one figure."""
 
     def far(self, comparisons: int) -> float:
@@ -485,7 +485,7 @@ class Counting(Metric):
             return None
         count = self.design.centred(estimate.counts)[-1][self.reporting.beside.index(name)]
         place = len(self.reporting.levels) - 1
-        return float(count), result.Errors.of_level(self.design, place, 1).half(confidence)
+        return float(count), result.FigureError.of_level(self.design, place, 1).half(confidence)
 
     @property
     def request(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def free(name: str, taken: Collection[str]) -> str:
     return name
 
 
-class Errors(NamedTuple):
+class FigureError(NamedTuple):
     """How far off one figure may be.
 
     Attributes:
@@ -56,7 +56,7 @@ class Errors(NamedTuple):
     least: int | None = None
 
     @classmethod
-    def of(cls, design: NoisyCounters, columns: int, taken: int = 0, **more: Any) -> Errors:
+    def of(cls, design: NoisyCounters, columns: int, taken: int = 0, **more: Any) -> FigureError:
         """Those of sums of so many columns of counters.
 
         Args:
@@ -70,12 +70,12 @@ class Errors(NamedTuple):
         )
 
     @classmethod
-    def of_level(cls, design: NoisyCounters, place: int, columns: int, **more: Any) -> Errors:
+    def of_level(cls, design: NoisyCounters, place: int, columns: int, **more: Any) -> FigureError:
         """Those of sums of so many counters of one level."""
         sigma = math.sqrt(columns * design.variances[place])
         return cls(_law_of_level(design, place, columns), sigma, **more)
 
-    def times(self, figures: int) -> Errors:
+    def times(self, figures: int) -> FigureError:
         """Those of what so many figures add up to, whose noises are independent.
 
         Args:
@@ -132,7 +132,7 @@ def _added(one: IntegerNoise | None, times: int) -> IntegerNoise | None:
     return IntegerNoise(times * one.first, law.pmf)
 
 
-def held(
+def clipped(
     low: Any, high: Any, estimates: Any, least: float, most: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Intervals cut to what can be, as far as their own estimates lie in it.
@@ -144,14 +144,16 @@ def held(
         estimates: (k,) of each interval; of one that is NaN, its ends are cut.
         least, most: no true figure is beyond them, as far as is known.
 
-    >>> [ends.tolist() for ends in held([-9, -5, 2], [-3, 1, 8], np.array([-6, -2, 5]), least=0)]
+    >>> [ends.tolist() for ends in clipped([-9, -5, 2], [-3, 1, 8], np.array([-6, -2, 5]), least=0)]
     [[-6, -2, 2], [0, 1, 8]]
     """
     below, above = np.clip(low, least, most), np.clip(high, least, most)
     return np.fmin(below, estimates), np.fmax(above, estimates)
 
 
-def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:
+def columns(
+    totals: NDArray[Any], errors: FigureError, confidence: float
+) -> dict[str, NDArray[Any]]:
     """The columns of a table beside its labels.
 
     Args:
@@ -160,7 +162,7 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
         confidence: of the intervals: each alone, and all together.
     """
     error = errors.standard_error
-    found = {"estimate": totals, "standard_error": np.full(totals.size, error)}
+    table = {"estimate": totals, "standard_error": np.full(totals.size, error)}
     together = ("", 1), ("_simultaneous", totals.size)
     for suffix, comparisons in together[: 2 if totals.size > 1 else 1]:
         half = np.asarray(errors.half(confidence, comparisons)).astype(totals.dtype)
@@ -169,6 +171,6 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
             # One that lies below all that can be reaches a standard error inwards.
             inwards = math.ceil(error) if totals.dtype.kind == "i" else error
             high = np.maximum(high, errors.least + inwards)
-            low, high = held(low, high, totals, errors.least)
-        found[f"lower{suffix}"], found[f"upper{suffix}"] = low, high
-    return found
+            low, high = clipped(low, high, totals, errors.least)
+        table[f"lower{suffix}"], table[f"upper{suffix}"] = low, high
+    return table

@@ -21,9 +21,9 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.by_counters import ByCounters, clip_of, finest
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
-from pipelines.metrics.counting.result import Errors
+from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.metric import Reports
+from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic
@@ -128,8 +128,8 @@ class BySplitMix(ByCounters):
         if isinstance(design, SplitMean):
             total, people = design.total_law, design.people_law
             return Accuracy(
-                Errors(total, math.sqrt(total.var()), 1 / design.high),
-                Errors(people, math.sqrt(people.var()), 1 / design.grain),
+                FigureError(total, math.sqrt(total.var()), 1 / design.high),
+                FigureError(people, math.sqrt(people.var()), 1 / design.grain),
                 covariance=design.moments.covariance,
                 deviation=design.moments.total,
                 coin=1 / clip.units**2,
@@ -138,7 +138,9 @@ class BySplitMix(ByCounters):
         rounding = 0.0 if work.whole else unit * math.sqrt(self.rounded) / 2
         law, least = IntegerNoise(-noise.mu, noise.pmf), 0 if clip.low >= 0 else None
         coin = 0.0 if work.whole else unit**2 / 4
-        return Accuracy(Errors(law, math.sqrt(noise.variance), unit, rounding, least), coin=coin)
+        return Accuracy(
+            FigureError(law, math.sqrt(noise.variance), unit, rounding, least), coin=coin
+        )
 
     def evidence(self, estimate: Counted) -> Evidence:
         total = self.total(estimate)
@@ -208,14 +210,14 @@ class BySplitMix(ByCounters):
 
     # The clients, and the shuffler.
 
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam
 
         from transforms.elements.conservation import entering
 
         blocks, tallies, bounded = self.contributions(tables)
         numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
-        return Reports(numbers, None, tallies, (entering(blocks), *bounded))
+        return MetricReports(numbers, None, tallies, (entering(blocks), *bounded))
 
     @property
     def shuffler(self) -> Shuffle | None:
@@ -234,7 +236,7 @@ class BySplitMix(ByCounters):
 
         return Shuffled(0, Batches(self.design.modulus), RANGES)
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         from transforms.elements.conservation import leaving
         from transforms.shuffle.mix import AddShares
 

@@ -33,7 +33,7 @@ from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import (
     FREQUENCIES,
     TABLE,
-    Scale,
+    CoordinateScale,
     bounds_statement,
     titled,
 )
@@ -149,32 +149,32 @@ class CountedRows(RowWise):
     def totals(self, counts: Any) -> Floats:
         raise TypeError("a mean is no total")
 
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         """Of a coordinate's sum, in halves of the distance of bounds."""
         weights = [1 << i for i in range(self.rows.steps.bit_length())]
         sigma = self.rows.noise(self.design.variances).sum
         try:
             law = self.design.dummies.error_law(weights, 2)
         except ValueError:  # too long to tabulate: it is all but normal
-            return result.Errors(None, sigma)
-        return result.Errors(law, math.sqrt(law.var()), unit=1 / self.rows.steps)
+            return result.FigureError(None, sigma)
+        return result.FigureError(law, math.sqrt(law.var()), unit=1 / self.rows.steps)
 
-    def _found(self, estimate: Counted) -> RowTotals:
+    def _sums(self, estimate: Counted) -> RowTotals:
         return self.rows.sums(self.design.centred(estimate.counts)[:-1])
 
     def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
-        found, noise = self._found(estimate), self.rows.noise(self.design.variances)
+        sums, noise = self._sums(estimate), self.rows.noise(self.design.variances)
         names = [label for number in numeric(self.attributes) for label in number.labels()]
-        parts = [(count, noise.sum) for count in found.counts.tolist()]
-        for category, values in zip(categorical(self.attributes), found.values, strict=True):
+        parts = [(count, noise.sum) for count in sums.counts.tolist()]
+        for category, values in zip(categorical(self.attributes), sums.values, strict=True):
             names.append(category.column)
-            parts.append((found.rows - float(values[-1]), math.hypot(noise.rows, noise.value)))
+            parts.append((sums.rows - float(values[-1]), math.hypot(noise.rows, noise.value)))
         # All hold together, and so do the two counts behind each.
         half = 1 - (1 - confidence) / len(parts) / 2
         far = max(self.errors().far(half), normal_quantile(half))
         return {
             name: Share.of_counts(
-                (found.rows - count, far * (noise.rows + error)), (count, far * error)
+                (sums.rows - count, far * (noise.rows + error)), (count, far * error)
             )
             for name, (count, error) in zip(names, parts, strict=True)
         }
@@ -192,9 +192,9 @@ class CountedRows(RowWise):
         return {"table": TABLE, "rows": FIRST}
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        found, noise = self._found(estimate), self.rows.noise(self.design.variances)
-        sums = np.sqrt(noise.sum**2 + self.rows.rounding(found.counts))
-        low, half = Scale.of(self.attributes)
+        totals, noise = self._sums(estimate), self.rows.noise(self.design.variances)
+        sums = np.sqrt(noise.sum**2 + self.rows.rounding(totals.counts))
+        low, half = CoordinateScale.of(self.attributes)
 
         def scaled(ratio: Floats) -> Floats:
             return low + (np.clip(ratio, -1, 1) + 1) * half
@@ -202,15 +202,15 @@ class CountedRows(RowWise):
         labels = [label for number in numeric(self.attributes) for label in number.labels()]
         numbers = self._columns(
             {"coordinate": labels},
-            lambda far: quotients(found.sums, found.counts, sums, noise.sum, far), scaled, half,
+            lambda far: quotients(totals.sums, totals.counts, sums, noise.sum, far), scaled, half,
         ) | {
-            f"{self.unit}s": found.counts,
-            f"{self.unit}s_standard_error": np.full_like(found.counts, noise.sum),
+            f"{self.unit}s": totals.counts,
+            f"{self.unit}s_standard_error": np.full_like(totals.counts, noise.sum),
         }  # fmt: skip
         tables = {TABLE: pa.table(numbers)}
         shares = []
-        for category, values in zip(categorical(self.attributes), found.values, strict=True):
-            some = np.full(category.size, found.rows - values[-1])  # who has one
+        for category, values in zip(categorical(self.attributes), totals.values, strict=True):
+            some = np.full(category.size, totals.rows - values[-1])  # who has one
             error, own = math.hypot(noise.rows, noise.value), values[:-1]
             texts = category.domain.labels().cast(pa.string())
             head = {"attribute": [category.column] * category.size, "value": texts}
@@ -258,9 +258,9 @@ class CountedRows(RowWise):
         return head | {name: pa.array(x, from_pandas=True) for name, x in columns.items()}
 
     def _cut(self, estimate: Counted) -> dict[str, Any]:
-        found, error = self._found(estimate), self.rows.noise(self.design.variances).rows
+        sums, error = self._sums(estimate), self.rows.noise(self.design.variances).rows
         what = result.BESIDE[PRESENT].format(unit=self.unit)
-        took = {"what": what, "estimate": found.rows, "standard_error": error}
+        took = {"what": what, "estimate": sums.rows, "standard_error": error}
         return super()._cut(estimate) | {PRESENT: took}
 
     # What is said of it.

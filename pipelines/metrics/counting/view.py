@@ -18,7 +18,7 @@ from pipelines.views.console import numbers_table
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell
 from pipelines.views.headline import QUANTILE, figure_of, first_word, head, label, order
-from pipelines.views.pictures import Chart, Scale, bars
+from pipelines.views.pictures import AxisScale, Chart, bars
 
 OTHER_LABEL, OTHER_PAIR = "(any other, or none)", "(any other pair)"
 
@@ -141,7 +141,7 @@ def cumulative(table: pa.Table, confidence: float) -> str:
     table = table.take(np.unique(np.linspace(0, len(table) - 1, _POINTS).round().astype(int)))
     edges = table["high"].to_numpy()
     band = [100 * table[f"cumulative_{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
-    chart = Chart(Scale.over(edges), Scale(0, 100))
+    chart = Chart(AxisScale.over(edges), AxisScale(0, 100))
     chart.area(
         edges, band[0], band[1], "band", f"{100 * confidence:g} % band of all points together"
     )
@@ -202,7 +202,7 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
         ("published in", mechanism["source"]),
         *([("noise", noise)] if noise else []),
         ("messages", f"{mechanism['messages_per_user']:,.4g} a {request['unit']}"),
-        facts.asked(statement),
+        facts.request(statement),
         ("neighbours", statement["neighbours"]),
         ("published as it is", statement["published_exactly"]),
         facts.made_with(statement),

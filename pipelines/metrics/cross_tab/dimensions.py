@@ -70,7 +70,7 @@ def read_dimensions(
     if unknown := [column for column in declared if column not in columns]:
         flag = declared[unknown[0]][0]
         raise RequestError(f"{flag}: {unknown[0]!r} is none of --columns; name it there, too")
-    found = []
+    dimensions = []
     for column in columns:
         kind = telemetry.column_type(column, "--columns")
         if column not in declared:
@@ -80,11 +80,11 @@ def read_dimensions(
             )
         flag, path = declared[column]
         read = _flat if flag == "--domains" else _hierarchy
-        found.append(read(flag, column, path, kind))
-    names = [name for dimension in found for name in dimension.names]
+        dimensions.append(read(flag, column, path, kind))
+    names = [name for dimension in dimensions for name in dimension.names]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RequestError(f"--columns, --hierarchies: {twice[0]!r} is named twice; rename a level")
-    return tuple(found)
+    return tuple(dimensions)
 
 
 def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[Table, ...]:

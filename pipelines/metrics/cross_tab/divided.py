@@ -77,7 +77,7 @@ class DividedTab(Tabulated, Randomised):
 
     @property
     def cautions(self) -> list[str]:
-        n = max(self.min_reports if self.min_reports > 1 else self.rows_asked, 1)
+        n = max(self.min_reports if self.min_reports > 1 else self.answering_rows, 1)
         error = math.sqrt(self.mechanism.report_variance / n)
         return super().cautions + drowned(error, n, "all reports together")
 
@@ -98,17 +98,17 @@ class DividedTab(Tabulated, Randomised):
         return estimate.messages, estimate.invalid
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        tabs, counts, asked = self.mechanism.plan, estimate.counts, self.asked
-        finest, answered = (self.mechanism.finest(counts, share) for share in (asked, 1.0))
+        tabs, counts, answering = self.mechanism.plan, estimate.counts, self.answering_share
+        finest, answered = (self.mechanism.finest(counts, share) for share in (answering, 1.0))
         answered = tabs.fitted(answered)
-        error, held = (
+        error, sampling = (
             np.concatenate([array.ravel() for array in arrays])
             for arrays in (
                 self.mechanism.errors(counts, answered), tabs.published(answered).values()
             )
         )  # fmt: skip
         # Who answers this metric is drawn: of all users, these are a sample.
-        error = np.sqrt(error**2 + (1 - asked) * held) / asked
+        error = np.sqrt(error**2 + (1 - answering) * sampling) / answering
         fitted = tabs.fitted(finest)
         sure = self.options.confidence
         reaches = [normal_quantile(sure), normal_quantile(sure, error.size)]
@@ -125,7 +125,7 @@ class DividedTab(Tabulated, Randomised):
         many = len(self.mechanism.oracles)
         all_of = "Figures are of all {unit}s: of those who were asked, divided by their share."
         return [
-            *[all_of.format(unit=self.unit)] * (self.asked < 1),
+            *[all_of.format(unit=self.unit)] * (self.answering_share < 1),
             f"Every {self.unit} reports a cell of one of {many:,} tables, drawn whatever its "
             "values are, and says of which; those that are published are made from all of them. A "
             "value that is missing, or not declared, is one more value, the last.",
@@ -133,7 +133,7 @@ class DividedTab(Tabulated, Randomised):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | self.told
+        return super().request | self.description
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class DividedTab(Tabulated, Randomised):
                 "standard_error_of_a_cell": math.sqrt(
                     self.mechanism.report_variance * estimate.messages
                 )
-                / self.asked,
+                / self.answering_share,
                 "covers": covered(self.unit),
                 "reading": READING,
             },

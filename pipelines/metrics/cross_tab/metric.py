@@ -103,16 +103,16 @@ class CrossTab(Tabulated, RowWise):
     def _standard_errors(self) -> Floats:
         """(figures,) of the total, and then of each cell of each table."""
         tables = ((), *self.tabs.asked)
-        each = (self.tabs.variances(table, self.design.variances).ravel() for table in tables)
-        return np.sqrt(np.concatenate([*each]))
+        variances = (self.tabs.variances(table, self.design.variances).ravel() for table in tables)
+        return np.sqrt(np.concatenate([*variances]))
 
     # The collector.
 
     def totals(self, counts: Any) -> Floats:
         raise TypeError("tables are no total")
 
-    def errors(self) -> result.Errors:
-        return result.Errors(None, self.error)
+    def errors(self) -> result.FigureError:
+        return result.FigureError(None, self.error)
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         tabs, centred = self.tabs, self.design.centred(estimate.counts)
@@ -126,7 +126,7 @@ class CrossTab(Tabulated, RowWise):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super(Counting, self).request | self.told | {"delta": self.design.delta}
+        return super(Counting, self).request | self.description | {"delta": self.design.delta}
 
     @property
     def error_statement(self) -> dict[str, Any]:

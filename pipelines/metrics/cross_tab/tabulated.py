@@ -70,9 +70,9 @@ class Declared(NamedTuple):
         telemetry = source.open(options, empty=empty)
         columns = [name for word in options.columns for name in word.split(",")]
         dimensions = read_dimensions(columns, options.domains, options.hierarchies, telemetry)
-        asked = read_tables(options.tables, dimensions)
+        tables = read_tables(options.tables, dimensions)
         try:
-            tabs = CrossTabs(tuple(dimension.axis for dimension in dimensions), asked)
+            tabs = CrossTabs(tuple(dimension.axis for dimension in dimensions), tables)
         except ValueError as error:
             raise RequestError(f"--tables: {error}; name fewer") from None
         return cls(telemetry, dimensions, tabs)
@@ -132,7 +132,7 @@ class Tabulated(Metric):
         for suffix, reach in zip(("", "_simultaneous"), reaches, strict=True):
             half = reach * error + step
             # One that lies below all that can be reaches a standard error inwards.
-            ends = result.held(figures - half, np.maximum(figures + half, error), figures, 0)
+            ends = result.clipped(figures - half, np.maximum(figures + half, error), figures, 0)
             columns[f"lower{suffix}"], columns[f"upper{suffix}"] = ends
         columns["fitted"] = np.concatenate([array.ravel() for array in fitted.values()])
         labels = [self._labels(table) for table in unbiased]
@@ -172,7 +172,7 @@ class Tabulated(Metric):
         return {f"column_{k}": name for k, (name, _) in enumerate(self._levels(), 1)}
 
     @property
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """What was asked of columns and tables."""
         levels = [
             f"{name}: {len(dimension.labels(level)) - 1:,} declared values"
@@ -190,10 +190,10 @@ class Tabulated(Metric):
         (table,) = tables.values()
         labels = [
             (
-                view.TIMES.join(named(each, self.dimensions)),
-                [self.dimensions[column].labels(level) for column, level in each],
+                view.TIMES.join(named(table, self.dimensions)),
+                [self.dimensions[column].labels(level) for column, level in table],
             )
-            for each in self.tabs.asked
+            for table in self.tabs.asked
         ]
         figure = view.maps(table, labels, self.options.confidence)
         return counting_view.page(table, statement, view.plain(table), figure)

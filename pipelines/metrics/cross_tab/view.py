@@ -35,14 +35,14 @@ def maps(
         tables: (name, labels of each column's groups) of each table, in order.
         confidence: of all intervals together.
     """
-    start, found = 1, []  # the total comes first
+    start, maps = 1, []  # the total comes first
     for name, labels in tables:
         size = math.prod(map(len, labels))
-        found.append((name, labels, table.slice(start, size)))
+        maps.append((name, labels, table.slice(start, size)))
         start += size
-    found = [each for each in found if len(each[1]) == 2] or found
-    drawn = [_map(*each) for each in found[:_MAPS]]
-    more = f" The first {_MAPS} of {len(found):,} tables are shown." * (len(found) > _MAPS)
+    maps = [part for part in maps if len(part[1]) == 2] or maps
+    drawn = [_map(*part) for part in maps[:_MAPS]]
+    more = f" The first {_MAPS} of {len(maps):,} tables are shown." * (len(maps) > _MAPS)
     said = (
         "Numbers are fitted; the darker, the more. Grey are those that noise alone may have made: "
         f"0 lies in their intervals, which cover all of the {len(table):,} figures together with "

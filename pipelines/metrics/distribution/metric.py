@@ -24,7 +24,7 @@ from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fi
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.distribution import result, view
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.metric import FRESH, Coins, Reports
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import (
@@ -116,7 +116,7 @@ class DistributionOfNumbers(Randomised):
 
     @property
     def cautions(self) -> list[str]:
-        expected = _expected_reports(self.options, self.rows_asked)
+        expected = _expected_reports(self.options, self.answering_rows)
         error = self.fitted.sure_length / normal_quantile(0.95)  # of a half
         return super().cautions + drowned(error, expected if expected > 1 else 0, _HALF)
 
@@ -130,7 +130,7 @@ class DistributionOfNumbers(Randomised):
         if not self.options.hides:
             return None
         target = self.design.target.asking(MeanTask())
-        expected = _expected_reports(self.options, self.rows_asked)
+        expected = _expected_reports(self.options, self.answering_rows)
         without = fitting.design(target, self.fitted.bins, expected, self.design.name)
         return self.fitted.expected_length / without.expected_length
 
@@ -143,7 +143,7 @@ class DistributionOfNumbers(Randomised):
         none = rounding.inputs if self.options.hides else None
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect_distribution import CollectDistribution
 
         confidence = self.options.confidence

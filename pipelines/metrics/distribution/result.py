@@ -151,8 +151,8 @@ def poisoning(
         _AND_QUANTILES.format(mean=upward(bounds.half * min(distance, 2.0), 3))
         for distance in (mean, forged_mean)
     )
-    told = {"lower": lower, "upper": upper}
-    beside = {"quantiles": told, "mean": bounds.half * min(forged_mean, 2.0)}
+    ends = {"lower": lower, "upper": upper}
+    beside = {"quantiles": ends, "mean": bounds.half * min(forged_mean, 2.0)}
     return Poisoning("any unbiased cumulative share", lies, forged, more=more, also=also,
                      beside=beside)  # fmt: skip
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from pipelines.views import facts, pages
 from pipelines.views.digits import digits, percent, spread
 from pipelines.views.headline import head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 _ROWS = 1100  # all bins that there can be, and a few more
 _SHOWN = 25  # quantiles on the screen
@@ -71,25 +71,27 @@ def probability(p: float) -> str:
 def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> str:
     """The histogram above the cumulative shares with their intervals, as inline SVG."""
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
-    across = Scale(float(low[0]), float(high[-1]))
+    across = AxisScale(float(low[0]), float(high[-1]))
     below = _cumulative(across, table, quantiles, statement["asked"]["confidence"])
     column = facts.shortened(statement["asked"]["column"], _WIDE)
     up = "share of numbers below, %"
     return f"{_histogram(across, table)}\n{below.svg(up, column)}"
 
 
-def _histogram(across: Scale, table: pa.Table) -> str:
+def _histogram(across: AxisScale, table: pa.Table) -> str:
     """Shares by the width of a whole bin, so that the two half ones do not look empty."""
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     widths = high / 2 - low / 2
     heights = 100 * table["estimate"].to_numpy() * widths.max() / np.maximum(widths, 1e-300)
-    chart = Chart(across, Scale.over(heights, [0.0]), 180)
+    chart = Chart(across, AxisScale.over(heights, [0.0]), 180)
     chart.stairs(np.append(low, high[-1]), heights)
     return chart.svg("share of numbers, % a bin")
 
 
-def _cumulative(across: Scale, table: pa.Table, quantiles: pa.Table, confidence: float) -> Chart:
-    high, chart = table["high"].to_numpy(), Chart(across, Scale(0, 100))
+def _cumulative(
+    across: AxisScale, table: pa.Table, quantiles: pa.Table, confidence: float
+) -> Chart:
+    high, chart = table["high"].to_numpy(), Chart(across, AxisScale(0, 100))
     band = [100 * table[f"cumulative_{end}"].to_numpy() for end in ("lower", "upper")]
     chart.area(high, band[0], band[1], "band", f"{100 * confidence:g} % interval of each point")
     chart.line(high, 100 * table["cumulative"].to_numpy())

@@ -25,7 +25,7 @@ from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.heavy_hitters import result, view
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import (
@@ -152,7 +152,7 @@ class HeavyHitters(Randomised):
         instead = protocol.code.unusable if self.options.hides else self.fill
         return PrefixEncoder(self.options.column, protocol, instead)
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.discover import Discover
 
         plan, options = self.plan, self.options

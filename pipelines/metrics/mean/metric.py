@@ -33,7 +33,7 @@ from pipelines.metrics.mean.design import (
     require_memory,
 )
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
-from pipelines.metrics.metric import FRESH, Coins, Reports, table_of
+from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
@@ -159,7 +159,7 @@ class Mean(Randomised):
 
     @property
     def cautions(self) -> list[str]:
-        reports = self.min_reports if self.options.model == "shuffle" else self.rows_asked
+        reports = self.min_reports if self.options.model == "shuffle" else self.answering_rows
         known = self.options.min_reports or reports
         error = math.sqrt(self.inner.report_variance / max(known, 1))
         return super().cautions + drowned(error, known, _HALF)
@@ -207,7 +207,7 @@ class Mean(Randomised):
         # A report that says its group hides among those of its group.
         return 1 if self.public is None else self.public.groups
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         import apache_beam as beam
 
         return self.counts(reports) | "Bounds" >> beam.Map(Averaged, self._declared)

@@ -11,7 +11,7 @@ from mechanisms.planner.design import Design
 from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
 from pipelines.metrics.mean.metric import Averaged, Mean
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.metric import FRESH, Coins, Reports
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, FloatWords
 from transforms.encoders.numbers import NumberEncoder
@@ -90,7 +90,7 @@ class MeanInTwoRounds(Mean):
         messages = cells | "Perturb" >> Perturb(self.mechanism, self.open_rng)
         rounds = reporting(scouts, "Sent first"), reporting(rest, "Sent second")
         flow = (entering(numbers), *rounds, *bounded)
-        reports = self.shuffled(Reports(messages, None, tallies, flow))
+        reports = self.shuffled(MetricReports(messages, None, tallies, flow))
         both = self.counts(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
         return self.contents(both, reports)
 

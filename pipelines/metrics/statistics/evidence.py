@@ -12,7 +12,7 @@ import numpy as np
 from mechanisms.channel import Floats
 from mechanisms.mean.fieller import RatioEstimate, quotients
 from mechanisms.postprocess.intervals import opened
-from pipelines.metrics.counting.result import Errors, Noisy, columns
+from pipelines.metrics.counting.result import FigureError, Noisy, columns
 
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
 
@@ -31,8 +31,8 @@ class Accuracy:
             it is that of `total`.
     """
 
-    total: Errors
-    others: Errors | None = None
+    total: FigureError
+    others: FigureError | None = None
     shared: bool = False
     covariance: float = 0.0
     coin: float = 0.0

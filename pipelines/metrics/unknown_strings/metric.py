@@ -25,7 +25,7 @@ from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.heavy_hitters.view import labels
-from pipelines.metrics.metric import Reports
+from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
 from pipelines.releases.schema import read_own
 from transforms.encoders.block import CellBlock, applicable
@@ -138,9 +138,9 @@ class UnknownStrings(CountedStrings):
     def error(self) -> float:
         return self.errors().standard_error
 
-    def errors(self) -> result.Errors:
+    def errors(self) -> result.FigureError:
         """Of how many units hold a string, before it is known which are published."""
-        return result.Errors.of(self.design, 1, least=1)
+        return result.FigureError.of(self.design, 1, least=1)
 
     @property
     def prospect(self) -> str | None:
@@ -189,7 +189,7 @@ class UnknownStrings(CountedStrings):
     def counted(self, block: CellBlock) -> CellBlock:
         return block
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.shuffle.crowds import PublishCrowds
 
         step = PublishCrowds(self.reporting, self.width, self._buckets, self.open_rng)

@@ -27,7 +27,7 @@ from pipelines.logs import inputs
 from pipelines.logs.numbers import read_fill
 from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.metric import FRESH, Coins, Content, Reports
+from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import best_design, hiding_cost
@@ -175,7 +175,7 @@ class AverageRow(Randomised):
     @property
     def prospect(self) -> str:
         """How far off a coordinate will be at the most, and whether that is worth the while."""
-        reports = self.rows_asked if self.options.user_column is None else self.min_reports
+        reports = self.answering_rows if self.options.user_column is None else self.min_reports
         error = math.sqrt(self.worst_variance / max(reports, 2))
         words = (
             f"a coordinate's standard error will be at most {error:.3g} with {reports:,} reports, "
@@ -196,7 +196,7 @@ class AverageRow(Randomised):
             return RowEncoder(self.attributes, self.radius, self.absence)
         return CoordinateEncoder(self.attributes, coins.choice(self.sampled), self.absence)
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         import apache_beam as beam
 
         from transforms.collector.collect_counts import CountMessages
@@ -208,10 +208,10 @@ class AverageRow(Randomised):
         return reports.messages | "Count" >> CombineAll(CountMessages(self.rows))
 
     @property
-    def asked_of_one_job(self) -> str | None:
+    def one_job_only(self) -> str | None:
         if self.options.reports:
             return "reports: perturbed rows are put together by the job that reads the log"
-        return super().asked_of_one_job
+        return super().one_job_only
 
     @property
     def words(self) -> list[str]:
@@ -230,17 +230,17 @@ class AverageRow(Randomised):
             return super().withheld(counted)
         return f"fewer than {_LEAST} reports came, and nobody knows how far off one row is"
 
-    def decoded(self, counted: Counted) -> result.Estimated:
+    def decoded(self, counted: Counted) -> result.VectorEstimate:
         """What a batch of messages says, on the scale of [-1, 1]."""
         n = counted.messages // int(self.messages)
         row, shares = result.estimated(self.rows, counted, n, self.options.confidence)
         prior = None
         if self.prior is not None:
-            low, half = result.Scale.of(self.attributes)
+            low, half = result.CoordinateScale.of(self.attributes)
             prior = np.clip((self.prior - low) / half - 1, -1, 1)
         shrunk = result.shrunk(row, self.options.shrink, prior)
         perturbed = counted.rows if isinstance(counted, result.Received) else None
-        return result.Estimated(row, shrunk, shares, counted.invalid, perturbed)
+        return result.VectorEstimate(row, shrunk, shares, counted.invalid, perturbed)
 
     @property
     def figures(self) -> dict[str, str]:
@@ -254,16 +254,18 @@ class AverageRow(Randomised):
     def headline(self) -> dict[str, str]:
         return {"table": result.TABLE, "rows": FIRST}
 
-    def tables(self, estimate: result.Estimated) -> dict[str, pa.Table]:
+    def tables(self, estimate: result.VectorEstimate) -> dict[str, pa.Table]:
         return result.tables(self.attributes, estimate)
 
-    def poisoning(self, estimate: result.Estimated) -> Poisoning:
+    def poisoning(self, estimate: result.VectorEstimate) -> Poisoning:
         return result.poisoning(self.rows, estimate, self.collects, self.options.shrink)
 
-    def unusable_share(self, estimate: result.Estimated) -> dict[str, Any]:
+    def unusable_share(self, estimate: result.VectorEstimate) -> dict[str, Any]:
         return result.unusable_shares(self.attributes, estimate)
 
-    def unusable_parts(self, estimate: result.Estimated, confidence: float) -> Mapping[str, Share]:
+    def unusable_parts(
+        self, estimate: result.VectorEstimate, confidence: float
+    ) -> Mapping[str, Share]:
         if not self.options.hides:
             return {}
         return result.unusable_parts(self.attributes, estimate, confidence)
@@ -286,7 +288,7 @@ class AverageRow(Randomised):
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {"constants": self.rows.constants()}
 
-    def own_statement(self, estimate: result.Estimated) -> dict[str, Any]:
+    def own_statement(self, estimate: result.VectorEstimate) -> dict[str, Any]:
         return {
             "bounds": result.bounds_statement(self.attributes),
             "error": result.error_statement(estimate, self.unit, self.radius, self.options.shrink),

@@ -71,16 +71,16 @@ class Received(NamedTuple):
     def of(cls, blocks: Sequence[NDArray[Any]], mechanism: VectorMean) -> Received:
         """Of blocks in which messages of a user follow one another."""
         words = np.concatenate([np.empty(0, np.uint64), *blocks])
-        each = words.reshape(-1, int(mechanism.messages))
-        rows = np.empty((len(each), mechanism.dimension))
-        for place, report in enumerate(each):
+        messages = words.reshape(-1, int(mechanism.messages))
+        rows = np.empty((len(messages), mechanism.dimension))
+        for place, report in enumerate(messages):
             rows[place] = mechanism.estimate(mechanism.count(report), 1)
         # In the log's order they would say whose each is.
         rows = rows[np.lexsort(rows.T[::-1])]
         return cls(mechanism.count(words), words.size, 0, rows)
 
 
-class Estimated(NamedTuple):
+class VectorEstimate(NamedTuple):
     """A row on the scale of [-1, 1], before and after it was moved.
 
     Attributes:
@@ -103,7 +103,7 @@ class Estimated(NamedTuple):
         return self.row.n
 
 
-class Scale(NamedTuple):
+class CoordinateScale(NamedTuple):
     """What takes coordinates from [-1, 1] to the units of their bounds.
 
     Attributes:
@@ -115,7 +115,7 @@ class Scale(NamedTuple):
     half: NDArray[np.float64]
 
     @classmethod
-    def of(cls, attributes: Sequence[Attribute]) -> Scale:
+    def of(cls, attributes: Sequence[Attribute]) -> CoordinateScale:
         """That of all coordinates of a row, in their order."""
         numbers = numeric(attributes)
         ends = np.array([number.bounds for number in numbers], np.float64)
@@ -128,20 +128,20 @@ class Scale(NamedTuple):
         return np.clip(self.low + (np.clip(values, -1, 1) + 1) * self.half, self.low, high)
 
 
-def tables(attributes: Sequence[Attribute], estimate: Estimated) -> dict[str, pa.Table]:
+def tables(attributes: Sequence[Attribute], estimate: VectorEstimate) -> dict[str, pa.Table]:
     """The published tables by file name: of numbers, and of categories and reports if any are."""
-    found = {TABLE: vector_table(attributes, estimate)}
+    tables = {TABLE: vector_table(attributes, estimate)}
     if estimate.shares:
-        found[FREQUENCIES] = frequency_table(attributes, estimate)
+        tables[FREQUENCIES] = frequency_table(attributes, estimate)
     if estimate.perturbed is not None:
-        scale = Scale.of(attributes)
+        scale = CoordinateScale.of(attributes)
         rows = scale.low + (estimate.perturbed + 1) * scale.half
         labels = [label for number in numeric(attributes) for label in number.labels()]
-        found[REPORTS] = pa.table([*rows.T], labels)
-    return found
+        tables[REPORTS] = pa.table([*rows.T], labels)
+    return tables
 
 
-def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Table:
+def vector_table(attributes: Sequence[Attribute], estimate: VectorEstimate) -> pa.Table:
     """The table of the numbers, a row for each coordinate.
 
     Columns: coordinate, estimate (the unbiased one, moved inside the bounds), standard_error, lower
@@ -151,7 +151,7 @@ def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Tab
     unusable_standard_error, unusable_lower, unusable_upper; where absence is hidden), and n, how
     many reports speak for it.
     """
-    row, scale = estimate.row, Scale.of(attributes)
+    row, scale = estimate.row, CoordinateScale.of(attributes)
     middle, scaled = np.clip(row.unbiased, -1, 1), scale.inside
     columns: dict[str, Any] = {
         "estimate": scaled(row.unbiased),
@@ -174,7 +174,7 @@ def vector_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Tab
     return pa.table({"coordinate": labels} | _nullable(columns) | {"n": row.reports})
 
 
-def frequency_table(attributes: Sequence[Attribute], estimate: Estimated) -> pa.Table:
+def frequency_table(attributes: Sequence[Attribute], estimate: VectorEstimate) -> pa.Table:
     """The table of the categories, a row for each value of each of them.
 
     Columns: attribute, value, estimate (shares of at least 0 that add up to 1), standard_error,
@@ -207,7 +207,7 @@ def _columns(shares: Shares) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def unusable_shares(attributes: Sequence[Attribute], estimate: Estimated) -> dict[str, Any]:
+def unusable_shares(attributes: Sequence[Attribute], estimate: VectorEstimate) -> dict[str, Any]:
     """Where the shares of users without a number are, and those without a category."""
     described: dict[str, Any] = {"numbers": f"in the columns `unusable` of {TABLE}"}
     for attribute, shares in zip(categorical(attributes), estimate.shares, strict=True):
@@ -223,7 +223,7 @@ def unusable_shares(attributes: Sequence[Attribute], estimate: Estimated) -> dic
 
 
 def unusable_parts(
-    attributes: Sequence[Attribute], estimate: Estimated, confidence: float
+    attributes: Sequence[Attribute], estimate: VectorEstimate, confidence: float
 ) -> dict[str, Share]:
     """Coordinate or category -> the share of users without it, of those that somebody reported.
 
@@ -234,17 +234,17 @@ def unusable_parts(
     """
     labels = [label for number in numeric(attributes) for label in number.labels()]
     rest = categorical(attributes)
-    each = 1 - (1 - confidence) / (len(labels) + len(rest))
+    confidence_of_part = 1 - (1 - confidence) / (len(labels) + len(rest))
     parts: dict[str, Share] = {}
     if estimate.row.quotients is not None:
-        shares = estimate.row.quotients.unusable(each)
+        shares = estimate.row.quotients.unusable(confidence_of_part)
         ends = zip(
             *(x.tolist() for x in (shares.unbiased, shares.lower, shares.upper)), strict=True
         )
         parts |= {name: Share.of(*end) for name, end in zip(labels, ends, strict=True)}
-    reach = normal_quantile(each)
-    for category, found in zip(rest, estimate.shares, strict=True):
-        middle, far = float(found.unbiased[-1]), reach * float(found.standard_error[-1])
+    reach = normal_quantile(confidence_of_part)
+    for category, share in zip(rest, estimate.shares, strict=True):
+        middle, far = float(share.unbiased[-1]), reach * float(share.standard_error[-1])
         parts[category.column] = Share.of(middle, middle - far, middle + far)
     return {name: share for name, share in parts.items() if math.isfinite(share.lower)}
 
@@ -322,7 +322,7 @@ def titled(attributes: tuple[Attribute, ...]) -> str:
 
 
 def poisoning(
-    rows: VectorMean | MixedRows, estimate: Estimated, forgeable: bool, towards: str
+    rows: VectorMean | MixedRows, estimate: VectorEstimate, forgeable: bool, towards: str
 ) -> Poisoning:
     """How far liars can move a coordinate, in parts of the distance of its bounds.
 
@@ -334,8 +334,8 @@ def poisoning(
     """
     number, category = rows.forged_reach(LIARS)
     lies = LIARS
-    if (found := estimate.row.quotients) is not None:
-        lies, number = found.lies_reach(LIARS) / 2, found.forged_reach(LIARS)
+    if (quotients := estimate.row.quotients) is not None:
+        lies, number = quotients.lies_reach(LIARS) / 2, quotients.forged_reach(LIARS)
     moved = "; shrunk coordinates follow all of them, without a bound of their own"
     more, also = (
         f"; an unbiased share of a category by {upward(share, 3):g}" * bool(estimate.shares)
@@ -349,7 +349,7 @@ def poisoning(
 
 
 def error_statement(
-    estimate: Estimated, unit: str, radius: float | None, towards: str
+    estimate: VectorEstimate, unit: str, radius: float | None, towards: str
 ) -> dict[str, Any]:
     """How far off the estimates may be, and what that covers."""
     covers = _COVERS + ("." if unit == "row" else f", one drawn for each {unit}.")

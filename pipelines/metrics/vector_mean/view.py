@@ -18,7 +18,7 @@ from pipelines.releases.schema import read_own
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.headline import head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 _ROWS = 500
 _SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
@@ -74,7 +74,7 @@ def chart(table: pa.Table, confidence: float) -> str:
     }
     x, percent = np.arange(len(order)), f"{100 * confidence:g} %"
     edges = np.repeat(np.arange(len(order) + 1) - 0.5, 2)[1:-1]  # each band is as wide as a place
-    figure = Chart(Scale(-0.5, len(order) - 0.5), Scale.over(*drawn.values()), 280)
+    figure = Chart(AxisScale(-0.5, len(order) - 0.5), AxisScale.over(*drawn.values()), 280)
     for low, high, kind, label in (
         ("lower_of_all", "upper_of_all", "wide", f"{percent} interval of all together"),
         ("lower", "upper", "band", f"{percent} interval of each"),
@@ -201,5 +201,5 @@ def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str)
 
 def _percents(row: Mapping[str, Any]) -> list[str]:
     """The share, its standard error and its interval, in percent."""
-    told = _percent(row)
-    return [number(told, "estimate"), number(told, "standard_error"), interval(told)]
+    percent = _percent(row)
+    return [number(percent, "estimate"), number(percent, "standard_error"), interval(percent)]
