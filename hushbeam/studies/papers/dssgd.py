@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hushbeam.studies.engine.cells import Cell, Line, expanded
+from hushbeam.studies.engine.cells import Cell, FigureLine, expanded
 from mechanisms.papers.learning.private_selection import PrivateSelection, RandomPlaces
 from mechanisms.papers.learning.selection import LargestValues, RandomAbove, Selection
 
@@ -54,7 +54,7 @@ RULES: Mapping[str, Callable[[float, int, float], Selection]] = {
 
 
 @dataclass(frozen=True)
-class Participants(Line):
+class Participants(FigureLine):
     """So many participants under one rule.
 
     Attributes:

@@ -74,7 +74,7 @@ MODELS: dict[str, Callable[[int, int], Objective]] = {
 """Name -> (inputs, classes) -> what all participants train."""
 
 
-class DssgdOptions(Options):
+class DssgdStudyOptions(Options):
     """What a person wants compared."""
 
     systems: Names = ("largest", ALONE, CENTRALISED)
@@ -100,7 +100,7 @@ class DssgdOptions(Options):
     )
 
 
-def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
+def fit(options: DssgdStudyOptions, cell: Cell, population: Images) -> Simulation:
     """Who does what."""
     line, cut = cast(Participants, cell.line), population.trained
     # Brightness in [0, 1], and the constant 1.
@@ -133,7 +133,7 @@ def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
 
 
 def grid(
-    options: DssgdOptions, data: Sequence[Images], systems: Sequence[Participants]
+    options: DssgdStudyOptions, data: Sequence[Images], systems: Sequence[Participants]
 ) -> Iterator[Cell]:
     """Every setting; a cell's epsilon stands for theta_u, and is 1 where that means nothing.
 
@@ -169,7 +169,7 @@ def show(screen: Console, results: Results, measures: Sequence[Measure]) -> None
 
 
 STUDY = Study(
-    options=DssgdOptions,
+    options=DssgdStudyOptions,
     lines=lambda options: lines(options.systems, options.participants),
     data=lambda options: read_images(options.data),
     fit=fit,

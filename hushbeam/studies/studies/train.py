@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.populations.tables import TABLES
 from hushbeam.studies.studies import dp_sgd, dssgd, regression
 
@@ -12,7 +12,7 @@ _TABLES = textwrap.fill(
     ", ".join(sorted(TABLES)), 100, initial_indent=" " * 11, subsequent_indent=" " * 11
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 How good models get that are trained with privacy, over repeated simulated runs: linear regression
 on locally private gradients or from noisy sums, DP-SGD by a curator, and selective SGD by many

@@ -33,19 +33,22 @@ def _filtered(name: str, target: Target[FrequencyTask]) -> Design[FrequencyOracl
     return _Design(target, name, Filtered.fitting(target), postprocess="pop")
 
 
-class _System(NamedTuple):
+class _AugmentedSystem(NamedTuple):
     made: Callable[[str, Target[FrequencyTask]], Design[FrequencyOracle]]
     bounds: tuple[str, ...] = ("exact",)
 
 
-AUGMENTED: Mapping[str, _System] = {
-    **{name: _System(_drawn, ("exact", *["published"] * (name in PUBLISHED))) for name in LAWS},
-    "fme": _System(_filtered),
+AUGMENTED: Mapping[str, _AugmentedSystem] = {
+    **{
+        name: _AugmentedSystem(_drawn, ("exact", *["published"] * (name in PUBLISHED)))
+        for name in LAWS
+    },
+    "fme": _AugmentedSystem(_filtered),
 }
 """Name -> (its name, target) -> the design; and the bounds that it serves."""
 
 
-def found(target: Target[FrequencyTask], name: str) -> Design[FrequencyOracle]:
+def best_design(target: Target[FrequencyTask], name: str) -> Design[FrequencyOracle]:
     """The best parameters of a system, augmented or of the catalogue.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from hushbeam.studies.engine.cells import Line, expanded
+from hushbeam.studies.engine.cells import FigureLine, expanded
 from hushbeam.studies.papers import pm
 from hushbeam.studies.systems.sums import SUMS
 from mechanisms.catalog import of_task
@@ -62,13 +62,15 @@ SETS = {
 }
 
 
-def lines(names: Sequence[str]) -> tuple[Line, ...]:
+def lines(names: Sequence[str]) -> tuple[FigureLine, ...]:
     """The lines of a request, each once; the default is always among them.
 
     Raises:
         RequestError: a name is unknown.
     """
     return tuple(
-        Line(name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES)
+        FigureLine(
+            name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES
+        )
         for name in expanded([DEFAULT, *names], SETS["all"], SETS)
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from hushbeam.studies.engine.cells import Cell, Line, expanded
+from hushbeam.studies.engine.cells import Cell, FigureLine, expanded
 from hushbeam.studies.systems.number_sums import SYSTEMS as SUMS
 from hushbeam.studies.systems.number_sums import SumSystem
 from mechanisms.catalog import of_task, published
@@ -35,7 +35,7 @@ NAMES = (*MEANS, *ITERATED, *PUBLISHED, *SUMMED)
 
 
 @dataclass(frozen=True)
-class MeanSystem(Line):
+class MeanSystem(FigureLine):
     """A mechanism by name, with the parameters that are not privacy's.
 
     Attributes:

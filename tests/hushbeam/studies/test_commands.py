@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hushbeam.studies.engine.command import Command
+from hushbeam.studies.engine.command import StudyCommand
 from hushbeam.studies.papers import dssgd
 from hushbeam.studies.populations.tables import TABLES
 from hushbeam.studies.studies import dp_sgd, key_value, mean, vector_mean
@@ -30,7 +30,7 @@ ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "key-value",
            "train"]  # fmt: skip
 MODULES = [f"hushbeam.studies.studies.{name.replace('-', '_')}" for name in STUDIES]
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, StudyCommand] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
 }
 
