@@ -26,9 +26,9 @@ from mechanisms.counters.amounts import Amounts, whole_amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Slots
 from mechanisms.learning.absent import filled, present
-from mechanisms.learning.baseline import Baseline, Comparison
+from mechanisms.learning.baseline import Baseline, BaselineComparison
 from mechanisms.learning.features import Features
-from mechanisms.learning.newton_stein import Metric, Step, newton_step
+from mechanisms.learning.newton_stein import NoisyProducts, Step, newton_step
 from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.objective import by_row
 from mechanisms.learning.products import Products, finest
@@ -108,14 +108,14 @@ class Judgement(RowSums):
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
     ) -> Sequence[tuple[Slots, Slots]]:
-        told = filled(targets) > 0
-        wrong = (_scores(rows, weights) > 0) != told
-        groups = np.column_stack([told.astype(np.int64), np.where(wrong, 2, -1)])
+        positive = filled(targets) > 0
+        wrong = (_scores(rows, weights) > 0) != positive
+        groups = np.column_stack([positive.astype(np.int64), np.where(wrong, 2, -1)])
         return ((groups, np.ones((1, 1), np.int64)),)
 
     def compared(
         self, counts: Floats, variances: Floats, confidence: float
-    ) -> tuple[Comparison | None, float, float]:
+    ) -> tuple[BaselineComparison | None, float, float]:
         """(the model beside the best constant, its share of wrong classes, standard error).
 
         Args:
@@ -155,7 +155,7 @@ class Present(NamedTuple):
         if self.equations.drowned:
             return self
         inputs = self.equations.inputs
-        hessian = Metric.of(
+        hessian = NoisyProducts.of(
             self.equations.matrix[:inputs, :inputs], self.equations.variances_of_rows
         ).at(self.weights)
         strength = penalty * self.equations.rows * (np.arange(inputs) < inputs - 1)

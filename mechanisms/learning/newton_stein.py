@@ -33,7 +33,7 @@ _LARGEST = 1e4  # of them, in largest eigenvalues: by then nothing but the const
 _FLATTEST = 0.02  # mean slope of the logistic function: flatter ones make steps too long to trust
 
 
-class Metric(NamedTuple):
+class NoisyProducts(NamedTuple):
     """Noisy sums of products of a row's numbers.
 
     Attributes:
@@ -47,12 +47,12 @@ class Metric(NamedTuple):
     largest: float
 
     @classmethod
-    def of(cls, products: Floats, variances: Floats) -> Metric:
+    def of(cls, products: Floats, variances: Floats) -> NoisyProducts:
         """Of sums with independent noise of (k,) variances."""
         inputs = max(len(products) - 1, 1)
         return cls(products, float(np.mean(variances)), largest_noise(inputs, variances))
 
-    def at(self, weights: Floats) -> Metric:
+    def at(self, weights: Floats) -> NoisyProducts:
         """The Hessian of the loss at some weights, as far as rows are normal."""
         rows = self.products[-1, -1]
         mean = self.products[:, -1] / rows
@@ -74,7 +74,7 @@ class Metric(NamedTuple):
             hessian = hessian + rows * (
                 (second - factor * spread) * np.outer(tilt, tilt) + first * (both + both.T)
             )
-        return Metric(hessian, factor**2 * self.variance, factor * self.largest)
+        return NoisyProducts(hessian, factor**2 * self.variance, factor * self.largest)
 
 
 class Step(NamedTuple):
@@ -91,7 +91,7 @@ class Step(NamedTuple):
     covariance: Floats
 
 
-def newton_step(hessian: Metric, downhill: Floats, variances: Floats) -> Step:
+def newton_step(hessian: NoisyProducts, downhill: Floats, variances: Floats) -> Step:
     """The step after which the loss is expected to be least.
 
     Args:
@@ -99,7 +99,7 @@ def newton_step(hessian: Metric, downhill: Floats, variances: Floats) -> Step:
         downhill: (inputs,) the gradient of the loss with the opposite sign, over all rows, noisy.
         variances: (inputs,) of its noise.
 
-    >>> exact = Metric(np.array([[4.0, 0.0], [0.0, 8.0]]), 0.0, 0.0)
+    >>> exact = NoisyProducts(np.array([[4.0, 0.0], [0.0, 8.0]]), 0.0, 0.0)
     >>> newton_step(exact, np.array([2.0, 4.0]), np.zeros(2)).change.tolist()
     [0.5, 0.5]
     """

@@ -139,9 +139,10 @@ class Objective(ABC):
         self, weights: Floats, rows: Numbers, targets: ArrayLike, factors: ArrayLike
     ) -> Floats:
         """(parameters,) the sum of the rows' gradients, each times its own of (n,) factors."""
-        each = np.asarray(factors, rows.dtype)[:, None]
+        column = np.asarray(factors, rows.dtype)[:, None]
         parts = [
-            layer.inputs.T @ (layer.slopes * each) for layer in self.layers(weights, rows, targets)
+            layer.inputs.T @ (layer.slopes * column)
+            for layer in self.layers(weights, rows, targets)
         ]
         return np.concatenate([np.asarray(part, np.float64).reshape(-1) for part in parts])
 
@@ -186,8 +187,8 @@ class Objective(ABC):
         """
         off = self.loss.errors(self.scores(weights, rows), filled(targets)).astype(np.float64)
         if self.loss.classes is None:
-            told = self.predict(weights, rows).astype(np.float64).clip(-1, 1)
-            off = (told - np.clip(filled(np.asarray(targets, np.float64)), -1, 1)) ** 2
+            predictions = self.predict(weights, rows).astype(np.float64).clip(-1, 1)
+            off = (predictions - np.clip(filled(np.asarray(targets, np.float64)), -1, 1)) ** 2
         shares = np.nan_to_num(off / self.loss.baseline.largest, nan=1.0).clip(0, 1)
         return np.asarray(np.where(present(targets), shares, 0.0))
 

@@ -23,11 +23,11 @@ def dp_sgd() -> Trial:
     def draw(targets: Any, times: int, rng: RandomSource) -> NDArray[Any]:
         rows = np.tile([0.6, 0.8], (len(targets), 1))
         # A row's clipped gradient is what it adds to the total of any lot.
-        each = np.array(
+        gradients = np.array(
             [training.total(start, rows[i : i + 1], targets[i : i + 1]) for i in range(len(rows))]
         )
         taken = training.taken(times * len(rows), rng).reshape(times, len(rows))
-        total: NDArray[Any] = taken.astype(np.int64) @ each
+        total: NDArray[Any] = taken.astype(np.int64) @ gradients
         noise = training.noise
         return total if noise is None else total + noise.draw(total.size, rng).reshape(total.shape)
 

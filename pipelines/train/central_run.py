@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.learning.absent import present
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 from pipelines.train.comparison import of_public_rows
@@ -89,7 +89,7 @@ class _Looked(NamedTuple):
     """How a run went, and what it has come to beside the best constant."""
 
     curve: Curve
-    comparison: Comparison | None
+    comparison: BaselineComparison | None
 
 
 class _Watcher:

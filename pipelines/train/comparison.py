@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mechanisms.learning.baseline import Baseline, Comparison
+from mechanisms.learning.baseline import Baseline, BaselineComparison
 from pipelines.train.curve import Scored
 
 UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
 
 
-def verdict(comparison: Comparison | None, measure: str) -> str:
+def verdict(comparison: BaselineComparison | None, measure: str) -> str:
     """What a comparison comes to, in a sentence.
 
     Args:
@@ -34,7 +34,7 @@ def verdict(comparison: Comparison | None, measure: str) -> str:
 
 def of_public_rows(
     scored: Scored, baseline: Baseline, unit: float, confidence: float
-) -> Comparison | None:
+) -> BaselineComparison | None:
     """A comparison on public rows, about other rows of the same kind."""
     places = slice(-1 - baseline.questions, None)
     means = scored.sums[places] / scored.n

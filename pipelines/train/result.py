@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from pipelines.releases.statement import counted, parquet, versions
 from pipelines.train import page
 from pipelines.train.comparison import verdict
@@ -56,7 +56,7 @@ class Trained(NamedTuple):
     invalid: int
     curve: Curve
     training: dict[str, Any]
-    comparison: Comparison | None = None
+    comparison: BaselineComparison | None = None
     heard: int = 0
     n_error: float | None = None
 

@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.channel import Floats
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.learning.logistic_rounds import Judgement, Present, opened, signs
 from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.row_sums import RowSums
@@ -181,7 +181,7 @@ class _Solved(NamedTuple):
     said: dict[str, float]
     error: float
     spread: float
-    comparison: Comparison | None
+    comparison: BaselineComparison | None
 
 
 class SolveDoFn(beam.DoFn):
