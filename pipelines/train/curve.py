@@ -101,15 +101,15 @@ def noisy_point(
         confidence: of the interval.
     """
     answers, reach = averages[1:], normal_quantile(confidence)
-    share = Estimated(
+    share = AverageEstimate(
         baseline.usable(answers), math.sqrt(baseline.usable(np.full(answers.shape, variance)))
     )
     half = reach * math.sqrt(variance)
-    error = Estimated(float(averages[0]), math.sqrt(variance))
+    error = AverageEstimate(float(averages[0]), math.sqrt(variance))
     return _judged(step, n, error, half, share, reach, unit * baseline.largest)
 
 
-class Estimated(NamedTuple):
+class AverageEstimate(NamedTuple):
     """An average, and its standard error."""
 
     value: float
@@ -117,7 +117,7 @@ class Estimated(NamedTuple):
 
 
 def _judged(
-    step: int, n: int, error: Estimated, half: float, share: Estimated, reach: float,
+    step: int, n: int, error: AverageEstimate, half: float, share: AverageEstimate, reach: float,
     largest: float,
 ) -> Point:  # fmt: skip
     """A point of rows of which some can be used: errors are held against the share of those.
@@ -133,9 +133,9 @@ def _judged(
     """
     if not share.value > share.standard_error:
         return Point(step, n)
-    found = error.value / share.value
-    around = math.hypot(half, reach * found * share.standard_error) / share.value
-    spread = math.hypot(error.standard_error, found * share.standard_error) / share.value
-    middle = min(max(found, 0.0), 1.0)
-    ends = max(min(found - around, middle), 0.0), min(max(found + around, middle), 1.0)
+    ratio = error.value / share.value
+    around = math.hypot(half, reach * ratio * share.standard_error) / share.value
+    spread = math.hypot(error.standard_error, ratio * share.standard_error) / share.value
+    middle = min(max(ratio, 0.0), 1.0)
+    ends = max(min(ratio - around, middle), 0.0), min(max(ratio + around, middle), 1.0)
     return Point(step, n, *(largest * number for number in (middle, spread, *ends)))

@@ -66,11 +66,12 @@ class ReadRows(beam.PTransform):
             hidden = encoder.columns if self.hides else frozenset[str]()
             encoder = Viewed(encoder, view, hidden, leaves_out=not self.hides)
         columns = encoder.columns | columns_of(None if users is None else users.column)
-        told = not job.options.hides_presence
+        reported = not job.options.hides_presence
         return (
             begin
             | "Read" >> self.telemetry.read(columns)
-            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng, reported=told)
+            | "Rows"
+            >> EncodeContributions(encoder, users, buckets, job.open_rng, reported=reported)
         )
 
 
@@ -100,11 +101,11 @@ class PublishModel(beam.PTransform):
         else:
             run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         flow = summed(entering(read.blocks), *read.flow, *run.flow)
-        step = ReleaseDoFn(job, self.stamp, self.ledger)
+        step = ReleaseModelDoFn(job, self.stamp, self.ledger)
         return run.trained | "Release" >> beam.ParDo(step, AsDict(read.tallies), AsDict(flow))
 
 
-class ReleaseDoFn(beam.DoFn):
+class ReleaseModelDoFn(beam.DoFn):
     """Writes the release, unless too few took part, or the files changed.
 
     Why there is none is said by a counter: what a step raises reaches nobody, for its text might

@@ -80,7 +80,7 @@ class TrainFromSums(beam.PTransform):
         last = len(plan.designs) - 1
         for number in range(last + 1):
             before = None if heard is None else AsSingleton(heard)
-            counted = blocks | f"Round {number + 1}" >> _Round(job, plan, number, before)
+            counted = blocks | f"Round {number + 1}" >> _RunRound(job, plan, number, before)
             flow, blocks = [*flow, *counted.flow], counted.rows
             step = SolveDoFn(job, plan) if number == last else LearnDoFn(job, plan, number)
             heard = counted.counted | f"After round {number + 1}" >> beam.ParDo(step, before)
@@ -88,7 +88,7 @@ class TrainFromSums(beam.PTransform):
 
 
 @dataclass
-class _Round(beam.PTransform):
+class _RunRound(beam.PTransform):
     """Blocks of rows in; `_Sent` out.
 
     The dummies know no model: how noisy a round is was decided beforehand.
@@ -148,8 +148,8 @@ class SendDoFn(beam.DoFn):
         layout, weights = self._sums.layout, None if heard is None else heard.present.weights
         for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
             rows, targets = self._examples(piece)
-            told = signs(targets) if self._examples.classified else targets
-            words = layout.reports(self._sums.encode(rows, told, self._rng, weights))
+            labels = signs(targets) if self._examples.classified else targets
+            words = layout.reports(self._sums.encode(rows, labels, self._rng, weights))
             # Nobody sees a report by itself here, so empty slots need not travel: they are more
             # than half of all, and what is seen without them follows from what is paid for.
             yield words[words < int(layout.starts[-1])]
