@@ -113,8 +113,8 @@ def remove(folder: str) -> None:
 
 
 def _objects(folder: str) -> list[str]:
-    found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
-    return [entry.path for entry in found]
+    entries = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
+    return [entry.path for entry in entries]
 
 
 def _name(written: fileio.FileResult) -> str:
@@ -153,7 +153,7 @@ def mark_in(file: str) -> Marked:
         return Marked(None)
 
 
-class Chosen(NamedTuple):
+class BatchFiles(NamedTuple):
     """Files of shuffled reports, each part of a batch once.
 
     Attributes:
@@ -174,7 +174,7 @@ class Chosen(NamedTuple):
         return None if None in self.reports else sum(self.reports.values())
 
 
-def once_each(files: Sequence[str]) -> Chosen:
+def distinct(files: Sequence[str]) -> BatchFiles:
     """Leave out what is there twice, and say so.
 
     Args:
@@ -202,7 +202,7 @@ def once_each(files: Sequence[str]) -> Chosen:
     reports = Counter[str | None]()
     for file in kept:
         reports[marks[file].batch] += marks[file].reports
-    return Chosen(tuple(file for file in files if file in kept), copies, batches, reports)
+    return BatchFiles(tuple(file for file in files if file in kept), copies, batches, reports)
 
 
 def _require_unlike(nameless: Sequence[str], files: int) -> None:

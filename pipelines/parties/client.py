@@ -114,7 +114,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     # A log without rows is handed in like any other where it is hidden whether anybody takes part.
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
     telemetry = inputs.open_telemetry(request.inputs, hidden, plan.reading, absent=hidden)
-    ready = _held_against(parted, places, telemetry)
+    ready = _checked_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
     try:
@@ -250,7 +250,7 @@ def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
         )
 
 
-def _held_against(
+def _checked_against(
     parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
 ) -> dict[int, Metric]:
     """The metrics, prepared once more with the files in sight.

@@ -24,7 +24,7 @@ from pipelines.parties.counting import CollectWords
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
-from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
+from pipelines.parties.report_files import CountReports, ReadAll, warn_of_strangers
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
@@ -97,7 +97,7 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     inputs = passes.inputs if passes else request.inputs
     chosen = chosen_of(inputs, parted, open_ring is not None)
     taken = taken_by(passes, parted) if passes else ()
-    job = job_of(parted, passes.told, request.output) if passes else parted.job
+    job = job_of(parted, passes.summary, request.output) if passes else parted.job
 
     def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
         _count_for_good(target)
@@ -154,17 +154,17 @@ class CollectPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
         reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
-        sizes = [reports | "How many" >> Sizes("read")]
+        sizes = [reports | "How many" >> CountReports("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
             buckets = bucket_count(self.size or 0)
             once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
             reports, again = reports | "Each seal once" >> once
-            sizes.append(reports | "How many seals" >> Sizes("once"))
+            sizes.append(reports | "How many seals" >> CountReports("once"))
             sizes.append(again | "How many again" >> beam.Map(_again))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
-            sizes.append(reports | "How many opened" >> Sizes("opened"))
+            sizes.append(reports | "How many opened" >> CountReports("opened"))
         contents = (
             tuple(
                 reports | metric.name >> CollectMetric(metric, place)
@@ -209,7 +209,7 @@ class CollectMetric(beam.PTransform):
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
-        came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
+        came = messages | "Came" >> CountReports(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
         contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
         return (

@@ -18,7 +18,7 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.parties.report_files import CountReports, ReadAll
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.split import Split
@@ -66,7 +66,7 @@ class CollectWords(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
         words, _ = begin | "Read" >> ReadAll(self.files, expected)
-        came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
+        came = words | "How many" >> CountReports(LOST) | "Add up" >> beam.CombinePerKey(sum)
         if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
             words |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
@@ -76,9 +76,9 @@ class CollectWords(beam.PTransform):
             >> CollectCounts(metric, place, self._counts(place), *self.taken[place : place + 1])
             for place, metric in enumerate(self.metrics)
         )
-        told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        in_words = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.metrics)
-        step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
+        step = ReleaseCountsDoFn(self.target.telling(in_words=in_words), names, self.words)
         return (
             begin
             | "Once" >> beam.Create([None])

@@ -57,7 +57,7 @@ class LostMemoryError(FailedError):
     """A shuffle must not be handed on, for nobody would know what was in it."""
 
 
-class Earlier(NamedTuple):
+class EarlierShuffle(NamedTuple):
     """An earlier shuffle of the same window.
 
     Attributes:
@@ -72,7 +72,7 @@ class Earlier(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
+class ShufflerMemory:
     """A shuffler's memory of one window.
 
     Attributes:
@@ -95,7 +95,7 @@ class Memory:
         return FileSystems.join(self.folder, shuffle)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other shuffles of this window out meanwhile; in an object store nobody can.
 
         Raises:
@@ -269,7 +269,7 @@ class Memory:
         """Remove what is kept of a shuffle that has come to nothing."""
         remove_notes(self.of(shuffle), "*")
 
-    def recall(self, apart: str | None = None) -> tuple[Earlier, ...]:
+    def recall(self, apart: str | None = None) -> tuple[EarlierShuffle, ...]:
         """The shuffles of this window that have sent something on.
 
         Args:
@@ -279,10 +279,10 @@ class Memory:
             RequestError: of one it cannot be told whether it has, or what.
         """
         known = [(shuffle, begun) for shuffle, begun in shuffles(self.folder) if shuffle != apart]
-        found = (self._recalled(shuffle, begun) for shuffle, begun in known)
-        return tuple(earlier for earlier in found if earlier is not None)
+        memories = (self._recalled(shuffle, begun) for shuffle, begun in known)
+        return tuple(earlier for earlier in memories if earlier is not None)
 
-    def _recalled(self, shuffle: str, begun: Begun) -> Earlier | None:
+    def _recalled(self, shuffle: str, begun: Begun) -> EarlierShuffle | None:
         folder = self.of(shuffle)
         if begun.key != key_name(secrets.read(secrets.SHUFFLE.flag, self.secret)):
             raise RequestError(
@@ -300,7 +300,7 @@ class Memory:
                 "and is not there: if it was handed on, put it back until this one has begun; if "
                 f"it was removed, remove {folder}, too"
             )
-        return None if sent is None else Earlier(folder, begun.output, sent)
+        return None if sent is None else EarlierShuffle(folder, begun.output, sent)
 
     def trim(self, collection: str) -> None:
         """Forget the oldest windows of a collection, beyond the last hundred."""

@@ -90,7 +90,7 @@ class Made(BaseModel):
     dropped: dict[str, int]
 
 
-class Kept(BaseModel):
+class KeptBatch(BaseModel):
     """What is kept of a batch that may be asked again, beside the file of its layers.
 
     Attributes:
@@ -125,8 +125,8 @@ def match(folder: str, *pattern: str) -> list[str]:
     if "://" not in folder:
         return glob.glob(os.path.join(glob.escape(folder), *pattern))
     try:
-        found = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
-        return [file.path for file in found]
+        entries = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
+        return [file.path for file in entries]
     except (OSError, BeamIOError, ValueError) as error:
         raise RequestError(f"{MEMORY.flag}: cannot be read: {reason(error)}") from None
 

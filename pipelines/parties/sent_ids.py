@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import RequestError, because
-from pipelines.parties.memory import Earlier, Memory
+from pipelines.parties.memory import EarlierShuffle, ShufflerMemory
 from pipelines.parties.notes import MEMORY, WHY, Sent
 from pipelines.storage import secrets
 from pipelines.storage.formats import require_known
@@ -51,7 +51,7 @@ class KeepIdsDoFn(beam.DoFn):
         groups: (metrics,) the batches of each.
     """
 
-    def __init__(self, memory: Memory, shuffle: str, groups: tuple[Batches, ...]) -> None:
+    def __init__(self, memory: ShufflerMemory, shuffle: str, groups: tuple[Batches, ...]) -> None:
         self._memory, self._shuffle, self._groups = memory, shuffle, groups
 
     def setup(self) -> None:
@@ -104,7 +104,7 @@ def batches_of(reports: Reports, groups: tuple[Batches, ...]) -> NDArray[np.uint
     return batches
 
 
-def require_readable(earlier: Iterable[Earlier]) -> None:
+def require_readable(earlier: Iterable[EarlierShuffle]) -> None:
     """Refuse to begin a shuffle that could not read what earlier ones have sent on.
 
     Raises:
@@ -133,7 +133,7 @@ def _content(path: str, most: int = -1) -> bytes:
 class EchoesDoFn(beam.DoFn):
     """A file of ids and the `Sent` that it is of in; their echoes out, records of no length."""
 
-    def __init__(self, memory: Memory, form: Form) -> None:
+    def __init__(self, memory: ShufflerMemory, form: Form) -> None:
         self._memory, self._form = memory, form
 
     def process(self, file: tuple[str, str]) -> Iterator[Reports]:

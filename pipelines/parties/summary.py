@@ -81,7 +81,7 @@ class Summary(BaseModel):
 
 
 # What a summary leaves out: of noisy counters all that tells how many people take part.
-_TOLD = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
+_EXCLUDED = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
 
 
 def answered(folder: str, summary: Summary) -> dict[str, Any]:
@@ -91,16 +91,16 @@ def answered(folder: str, summary: Summary) -> dict[str, Any]:
     and read by others.
     """
     said = {"shuffle_id", "window", "reports", "dropped", "metrics", "words"}
-    told = summary.model_dump(mode="json", include=said, exclude=_TOLD[summary.words is None])
-    return {"output": folder, "summary": FileSystems.join(folder, SUMMARY), **told}
+    record = summary.model_dump(mode="json", include=said, exclude=_EXCLUDED[summary.words is None])
+    return {"output": folder, "summary": FileSystems.join(folder, SUMMARY), **record}
 
 
 def write(folder: str, summary: Summary) -> None:
     """Put a summary where it makes a folder of shuffled reports whole."""
     with FileSystems.create(FileSystems.join(folder, SUMMARY)) as stream:
         idle = set() if summary.passes else {"share", "passes"}
-        told = summary.model_dump(mode="json", exclude=_TOLD[summary.words is None] | idle)
-        stream.write(release.written(told))
+        record = summary.model_dump(mode="json", exclude=_EXCLUDED[summary.words is None] | idle)
+        stream.write(release.written(record))
 
 
 def read(folder: str) -> Summary | None:

@@ -147,7 +147,7 @@ MUTANTS = (
         "what-was-sent-on-goes-on-again",
         "The memory of a shuffle counts for nothing: reports that are handed in again count twice.",
         "pipelines/parties/memory.py",
-        "return None if sent is None else Earlier(folder, begun.output, sent)",
+        "return None if sent is None else EarlierShuffle(folder, begun.output, sent)",
         "return None",
         ("tests/end_to_end/test_shuffle_memory.py",),
         known_by="nine_forged",

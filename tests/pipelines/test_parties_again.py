@@ -23,7 +23,7 @@ from pipelines.ledger.permanent import once
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, require_affordable
 from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
-from pipelines.parties.memory import Memory
+from pipelines.parties.memory import ShufflerMemory
 from pipelines.parties.notes import KEPT, LAYERS, Begun, Sent, put
 from pipelines.plan.document import PlanDocument
 from tests.pipelines.test_parties_drawing import ANN, BEA, EVENTS, MARK, Window, counted, reported
@@ -51,14 +51,14 @@ def place(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workspace
 
 
-def memory() -> Memory:
-    return Memory(str(Path("memory").absolute()), MARK, "secret")
+def memory() -> ShufflerMemory:
+    return ShufflerMemory(str(Path("memory").absolute()), MARK, "secret")
 
 
 def handed(shares: tuple[float, ...] = (0.25,), name: str = "b" * 32) -> str:
     """A batch that was handed over, as far as its memory knows; without a job."""
     mine = memory()
-    with mine.held():
+    with mine.lock():
         begun = Begun(collection="c", created="", output="quick", key="", here=True, once=True)
         mine.begin(name, begun)
         draw(mine, name, Kept(), shares, "quick")
@@ -71,7 +71,7 @@ def handed(shares: tuple[float, ...] = (0.25,), name: str = "b" * 32) -> str:
 
 def asked(share: float = 1.0, into: str = "all") -> str:
     mine = memory()
-    with mine.held():
+    with mine.lock():
         sweep(mine.place)
         batch = mine.handed()
         assert batch is not None
@@ -235,7 +235,7 @@ def test_passes_of_two_batches_or_without_their_batch_are_refused() -> None:
 def test_a_batch_that_is_killed_before_it_is_whole_leaves_no_layers(monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(drawing, "run_beam", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt), memory().held():
+        with pytest.raises(KeyboardInterrupt), memory().lock():
             drawing.shuffle_counters(
                 Kept(), asking_files(), b"", "quick", memory(), None, True, (0.25,)
             )
@@ -336,7 +336,7 @@ def test_sixteen_askers_never_tell_more_than_all(rounds, place) -> None:
 def test_layers_of_several_metrics_stand_side_by_side() -> None:
     two = Kept((EVENTS, EVENTS))
     mine = memory()
-    with mine.held():
+    with mine.lock():
         begun = Begun(collection="c", created="", output="o", key="", here=True, once=True)
         mine.begin("b", begun)
         draw(mine, "b", two, (0.25,), "quick")
