@@ -23,7 +23,7 @@ from pipelines.errors import RequestError, WithheldError, reason
 from pipelines.ledger.paying import Payment, Price, paid
 from pipelines.releases import release
 from pipelines.releases.statement import head, versions
-from pipelines.running.kept import held, in_use, write
+from pipelines.running.kept import in_use, lock, write
 from pipelines.storage.formats import numbered
 
 KIND = "ask"
@@ -97,7 +97,7 @@ class Session:
 def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
     if "://" in folder:
         raise RequestError(f"{folder}: a session is a folder on this machine")
-    return held({in_use(folder): 0o777}, folder)
+    return lock({in_use(folder): 0o777}, folder)
 
 
 def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Session:

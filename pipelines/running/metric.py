@@ -27,7 +27,7 @@ from pipelines.metrics.statistics.statistic import Statistic
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
-from pipelines.running.kept import Kept, condition_of
+from pipelines.running.kept import KeptTotals, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.wording import RAISING_NONE, among
 
@@ -51,7 +51,7 @@ class Running(ByCounters):
 
     remembers: ClassVar[bool] = True
 
-    kept: Kept | None = None
+    kept: KeptTotals | None = None
 
     # What is decided before a row is read.
 
@@ -115,8 +115,8 @@ class Running(ByCounters):
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "numbers come exactly to the job, which adds noise to totals alone"
         condition = condition_of(self.unit, self.noise, apart=False)
-        held = self.noise.guarantee(self.options.epsilon, self.unit, condition)
-        return held, Guarantee.none(nobody)
+        promise = self.noise.guarantee(self.options.epsilon, self.unit, condition)
+        return promise, Guarantee.none(nobody)
 
     @property
     def profile(self) -> PrivacyLoss:
@@ -231,14 +231,14 @@ class Running(ByCounters):
         counted = self.statistic.workload.amount is None  # its title ends with the figure
         return f"{super().title}{'' if counted else ','} so far"
 
-    def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
-        found = {f"{self.kind}.parquet": self._table(estimate, None)}
+    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:  # type: ignore[override]
+        tables = {f"{self.kind}.parquet": self._table(estimate, None)}
         last = self.options.last
         if last is not None and last <= len(estimate.windows):
-            found[LAST] = self._table(estimate, last)
-        return found
+            tables[LAST] = self._table(estimate, last)
+        return tables
 
-    def _table(self, kept: Kept, last: int | None) -> pa.Table:
+    def _table(self, kept: KeptTotals, last: int | None) -> pa.Table:
         day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
         before = kept.totals[day - last] if last is not None and last <= day else 0
         error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
@@ -246,7 +246,7 @@ class Running(ByCounters):
         columns = result.columns(now - before, errors, self.options.confidence)
         return pa.table(self.labels() | columns)
 
-    def statement(self, estimate: Kept, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
+    def statement(self, estimate: KeptTotals, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
         from pipelines.running.totals import statement
 
         said, windows = statement(estimate), list(estimate.windows)

@@ -8,7 +8,7 @@ from pipelines.errors import DONE, RequestError
 
 if TYPE_CHECKING:
     from pipelines.ledger.paying import Payment
-    from pipelines.running.kept import Kept
+    from pipelines.running.kept import KeptTotals
     from pipelines.running.metric import Running
     from pipelines.running.options import TotalOptions
 
@@ -79,7 +79,7 @@ def publish(
     return DONE
 
 
-def _require_added(kept: Kept, window: str, reasons: list[str]) -> None:
+def _require_added(kept: KeptTotals, window: str, reasons: list[str]) -> None:
     """Say of a window that a job has not added why, and what there is now."""
     drawn = window in kept.windows
     if reasons or not drawn:
@@ -107,7 +107,7 @@ def _caution(metric: Running) -> None:
         warnings.warn(line, Caution, stacklevel=2)
 
 
-def _show(kept: Kept, options: TotalOptions, screen: Any) -> None:
+def _show(kept: KeptTotals, options: TotalOptions, screen: Any) -> None:
     """The newest totals of the first names, and what holds."""
     from rich.text import Text
 

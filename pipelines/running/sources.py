@@ -166,8 +166,8 @@ def _ends(
                     "which window they are in: leave them out by --where, or name no column"
                 )
             if len(column):
-                found = pc.min_max(column)
-                yield _microseconds(found["min"], dates), _microseconds(found["max"], dates)
+                ends = pc.min_max(column)
+                yield _microseconds(ends["min"], dates), _microseconds(ends["max"], dates)
 
 
 def _microseconds(moment: pa.Scalar, date: bool) -> int:

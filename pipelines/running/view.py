@@ -29,17 +29,17 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         statement: of all windows.
         title: what grows; by default as the terms say it.
     """
-    asked, mechanism = statement["asked"], statement["mechanism"]
-    windows, confidence = len(table["window"].unique()), asked["confidence"]
+    request, mechanism = statement["asked"], statement["mechanism"]
+    windows, confidence = len(table["window"].unique()), request["confidence"]
     newest = table.slice(max(len(table) - _ROWS, 0)).to_pylist()[::-1]
     listed = f"The newest {len(newest):,} of {len(table):,}."
     last = table.filter(pc.equal(table["window"], table["window"][-1])) if windows else None
     said = {
-        "title": title or f"{_what(asked)}, so far",
-        "figures": {TABLE: unit_of(asked)},
+        "title": title or f"{_what(request)}, so far",
+        "figures": {TABLE: unit_of(request)},
         "headline": {"table": TABLE, "rows": LARGEST},
     }
-    lead = f"{windows:,} of {asked['horizon']:,} windows, all at one price."
+    lead = f"{windows:,} of {request['horizon']:,} windows, all at one price."
     begin = head(
         last if last is None else last.drop_columns(["window"]),
         {**statement, **said},
@@ -66,19 +66,19 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
     )  # fmt: skip
 
 
-def _what(asked: Mapping[str, Any]) -> str:
+def _what(request: Mapping[str, Any]) -> str:
     """What grows, in words; numbers from Python are of whatever adds them."""
-    if asked.get("kind") == "sum":
-        by = f" by {asked['group_by']}" if asked["group_by"] else ""
-        return f"{asked['column']}: sum{by}"
-    return f"{asked['column']}: {unit_of(asked)}" if asked.get("column") else unit_of(asked)
+    if request.get("kind") == "sum":
+        by = f" by {request['group_by']}" if request["group_by"] else ""
+        return f"{request['column']}: sum{by}"
+    return f"{request['column']}: {unit_of(request)}" if request.get("column") else unit_of(request)
 
 
-def unit_of(asked: Mapping[str, Any]) -> str:
+def unit_of(request: Mapping[str, Any]) -> str:
     """What a total counts."""
-    if asked.get("kind") == "sum":
+    if request.get("kind") == "sum":
         return "sum"
-    return "events" if asked.get("per_value", 1) > 1 else f"{asked['unit']}s"
+    return "events" if request.get("per_value", 1) > 1 else f"{request['unit']}s"
 
 
 def _largest(table: pa.Table) -> list[str]:
