@@ -13,16 +13,16 @@ from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Delta, Epsilon, large_delta
 
-Asked = CountOptions | SumOptions | MeanOptions
+QuestionOptions = CountOptions | SumOptions | MeanOptions
 Kind = Literal["count", "sum", "mean", "most-common", "first-above"]
 
 _PRICE = "what it may cost"
 _TERMS = ("user_column", "delta", "large_delta")  # that a session is begun with
-_KINDS: dict[str, type[Asked]] = {"sum": SumOptions, "mean": MeanOptions}
+_KINDS: dict[str, type[QuestionOptions]] = {"sum": SumOptions, "mean": MeanOptions}
 _SELECTING = ("most-common", "first-above")
 
 
-def _same(name: str, of: type[Asked] = CountOptions) -> Any:
+def _same(name: str, of: type[QuestionOptions] = CountOptions) -> Any:
     """An option of a kind, which means the same here."""
     return copy(of.model_fields[name])
 
@@ -137,7 +137,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
                     f"{flag(name)}: is a term that a session is begun with: name --epsilon, too"
                 )
 
-    def counted_as(self, user_column: str | None, budget: GaussianFilter) -> Asked:
+    def counted_as(self, user_column: str | None, budget: GaussianFilter) -> QuestionOptions:
         """The release whose exact numbers answer the question.
 
         Args:

@@ -34,13 +34,13 @@ class Question(ABC):
 
     Attributes:
         metric: the release whose exact numbers tell.
-        asked: in words of its options, as a statement shows them.
+        request: in words of its options, as a statement shows them.
     """
 
     how: ClassVar[str]
 
     metric: ByCounters
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Question(ABC):
 
 
 @dataclass(frozen=True)
-class Figures(Question):
+class FiguresQuestion(Question):
     """Counts or sums, each with Gaussian noise.
 
     A unit changes k of them by b at the most, so the noise of each is sqrt(k) b / mu.
@@ -130,7 +130,7 @@ class Figures(Question):
 
 
 @dataclass(frozen=True)
-class Sums(Figures):
+class Sums(FiguresQuestion):
     """Sums of clipped numbers."""
 
     @property
@@ -140,7 +140,7 @@ class Sums(Figures):
 
 
 @dataclass(frozen=True)
-class Means(Figures):
+class Means(FiguresQuestion):
     """Sums from the middle of the bounds, and how many have a number: of k groups of each unit.
 
     In halves of the range a unit moves a sum by 1 and a count by 1, at the most.
@@ -171,7 +171,7 @@ class Means(Figures):
 
 
 @dataclass(frozen=True)
-class Selection(Question):
+class SelectionQuestion(Question):
     """The name of a value, of those that are declared; never how many have it.
 
     Scores are counts, which a unit moves one way alone, by b at the most.
@@ -206,7 +206,7 @@ class Selection(Question):
 
 
 @dataclass(frozen=True)
-class MostCommon(Selection):
+class MostCommon(SelectionQuestion):
     """The value that most have, by the exponential mechanism.
 
     Where all scores move one way, its losses span half its epsilon.
@@ -240,7 +240,7 @@ class MostCommon(Selection):
 
 
 @dataclass(frozen=True)
-class First(Selection):
+class First(SelectionQuestion):
     """The first value that more than a threshold have, by the sparse vector.
 
     Attributes:
@@ -272,12 +272,12 @@ class First(Selection):
         return self.norm / mu < self.terms(self.mechanism(mu))["standard_error"]
 
 
-def question(kind: str, metric: ByCounters, asked: Mapping[str, Any], threshold: int) -> Question:
+def question(kind: str, metric: ByCounters, request: Mapping[str, Any], threshold: int) -> Question:
     """What is asked, of the exact numbers of a release."""
     if kind == "first-above":
-        return First(metric, {**asked, "threshold": threshold}, threshold)
+        return First(metric, {**request, "threshold": threshold}, threshold)
     kinds: dict[str, type[Question]] = {"most-common": MostCommon, "sum": Sums, "mean": Means}
-    return kinds.get(kind, Figures)(metric, asked)
+    return kinds.get(kind, FiguresQuestion)(metric, request)
 
 
 def distance(question: Question, mu: float) -> float:
@@ -306,20 +306,26 @@ def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[s
     last = answers[-1]["answer"]
     if "noisy" not in last:
         return [last]
-    each = [_in_units(answer["answer"]) for answer in answers]
-    weights = np.array([1 / variance for _, variance, _ in each])
+    parts_of_answers = [_in_units(answer["answer"]) for answer in answers]
+    weights = np.array([1 / variance for _, variance, _ in parts_of_answers])
     parts = weights / weights.sum()
-    noisy = parts @ np.array([numbers for numbers, _, _ in each])
+    noisy = parts @ np.array([numbers for numbers, _, _ in parts_of_answers])
     variance, scale = 1 / weights.sum(), last["scale"]
     # Each answer has rounded numbers anew.
-    error = math.sqrt(variance + float(parts**2 @ [rounding for _, _, rounding in each]))
+    error = math.sqrt(
+        variance + float(parts**2 @ [rounding for _, _, rounding in parts_of_answers])
+    )
     of = answers[-1]["names"]
     far = normal_quantile(confidence)
     if "people" in scale:
         sums, people = noisy.reshape(2, -1)
         mean = quotients(sums, people, error, math.sqrt(variance), far)
-        found = {"estimate": np.clip(mean.ratio, -1, 1), "lower": mean.lower, "upper": mean.upper}
-        columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in found.items()}
+        estimates = {
+            "estimate": np.clip(mean.ratio, -1, 1),
+            "lower": mean.lower,
+            "upper": mean.upper,
+        }
+        columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in estimates.items()}
         columns |= {"standard_error": mean.error * scale["half"], "count": people}
     else:
         columns = {
@@ -333,15 +339,15 @@ def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[s
     ]
 
 
-def _in_units(told: Mapping[str, Any]) -> tuple[Floats, float, float]:
+def _in_units(answer: Mapping[str, Any]) -> tuple[Floats, float, float]:
     """Numbers in the words of their question, with the variances of noise and of rounding.
 
     Two answers may have been told in different units: these follow from what was expected.
     """
-    scale = told["scale"]
+    scale = answer["scale"]
     unit = 1 / scale["people"] if "people" in scale else scale["unit"]
-    numbers = unit * np.array(told["noisy"], float)
-    return numbers, unit**2 * told["variance"], unit**2 * scale["rounding"]
+    numbers = unit * np.array(answer["noisy"], float)
+    return numbers, unit**2 * answer["variance"], unit**2 * scale["rounding"]
 
 
 def _whole(totals: Floats) -> Counts:

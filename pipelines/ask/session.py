@@ -201,7 +201,7 @@ def answered(
             "id": id,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "question": kind,
-            "asked": dict(question.asked),
+            "asked": dict(question.request),
             "names": list(question.names),
             "files": files,
             "parts": parts,
