@@ -284,17 +284,17 @@ def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
         yield name, more[name]()
         return
     chosen = known if name == EVERYTHING else {name: catalog.find(name, known)}
-    for each, registration in chosen.items():
+    for mechanism_name, registration in chosen.items():
         if name == EVERYTHING and not registration.claims_hold:
             continue
         # Of its examples the one that hides least: of the others a few samples prove nothing.
         small = max(registration.small, key=lambda example: float(example.get("epsilon", 0.0)))
         mechanism = registration.build(**small)
-        yield each, trial(mechanism)
+        yield mechanism_name, trial(mechanism)
         if not registration.batch and "shuffle" in registration.models:
-            yield each, trial(mechanism, _SMALL_BATCH, _SMALL_DELTA)
+            yield mechanism_name, trial(mechanism, _SMALL_BATCH, _SMALL_DELTA)
     if name == EVERYTHING:
-        yield from ((each, make()) for each, make in more.items())
+        yield from ((mechanism_name, make()) for mechanism_name, make in more.items())
 
 
 def _tried(options: AuditOptions, trials: Iterable[tuple[str, Trial]], screen: Console) -> int:
