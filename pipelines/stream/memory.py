@@ -32,7 +32,7 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, amount INTEGER NOT NULL);
 """
 
 
-class Memory:
+class StreamMemory:
     """What a stream knows, but for what it makes of it.
 
     Attributes:

@@ -16,18 +16,18 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
-from pipelines.stream.clocks import Evidence, Reading, passed
+from pipelines.stream.clocks import ClockReading, Evidence, passed
 from pipelines.stream.folder import flush_all, joined, kept
-from pipelines.stream.memory import Memory
+from pipelines.stream.memory import StreamMemory
 from pipelines.stream.release import Backlog
 from transforms.units.once_per_window import merge
 
 
-class State(Memory):
+class State(StreamMemory):
     """The memory of one stream, with the files that it names."""
 
     def __init__(self, folder: str, plan: str, most_digests: int = 8) -> None:
-        """See `Memory`.
+        """See `StreamMemory`.
 
         Args:
             folder: is made if it is not there.
@@ -60,7 +60,7 @@ class State(Memory):
         rows = self.database.execute("SELECT path, tries FROM files WHERE state = ?", (state,))
         return dict(rows.fetchall())
 
-    def held(self) -> dict[str, tuple[int, int]]:
+    def waiting(self) -> dict[str, tuple[int, int]]:
         """Files whose rows are ahead: path -> size, and the moment for which they wait."""
         rows = self.database.execute("SELECT path, size, due FROM files WHERE state = 'held'")
         return {path: (size, due) for path, size, due in rows}
@@ -100,7 +100,7 @@ class State(Memory):
         files: Mapping[str, int],
         counted: Mapping[str, int],
         evidence: Evidence,
-        read: Reading,
+        read: ClockReading,
     ) -> None:
         """Take a batch over whole: from now on it counts.
 
@@ -145,16 +145,16 @@ class State(Memory):
         return Evidence(int(said) if said else None, tuple(recent))
 
     @property
-    def arrived(self) -> Reading | None:
+    def arrived(self) -> ClockReading | None:
         """When the last batch was read."""
         return self._reading("arrived")
 
     @property
-    def moved(self) -> Reading | None:
+    def moved(self) -> ClockReading | None:
         """When time last went on."""
         return self._reading("moved")
 
-    def go_on(self, read: Reading) -> int:
+    def go_on(self, read: ClockReading) -> int:
         """Go on by as much as has passed here, and no further than the clock: the time then."""
         reached, moved = self.evidence.reached, self.moved
         if reached is None or moved is None:
@@ -166,15 +166,15 @@ class State(Memory):
         self.begin_anew(read)
         return reached
 
-    def begin_anew(self, read: Reading) -> None:
+    def begin_anew(self, read: ClockReading) -> None:
         """Count from now on: nothing says how long it has been since the last batch."""
         with self.change():
             self.say("arrived", json.dumps(read))
             self.say("moved", json.dumps(read))
 
-    def _reading(self, name: str) -> Reading | None:
+    def _reading(self, name: str) -> ClockReading | None:
         said = json.loads(self.said(name, "null"))
-        return None if said is None else Reading(*said)
+        return None if said is None else ClockReading(*said)
 
     # ---- windows
 

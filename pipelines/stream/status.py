@@ -15,7 +15,7 @@ from pipelines.errors import DONE
 from pipelines.plan.loading import load
 from pipelines.request import answers
 from pipelines.request.requests import no_more
-from pipelines.stream.clocks import FILES, MOST, Reading, jumped, lead, read, spelt
+from pipelines.stream.clocks import FILES, MOST, ClockReading, jumped, lead, read, spelt
 from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, require_stream
@@ -53,7 +53,7 @@ def show(path: str, rest: Sequence[str]) -> int:
     return DONE
 
 
-def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
+def status(streamed: Streamed, state: State, clocks: ClockReading) -> dict[str, Any]:
     """What a stream has come to.
 
     Args:
@@ -87,7 +87,7 @@ def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
                 "ready": due <= clocks.wall + streamed.ahead,
                 "ahead": lead(due, clocks.wall, streamed.windows.length),
             }
-            for path, (_, due) in sorted(state.held().items())
+            for path, (_, due) in sorted(state.waiting().items())
         ],
         "waiting": state.files("waiting"),
         "out_of_reach": sorted(state.files(UNREACHED)),

@@ -23,7 +23,7 @@ from pipelines.parties.notes import Sent, put, read_note
 from pipelines.releases import release, schema
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.claims import Claim, TakenError
-from pipelines.stream.memory import Memory
+from pipelines.stream.memory import StreamMemory
 from tests.end_to_end import test_shuffle_memory as shuffler
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun
@@ -288,11 +288,11 @@ def test_a_streams_state(run, workspace: Path) -> None:
 
 
 def test_batches_of_a_state_that_is_lost_are_not_swept_away(tmp_path: Path) -> None:
-    Memory(str(tmp_path), "f00d").close()
+    StreamMemory(str(tmp_path), "f00d").close()
     (tmp_path / "batch-1").mkdir()
     (tmp_path / "stream.sqlite").write_bytes(b"")
     with pytest.raises(RequestError, match=NONE):
-        Memory(str(tmp_path), "f00d")
+        StreamMemory(str(tmp_path), "f00d")
     assert (tmp_path / "batch-1").exists()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines.stream.clocks import FILES, MOST, OFF, Evidence, Reading, jumped, passed, span
+from pipelines.stream.clocks import FILES, MOST, OFF, ClockReading, Evidence, jumped, passed, span
 from transforms.windows import SECOND
 
 HOUR, DAY = 3600 * SECOND, 86_400 * SECOND
@@ -41,8 +41,8 @@ def reached(evidence: Evidence) -> float:
 
 @pytest.mark.parametrize("leap", [-400, 4000])
 def test_within_a_boot_what_passes_is_measured(leap: int) -> None:
-    before = Reading(NOW, "boot", 5 * SECOND)
-    after = Reading(NOW + leap * DAY + 10 * SECOND, "boot", 15 * SECOND)
+    before = ClockReading(NOW, "boot", 5 * SECOND)
+    after = ClockReading(NOW + leap * DAY + 10 * SECOND, "boot", 15 * SECOND)
     assert passed(before, after) == 10 * SECOND
     assert jumped(before, after) == leap * DAY
 
@@ -50,7 +50,7 @@ def test_within_a_boot_what_passes_is_measured(leap: int) -> None:
 @pytest.mark.parametrize(("days", "believed"), [(3, True), (8, False), (4000, False), (-1, False)])
 @pytest.mark.parametrize("boots", [("one", "two"), ("", "one"), ("", "")])
 def test_over_a_boot_the_wall_clock_is_believed_for_a_week(days, believed, boots) -> None:
-    before, after = (Reading(NOW + k * days * DAY, boots[k], 7 - k) for k in (0, 1))
+    before, after = (ClockReading(NOW + k * days * DAY, boots[k], 7 - k) for k in (0, 1))
     assert passed(before, after) == (days * DAY if believed else None)
     assert jumped(before, after) == (0 if believed else days * DAY)
     assert OFF == 7 * DAY
