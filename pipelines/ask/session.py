@@ -20,7 +20,7 @@ from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentE
 from mechanisms.randomness import RandomSource
 from pipelines.ask.questions import Question, distance
 from pipelines.errors import RequestError, WithheldError, reason
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.releases import release
 from pipelines.releases.statement import head, versions
 from pipelines.running.kept import in_use, lock, write
@@ -135,7 +135,7 @@ def _begin(folder: str, session: Session, payment: Payment | None) -> None:
     budget, unit = session.budget, session.terms["unit"]
     promise = budget.guarantee(unit)
     release.require_vacant(folder)
-    with paid(payment, lambda: Price(KIND, promise, budget.profile, folder, None)) as right:
+    with paid(payment, lambda: ReleasePrice(KIND, promise, budget.profile, folder, None)) as right:
         if right.published:
             raise RequestError(f"{folder}: a session was begun there and is gone: bring it back")
         said = _statement(session, promise) | right.stamp

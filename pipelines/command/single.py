@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.errors import DONE, WithheldError
 from pipelines.jobs.engine import prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
@@ -87,7 +87,7 @@ def _require_figures(folder: str) -> None:
             raise WithheldError(why)
 
 
-def _price(name: str, metric: Metric) -> Price:
+def _price(name: str, metric: Metric) -> ReleasePrice:
     """What a metric costs."""
     loss, files = metric.promises[0], digests(metric.telemetry.files)
-    return Price(name, loss, profile_of(metric, loss), metric.options.output, files)
+    return ReleasePrice(name, loss, profile_of(metric, loss), metric.options.output, files)

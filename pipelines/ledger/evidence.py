@@ -151,13 +151,13 @@ def standing(patterns: Sequence[str], most: int | None = NEWEST) -> Iterator[Sta
 
     for folder in release.newest(patterns, most):
         try:
-            found = _of(folder, release.statement_of(folder))
+            evidence = _of(folder, release.statement_of(folder))
         except OtherFormatError:  # what it knows of a ledger nobody can tell
             raise
         except (RequestError, OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # somebody else's file, or one that is being moved away
-        if found is not None:
-            yield found
+        if evidence is not None:
+            yield evidence
 
 
 def _of(folder: str, statement: dict[str, Any]) -> Standing | None:

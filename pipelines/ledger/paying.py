@@ -37,7 +37,7 @@ class Payment(NamedTuple):
     population: str
 
 
-class Price(NamedTuple):
+class ReleasePrice(NamedTuple):
     """A release of its own, as a ledger counts it.
 
     Attributes:
@@ -136,7 +136,7 @@ class Right:
 
 
 @contextmanager
-def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Right]:
+def paid(payment: Payment | None, price: Callable[[], ReleasePrice]) -> Iterator[Right]:
     """The price is set aside before a row is read.
 
     Args:
@@ -150,15 +150,15 @@ def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Right]
     if payment is None:
         yield Right("")
         return
-    from pipelines.ledger.ledger import Ledger
+    from pipelines.ledger.ledger import CollectionLedger
 
     cost = price()
-    ledger = Ledger.open(payment.ledger, [siblings(beside("", cost.output))])
+    ledger = CollectionLedger.open(payment.ledger, [siblings(beside("", cost.output))])
     with ledger.spend(_spend(payment, cost, ledger.read())) as reservation:
         yield Right(reservation.entry.output, reservation, payment.ledger)
 
 
-def _spend(payment: Payment, price: Price, ledger: Snapshot) -> Spend:
+def _spend(payment: Payment, price: ReleasePrice, ledger: Snapshot) -> Spend:
     """What a release costs a population.
 
     Args:

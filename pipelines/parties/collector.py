@@ -17,7 +17,7 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, TRUNCATED
 from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.batches import COPY
 from pipelines.parties.counting import CollectWords
@@ -128,7 +128,7 @@ def _count_for_good(target: ReleaseTarget) -> None:
     """Whatever comes of this job, its reports are here: the price was paid for them."""
     paid = target.statement.get("ledger")
     if paid is not None and target.ledger is not None:
-        Ledger.at(target.ledger).keep(paid["entry"])
+        CollectionLedger.at(target.ledger).keep(paid["entry"])
 
 
 @dataclass

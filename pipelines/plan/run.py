@@ -13,7 +13,7 @@ from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.jobs.engine import ForBeam, prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.ledger.entries import Budget, Entry
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
@@ -105,7 +105,7 @@ def release_window(
     ledger = None
     if plan.ledger is not None:
         # Its releases carry what the ledger was: an older copy of it is found out by them.
-        ledger = Ledger.open(plan.ledger, releases_of(plan), plan.collection)
+        ledger = CollectionLedger.open(plan.ledger, releases_of(plan), plan.collection)
     stands = _standing(plan, window, output) if ledger is None else _paid(ledger, plan, window)
     if stands is not None:
         _say_again(stands, screen)
@@ -134,7 +134,7 @@ def releases_of(plan: PlanDocument) -> list[str]:
     return [escaped(plan.output).replace(WINDOW, "*")]
 
 
-def _paid(ledger: Ledger, plan: PlanDocument, window: str) -> str | None:
+def _paid(ledger: CollectionLedger, plan: PlanDocument, window: str) -> str | None:
     """Where a ledger says that the window was released, in whatever folder."""
     made = ledger.published(mark(plan).hex(), window)
     return None if made is None else made.output
@@ -177,7 +177,7 @@ def code_of(folder: str | None) -> int:
 
 @contextmanager
 def _reserved(
-    ledger: Ledger | None, job: PlanJob, span: Span | None, remembered: Remembered
+    ledger: CollectionLedger | None, job: PlanJob, span: Span | None, remembered: Remembered
 ) -> Iterator[Right]:
     """The price is set aside before a row is read.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.ledger.held import is_held
+from pipelines.ledger.held import is_reserved
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,5 @@ class ReleaseTarget:
         return replace(self, statement={**self.statement, **more})
 
     def stands(self) -> bool:
-        """Whether its price still counts, and for this attempt; see `is_held`."""
-        return is_held(self.ledger, self.statement)
+        """Whether its price still counts, and for this attempt; see `is_reserved`."""
+        return is_reserved(self.ledger, self.statement)

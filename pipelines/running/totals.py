@@ -24,7 +24,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.metrics.counting.metric import Counting
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
@@ -90,8 +90,8 @@ def _begin(place: Place, kept: KeptTotals, payment: Payment | None) -> None:
             "needs a secret of its own"
         )
 
-    def price() -> Price:
-        return Price(KIND, kept.guarantee, kept.design.profile, place.output, None)
+    def price() -> ReleasePrice:
+        return ReleasePrice(KIND, kept.guarantee, kept.design.profile, place.output, None)
 
     lost = (
         f"{place.output}: running totals were begun there, and their secret is not at "

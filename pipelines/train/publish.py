@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines.ledger.held import is_held
+from pipelines.ledger.held import is_reserved
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
 from pipelines.releases import release
@@ -120,7 +120,7 @@ class ReleaseModelDoFn(beam.DoFn):
             tally(CHANGED, 1)
         elif trained is None:
             tally(WITHHELD, 1)
-        elif not is_held(self._ledger, self._stamp):
+        elif not is_reserved(self._ledger, self._stamp):
             tally(SETTLED, 1)
         else:
             self._require_whole(trained, tallies, flow)

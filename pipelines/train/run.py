@@ -11,7 +11,7 @@ from rich.console import Console
 from pipelines.errors import DONE
 from pipelines.jobs.publishing import carry_out, conclude, say_where
 from pipelines.jobs.run import beam_options
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
 from pipelines.releases import release
 from pipelines.request import answers
@@ -43,7 +43,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     job = prepare(options)
     screen = console.Screen()
     files = digests(job.telemetry.files)
-    price = Price("train", job.guarantees[0], job.plan.profile, options.output, files)
+    price = ReleasePrice("train", job.guarantees[0], job.plan.profile, options.output, files)
     with paid(payment, lambda: price) as right:
         if right.published:
             say_where(right.output, screen)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 
@@ -128,7 +128,7 @@ def test_a_session_is_paid_for_once_and_whole(asked, run) -> None:
     assert run(words).code == 0
     asked(*begin)
     asked("count", "--share", "0.5")
-    (entry,) = Ledger.open("l.sqlite").entries()
+    (entry,) = CollectionLedger.open("l.sqlite").entries()
     assert (entry.state, entry.losses[0].epsilon) == ("committed", 1.0)
     asked("--epsilon", "1", "--ledger", "l.sqlite", "--population", "people", code=2)
     asked("count", "--share", "0.1", *begin[2:], code=2)

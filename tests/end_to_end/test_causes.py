@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.logs import inputs
 from pipelines.releases import release
 from tests.fakes import canaries
@@ -76,7 +76,7 @@ def require_reason(outcome: canaries.Outcome, reason: str, workspace: Path, code
     assert (outcome.code, outcome.out) == (code, "")
     assert outcome.err == f"hushbeam: {reason}\n"
     assert not any(workspace.glob("*out*"))
-    states = {entry.state for entry in Ledger.open("ledger.sqlite").entries()}
+    states = {entry.state for entry in CollectionLedger.open("ledger.sqlite").entries()}
     assert states == {"returned"}
 
 

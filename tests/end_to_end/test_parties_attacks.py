@@ -18,7 +18,7 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.cli import cli
 from pipelines.errors import FailedError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
@@ -203,5 +203,5 @@ def test_what_the_collector_has_stays_paid_for(run, workspace, monkeypatch) -> N
     monkeypatch.setattr(runs, "carry_out", honest)
     outcome = run(words)
     assert outcome.code == 0, outcome.err
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.version, entry.state, entry.attempt) == (1, "committed", 2)

@@ -33,7 +33,7 @@ from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError
 from pipelines.jobs.run import beam_options
 from pipelines.ledger.entries import Owner
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.plan.loading import load
@@ -269,7 +269,7 @@ def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> No
     land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250)]))
     with Stream(asked) as stream:
         stream.catch_up().driver.drain()
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state) == (NAMES[2], "committed")
     assert entry.span is not None
     assert entry.span.start.isoformat() == "2024-11-20T00:00:00+00:00"
@@ -459,7 +459,7 @@ def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
     assert released() == [*NAMES[:2]]
     assert (n(NAMES[0]), n(NAMES[1])) == (500, 450)
     assert all(path.read_bytes() == data for path, data in first.items())
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [(e.window, e.state) for e in entries] == [(w, "committed") for w in NAMES[:2]]
 
 
@@ -492,7 +492,7 @@ def test_a_window_whose_entry_was_settled_meanwhile_waits_whole(
     stands = ReleaseTarget.stands
 
     def overtaken(self: ReleaseTarget) -> bool:
-        ledger = Ledger.open("ledger.sqlite")
+        ledger = CollectionLedger.open("ledger.sqlite")
         ledger.change(ledger.entries()[0].id, lambda _: facts)
         return stands(self)
 
@@ -502,14 +502,14 @@ def test_a_window_whose_entry_was_settled_meanwhile_waits_whole(
     assert (outcome.code, outcome.err.count("\n")) == (3, 1), outcome.said
     assert "was settled by an operator" in outcome.err
     assert released() == []
-    ledger = Ledger.open("ledger.sqlite")
+    ledger = CollectionLedger.open("ledger.sqlite")
     if "attempt" in facts:  # and what overtook it was killed
         gone = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
         ledger.change(ledger.entries()[0].id, lambda _: {"owner": gone})
     outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == 0, outcome.said
     assert (released(), n(NAMES[0])) == ([NAMES[0]], 500)
-    assert sum(entry.counted for entry in Ledger.open("ledger.sqlite").entries()) == 1
+    assert sum(entry.counted for entry in CollectionLedger.open("ledger.sqlite").entries()) == 1
 
 
 def test_two_streams_do_not_share_a_state(plan, run) -> None:
@@ -723,7 +723,7 @@ def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     assert [path.read_bytes() for path in Path("out").glob("*/statement.json")][: len(before)] == (
         before
     )
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [(e.window, e.state) for e in entries if e.counted] == [
         (window, "committed") for window in NAMES[:2]
     ]
@@ -770,7 +770,7 @@ def test_an_unbounded_pipeline_hands_a_window_out_again_until_the_ledger_answers
     flow(one_window(asked), monkeypatch)
     assert released() == [NAMES[0]]
     assert n(NAMES[0]) == 450
-    assert [entry.state for entry in Ledger.open("ledger.sqlite").entries()] == states
+    assert [entry.state for entry in CollectionLedger.open("ledger.sqlite").entries()] == states
 
 
 def test_an_unbounded_pipeline_stops_at_what_no_attempt_mends(plan, monkeypatch) -> None:
@@ -781,7 +781,7 @@ def test_an_unbounded_pipeline_stops_at_what_no_attempt_mends(plan, monkeypatch)
     with pytest.raises(RequestError, match=r"already holds files; name a new folder"):
         flow(one_window(asked), monkeypatch)
     assert os.listdir(f"out/{NAMES[0]}") == ["notes.txt"]
-    assert Ledger.open("ledger.sqlite").entries() == ()
+    assert CollectionLedger.open("ledger.sqlite").entries() == ()
 
 
 def test_a_strangers_error_is_not_quoted(plan, monkeypatch) -> None:
@@ -819,7 +819,7 @@ def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) ->
     )
     assert not Path("second").exists()
     # Beside one such hour, there would be room for a part of it; elsewhere, for all.
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [e.span.until - e.span.start for e in entries] == [timedelta(hours=1)] * 3
     land("late", rows(spread(5, 450)))
     Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace("state: two", "state: new"))

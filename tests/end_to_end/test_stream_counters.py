@@ -18,7 +18,7 @@ from rich.console import Console
 from mechanisms.counters.design import Counters
 from pipelines.errors import Caution, FailedError, WithheldError
 from pipelines.jobs.run import beam_options
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.loading import load
 from pipelines.releases import release
 from pipelines.stream.calendar import CalendarDriver
@@ -211,7 +211,7 @@ def test_a_window_that_is_out_is_not_drawn_again(plan, monkeypatch, where: str) 
     )
     assert Path("out", NAMES[0], "statement.json").read_bytes() == before
     assert len(draws) == drawn > 0
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state, entry.attempt) == (NAMES[0], "committed", 1)
 
 
@@ -250,7 +250,7 @@ def test_a_draw_that_came_to_nothing_is_seen_by_nobody(plan, monkeypatch, run) -
     assert "waits for its release" in run(["stream", "status", "plan.yaml"]).out
     serve(1.2)
     require_close(NAMES[0], "events", "count", [100, 100, 100, 100, 0])
-    counted = [entry for entry in Ledger.open("ledger.sqlite").entries() if entry.counted]
+    counted = [entry for entry in CollectionLedger.open("ledger.sqlite").entries() if entry.counted]
     assert [(entry.window, entry.state) for entry in counted] == [(NAMES[0], "committed")]
 
 

@@ -16,7 +16,7 @@ import hushbeam
 from hushbeam.studies.engine.journal import REQUEST, journal
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.ledger.witness import LocalObject, Seen, Witness
 from pipelines.parties.notes import Sent, put, read_note
@@ -206,7 +206,7 @@ def test_a_ledger(run, ledger: str) -> None:
             assert ledger in outcome.err
         assert files() == before
     path.write_bytes(whole)
-    assert Ledger.open(ledger).entries() == SqliteStore(ledger).read().entries
+    assert CollectionLedger.open(ledger).entries() == SqliteStore(ledger).read().entries
 
 
 def test_a_witness(refused, ledger: str) -> None:

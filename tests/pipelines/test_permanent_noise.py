@@ -18,7 +18,7 @@ from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import summed, total
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of
 from pipelines.parties.device import ClientReports
 from pipelines.plan.job import open_job
@@ -155,7 +155,7 @@ def test_who_reads_a_log_cannot_draw_it(plan, run) -> None:
 LOSS = Guarantee("local", 2.0, 0.0, "user", "each value once")
 
 
-def new_ledger() -> Ledger:
+def new_ledger() -> CollectionLedger:
     return begun("ledger.sqlite", "c")
 
 

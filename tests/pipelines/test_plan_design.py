@@ -12,7 +12,7 @@ import pytest
 from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import unread_job
@@ -119,7 +119,7 @@ def test_the_same_window_is_not_randomised_again_by_another_planner(
     assert Path("out/statement.json").read_bytes() == statement
     design = json.loads(statement)["plan"]["design"]
     if more:  # what it was is kept
-        (entry,) = Ledger.open("ledger.sqlite").entries()
+        (entry,) = CollectionLedger.open("ledger.sqlite").entries()
         assert entry.design == design
     checked = run(["check", "plan.yaml"]).out
     assert "resolved to design " in checked

@@ -14,7 +14,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.parties.device import ClientReports
 from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
@@ -118,7 +118,7 @@ def test_a_run_asks_each_unit_for_one_metric(run, workspace: Path, unit: str) ->
     for count, share in zip(counts, SHARES, strict=True):
         assert abs(count - users * share) < 6.8 * math.sqrt(users * share * (1 - share))
     assert all("asked for one metric of several" in " ".join(part["in_words"]) for part in said)
-    (entry,) = Ledger.open("l.sqlite").entries()
+    (entry,) = CollectionLedger.open("l.sqlite").entries()
     assert (entry.metrics, [loss.epsilon for loss in entry.losses]) == (("m0+m1+m2",), [1.0])
 
 

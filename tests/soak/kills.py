@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 from tests.soak.attempts import asked, begun
@@ -235,7 +235,7 @@ def write_input(path: Path, day: int = 0) -> None:
 
 def ledger_of(root: str) -> Any:
     """The entries of the ledger, whichever it is."""
-    return Ledger.open(f"{root}/ledger.{'json' if '://' in root else 'sqlite'}").entries()
+    return CollectionLedger.open(f"{root}/ledger.{'json' if '://' in root else 'sqlite'}").entries()
 
 
 def _statement(root: str, window: str) -> dict[str, Any] | None:
