@@ -71,7 +71,7 @@ def check(folder: str, unit: str = "user", model: str = "shuffle") -> dict[str, 
     said = release.statement
     mechanism = build(said["mechanism"]["name"], **_parameters(said))
     assert (said["n"], said["invalid_reports"], said["rejects"]) == (USERS, 0, {})
-    assert (said["asked"]["unit"], said["asked"]["model"]) == (unit, model)
+    assert (said["request"]["unit"], said["request"]["model"]) == (unit, model)
     assert said["guarantees"]["local"]["epsilon"] == mechanism.guarantee.epsilon
     (row,) = release.tables[TABLE].to_pylist()
     error = np.sqrt(mechanism.variance(np.clip(row["unbiased"], 0, 1), said["n"]))

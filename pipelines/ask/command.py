@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "ask"
 _SHOWN = 10  # figures of an answer on the screen
+_OF_ANSWER = ("id", "at", "question", "request", "share", "guarantee")  # said to programs
 
 
 def add_to(commands: Any) -> None:
@@ -122,7 +123,7 @@ def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]
         own, together = (rows(part, options.confidence) for part in ([answer], alike))
         combined = len(alike) > 1 and "value" not in together[0]
         records.append(
-            {name: answer[name] for name in ("id", "at", "question", "asked", "share", "guarantee")}
+            {name: answer[name] for name in _OF_ANSWER}
             | {"rows": own, "answers": len(alike)} | ({"combined": together} if combined else {})
         )  # fmt: skip
         _print(screen, answer, together if combined else own, len(alike) if combined else 1)
@@ -149,7 +150,7 @@ def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], t
 
     request = {
         name: " and ".join(said) if isinstance(said, list) else said
-        for name, said in answer["asked"].items()
+        for name, said in answer["request"].items()
     }
     words = (f"{name} {said}" for name, said in request.items())
     title = cell(", ".join([answer["question"], *words]))

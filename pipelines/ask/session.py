@@ -30,7 +30,7 @@ KIND = "ask"
 FILE = "answers.json"
 _VERSION = 1
 _WHY = "without it nobody knows what was answered, and at which price"
-_SAME = ("question", "asked", "names", "files")  # of answers that are combined
+_SAME = ("question", "request", "names", "files")  # of answers that are combined
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
         **head(KIND, (promise, nobody), first, words, 0),
         "neighbours": f"all that a {unit} contributes is there or not",
         "published_exactly": "the questions, and their prices",
-        "asked": session.terms,
+        "request": session.terms,
         "mechanism": {"name": "privacy filter", "mu": session.budget.mu},
         "versions": versions(),
     }
@@ -201,7 +201,7 @@ def answered(
             "id": id,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "question": kind,
-            "asked": dict(question.request),
+            "request": dict(question.request),
             "names": list(question.names),
             "files": files,
             "parts": parts,

@@ -178,7 +178,7 @@ def _side(one: Published) -> str:
 
 
 def _confidence(one: Published) -> float:
-    return float(one.statement.get("asked", {}).get("confidence", 0.95))
+    return float(one.statement.get("request", {}).get("confidence", 0.95))
 
 
 def _pairs(name: str, one: Published, other: Published) -> Iterator[Pair]:
@@ -261,7 +261,7 @@ def _require_alike(name: str, one: Published, other: Published) -> None:
     kinds = [statement["release"] for statement in said]
     if kinds[0] != kinds[1]:
         raise RequestError(f"{name}: a {kinds[0]} and a {kinds[1]} cannot be compared")
-    requests = [statement.get("asked", {}) for statement in said]
+    requests = [statement.get("request", {}) for statement in said]
     for option in ("unit", *_of_figure(kinds[0])):
         if option not in FileOptions.model_fields and not all(
             option in request for request in requests

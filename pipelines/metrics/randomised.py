@@ -204,7 +204,7 @@ class Randomised(Metric):
             **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": self.unusable(estimate),
             "poisoning": lies and lies.statement(),
-            "asked": self.request,
+            "request": self.request,
             "mechanism": self.mechanism_statement,
             **self.own_statement(estimate),
             "versions": versions(),

@@ -70,7 +70,7 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
         **_declared(metric),
         "min_reports": int(metric.min_reports),
         "honest_share": metric.honest_share,
-        "asked": metric.answering_share,
+        "answering_share": metric.answering_share,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": _expected(whole.metrics[place]),
         "expected_of_parties": None if parted is None else _expected(metric),

@@ -77,7 +77,7 @@ def _resolved(
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
-    reason = plan.permanent and (metric.asked_of_one_job or metric.undivided or metric.fresh_only)
+    reason = plan.permanent and (metric.one_job_only or metric.undivided or metric.fresh_only)
     if reason:
         where = plan.where("noise")
         raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")

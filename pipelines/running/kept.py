@@ -105,7 +105,7 @@ class KeptTotals:
         drawn = self.design
         design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
         design |= {"contribution": asdict(drawn.contribution)}
-        said |= {"asked": self.request, "design": design, "state": self.state.written().decode()}
+        said |= {"request": self.request, "design": design, "state": self.state.written().decode()}
         said["sources"] = {name: one.as_dict() for name, one in self.sources.items()}
         return json.dumps({"version": _VERSION, **said}).encode()
 
@@ -117,7 +117,7 @@ class KeptTotals:
             ValueError: it was not.
         """
         try:
-            factors, request = said["design"]["factors"], said["asked"]
+            factors, request = said["design"]["factors"], said["request"]
             factors = Factors(
                 factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
             )

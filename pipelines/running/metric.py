@@ -264,7 +264,7 @@ class Running(ByCounters):
         }
         liar = {"per_liar": self.influence, "figure": "any one figure, in its window"}
         return {
-            **said, "release": self.kind, "in_words": words, "asked": self.request,
+            **said, "release": self.kind, "in_words": words, "request": self.request,
             "error": said["error"] | error, "poisoning": liar, "windows": windows,
         }  # fmt: skip
 

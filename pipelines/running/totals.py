@@ -138,7 +138,7 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
         **head(KIND, (promise, nobody), first, more, 0),
         "neighbours": f"all that a {promise.whose} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
-        "asked": request,
+        "request": request,
         "secret_id": kept.id,
         "mechanism": {
             "name": KIND, "sigma": design.sigma, "buffers": len(design.factors.decays),

@@ -29,7 +29,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         statement: of all windows.
         title: what grows; by default as the terms say it.
     """
-    request, mechanism = statement["asked"], statement["mechanism"]
+    request, mechanism = statement["request"], statement["mechanism"]
     windows, confidence = len(table["window"].unique()), request["confidence"]
     newest = table.slice(max(len(table) - _ROWS, 0)).to_pylist()[::-1]
     listed = f"The newest {len(newest):,} of {len(table):,}."

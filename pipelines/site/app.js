@@ -164,8 +164,8 @@ const hushbeam = (() => {
     const timed = windows.every((w) => w.start);
     const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
     const long = timed && x.every((start) => start % DAY === 0);
-    const asked = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
-    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === asked));
+    const requested = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
+    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === requested));
     if (!chosen.size) for (let i = 0; i < Math.min(3, drawn.labels.length); i++) chosen.add(i);
     const chart = el("div", { class: "chart", role: "img" });
     let plot = null;

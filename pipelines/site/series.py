@@ -75,7 +75,7 @@ class History:
     def series(self) -> list[Series]:
         """One for each table that is in the newest release."""
         last = len(self.releases) - 1
-        confidence = self.newest.statement.get("asked", {}).get("confidence", 0.95)
+        confidence = self.newest.statement.get("request", {}).get("confidence", 0.95)
         secret = "secret_id" in self.newest.statement
         return [
             Series(name, self.newest.figures[name], table, last, confidence, secret)

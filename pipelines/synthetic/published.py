@@ -66,7 +66,7 @@ class Tables:
         Raises:
             ValueError: they do not.
         """
-        levels = len(self.published.statement["asked"]["domains"])
+        levels = len(self.published.statement["request"]["domains"])
         wide = {block.num_columns - block.column_names.index("fitted") - 1
                 for block in self.blocks.values()}  # fmt: skip
         _ = self.published.statement["guarantees"]["release"]
@@ -138,7 +138,7 @@ def read(folder: str) -> Tables:
 
 def _of(published: history.Published, release: pa.Table) -> Tables:
     """What is used of a release's table."""
-    request = published.statement["asked"]
+    request = published.statement["request"]
     after = release.column_names.index("fitted") + 1
     levels = release.column_names[after:]  # in the order of `domains`, the coarsest first
     names = [word.rpartition(": ")[0] for word in request["domains"]]

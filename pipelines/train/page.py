@@ -127,7 +127,7 @@ def _row(name: str, weights: Floats) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
-    request, model = statement["asked"], statement["model"]
+    request, model = statement["request"], statement["model"]
     return [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
         ("method", request["method"]),

@@ -108,7 +108,7 @@ def train_statement(
         "neighbours": job.plan.neighbours,
         **_counted(job, trained, tallies),
         "published_exactly": job.plan.exactly,
-        "asked": _request(job),
+        "request": _request(job),
         "model": {
             "kind": kind(job.objective),
             "parameters": job.objective.parameters,

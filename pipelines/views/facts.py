@@ -59,13 +59,13 @@ def word(value: Any) -> str:
 
 
 def request(statement: Mapping[str, Any]) -> Fact:
-    """What was asked, each option by its name."""
+    """The request, each option by its name."""
     given = (
         f"{name.replace('_', ' ')} {word(value)}"
-        for name, value in statement["asked"].items()
+        for name, value in statement["request"].items()
         if value is not None and value is not False and value != []
     )
-    return "asked", "; ".join(given)
+    return "request", "; ".join(given)
 
 
 _LAWS = 4  # of which a page gives the numbers
@@ -99,7 +99,7 @@ def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fac
 
 def counted(statement: Mapping[str, Any]) -> list[Fact]:
     """In which model, and how many reports and rows there were."""
-    request = statement["asked"]
+    request = statement["request"]
     return [
         ("model", request["model"]),
         ("reports counted", f"{statement['n']:,} (at least {request['min_reports']:,} required)"),

@@ -268,7 +268,7 @@ def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
 def _unit(statement: Mapping[str, Any]) -> str:
     """Who takes part, without what must hold of them."""
     promised = statement["guarantees"]["release"]["unit"]
-    return str(statement.get("asked", {}).get("unit", promised))
+    return str(statement.get("request", {}).get("unit", promised))
 
 
 def loss(promised: Mapping[str, Any]) -> str:

@@ -226,7 +226,7 @@ def require_nobodys(case: str, outcome: canaries.Outcome, release: Release, log:
     assert "$" not in visible
     assert not canaries.found(outcome.out, declared=False)
     assert not canaries.found(outcome.err + outcome.log)
-    asked, said = statement["asked"], statement["guarantees"]["release"]
+    asked, said = statement["request"], statement["guarantees"]["release"]
     assert (asked["model"], asked["epsilon"], asked["delta"]) == ("shuffle", 2.0, 1e-6)
     assert (said["epsilon"], said["neighbours"], said["unit"]) == (
         2,
@@ -353,7 +353,7 @@ def test_dummies_of_devices_say_whom_they_count_on(run, log: str) -> None:
     assert "counts on 4,000 devices" in statement["in_words"][3]
     assert statement["mechanism"]["dummies"] == "devices"
     assert statement["poisoning"]["per_liar"] > 1
-    assert statement["asked"]["enrolled"] == 5000
+    assert statement["request"]["enrolled"] == 5000
     assert "4,000 of 5,000" in statement["guarantees"]["release"]["how"]
 
 

@@ -177,7 +177,7 @@ def test_some_tables(run, log: pa.Table) -> None:
     true = truth(log, metric(tables=("country,plan", "city", "version")))
     error = table["standard_error"].to_numpy()
     assert (np.abs(table["estimate"].to_numpy() - true) < FAR * error).all()
-    asked = json.loads(Path("out/statement.json").read_text())["asked"]
+    asked = json.loads(Path("out/statement.json").read_text())["request"]
     assert asked["tables"] == ["country,plan", "city", "version"]
     assert asked["domains"][0] == "country: 3 declared values"
 

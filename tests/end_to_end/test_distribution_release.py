@@ -223,7 +223,7 @@ def test_a_constant_is_found(releases: dict[str, Shape]) -> None:
 
 def test_guarantees_are_those_of_the_mechanism(releases: dict[str, Shape]) -> None:
     for name, found in releases.items():
-        asked, told = found.statement["asked"], found.statement["guarantees"]
+        asked, told = found.statement["request"], found.statement["guarantees"]
         assert told["release"]["epsilon"] <= asked["epsilon"] * (1 + 1e-12), name
         if asked["model"] == "local":
             continue

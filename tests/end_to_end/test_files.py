@@ -110,7 +110,7 @@ def test_who_fails_is_in_n_and_nobody_learns_who(files, run) -> None:
     for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
         true = sum(row["city"].lower() == value for row in passing) / N
         assert found == pytest.approx(true, abs=1e-3)
-    assert statement["asked"]["where"] == ["n > 0", "x < 5"] or statement["asked"]["where"] == (
+    assert statement["request"]["where"] == ["n > 0", "x < 5"] or statement["request"]["where"] == (
         "n > 0", "x < 5"
     )  # fmt: skip
     assert any("n > 0 and x < 5" in text for text in statement["in_words"])
@@ -225,7 +225,7 @@ def test_a_plan_runs_over_its_files(files, run) -> None:
     assert outcome.code == 0, outcome.said
     told = json.loads(Path("out/number/statement.json").read_text())
     assert told["n"] == N
-    assert told["asked"]["derive"][-1] == "double=x * 2"
+    assert told["request"]["derive"][-1] == "double=x * 2"
     true = np.mean([
         2 * r["x"] for r in rows().to_pylist()
         if r["n"] < 4 and r["x"] is not None and r["city"].lower() == "oslo"

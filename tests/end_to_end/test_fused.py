@@ -113,7 +113,7 @@ def test_both_ways_publish_the_same_of_the_same_noise(
     assert fused["guarantees"] == grouped["guarantees"]
     (said,) = set(fused["in_words"]) - set(grouped["in_words"])
     assert said.startswith("Nothing was shuffled on the way")
-    assert fused["asked"] == grouped["asked"] | {"shuffler": "fused"}
+    assert fused["request"] == grouped["request"] | {"shuffler": "fused"}
     told = {"n", "rows_read", "rejects", "invalid_reports"} & grouped.keys()
     assert {word: fused[word] for word in told} == {word: grouped[word] for word in told}
 

@@ -94,7 +94,7 @@ def test_sums_of_whole_numbers_are_clipped_and_added_up(asked) -> None:
     told += ["--group-by", "value", "--groups", DOMAIN]
     assert estimates(asked("a", *told, output="values", kind="sum")) == expected
     said = json.loads(Path("values/statement.json").read_text())
-    assert (said["asked"]["column"], said["asked"]["groups"]) == ("number", "4 declared values")
+    assert (said["request"]["column"], said["request"]["groups"]) == ("number", "4 declared values")
     # Noise is that of a count, three times.
     asked("a", output="counted")
     sigmas = [
@@ -174,7 +174,7 @@ def test_what_nobody_said_at_the_begin_may_have_become_an_option_since(asked) ->
     asked("a")
     kept = Path("secrets/out")
     said = json.loads(kept.read_text())
-    assert said["asked"].pop("by", 0) is None
+    assert said["request"].pop("by", 0) is None
     kept.write_text(json.dumps(said))
     asked("b")
     asked("c", "--per-value", "1", "--confidence", "0.5", code=2)
@@ -186,7 +186,7 @@ def test_the_confidence_that_is_asked_for_is_published(asked) -> None:
     assert [row] == answer["rows"]
     assert row["upper"] - row["lower"] == pytest.approx(2 * 0.674490 * row["standard_error"])
     said = json.loads(Path("out/statement.json").read_text())
-    assert said["asked"]["confidence"] == said["error"]["confidence"] == 0.5
+    assert said["request"]["confidence"] == said["error"]["confidence"] == 0.5
 
 
 def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
@@ -197,7 +197,7 @@ def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
     said = Path("out/statement.json").read_text()
     assert str(workspace) not in said
     assert DOMAIN not in said
-    assert json.loads(said)["asked"]["domain"] == "4 declared values"
+    assert json.loads(said)["request"]["domain"] == "4 declared values"
 
 
 def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> None:

@@ -145,7 +145,7 @@ def test_shares_are_those_of_the_users(releases) -> None:
 def test_integers_are_found_by_their_digits(releases) -> None:
     """The log has the lengths of its strings, times 1001, and 7 for none."""
     found = releases["integers"]
-    assert found.statement["asked"]["alphabet"] == "0123456789"
+    assert found.statement["request"]["alphabet"] == "0123456789"
     assert found.statement["rejects"] == {}
     values = set(found.rows["value"].to_pylist())
     assert {"4004", "5005", "7"} <= values <= {"4004", "5005", "7", "11011", "12012"}
@@ -179,7 +179,7 @@ def test_it_keeps_the_contract(release: Strings, strings: str) -> None:
 def test_the_statement_counts_everything(releases) -> None:
     def counted(name: str) -> tuple[int, dict[str, int]]:
         statement = releases[name].statement
-        told = 2 * ROWS if statement["asked"]["unit"] == "row" else None
+        told = 2 * ROWS if statement["request"]["unit"] == "row" else None
         assert statement.get("rows_read") == told
         assert statement["invalid_reports"] == 0
         return statement["n"], statement["rejects"]
@@ -210,7 +210,7 @@ def test_the_page_says_what_the_statement_does(release: Strings) -> None:
 def test_the_statement_can_be_checked(release: Strings) -> None:
     statement, search = release.statement, release.statement["search"]
     assert search["strings"] == len(release.rows)
-    assert sum(search["steps"]) == statement["asked"]["max_length"]
+    assert sum(search["steps"]) == statement["request"]["max_length"]
     assert len(search["steps"]) == len(search["rows"]) == len(search["shares"])
     assert statement["mechanism"]["constants"]["groups"] == sum(search["rows"])
     assert 0 < search["detection_limit"] < 1
@@ -348,7 +348,7 @@ def test_a_statement_has_all_that_a_client_needs(releases) -> None:
     said, constants = statement["search"], statement["mechanism"]["constants"]
     names = ("epsilon", "domain_size", "hash_range")
     oracle = build(statement["mechanism"]["name"], **{name: constants[name] for name in names})
-    code = PrefixCode("", statement["asked"]["max_length"])
+    code = PrefixCode("", statement["request"]["max_length"])
     schedule = Schedule(*(tuple(said[name]) for name in ("steps", "rows", "shares")))
     protocol = Protocol(code, schedule, oracle, said["public_seed"])
     holders = [2 * amount for amount in FREQUENT.values()]

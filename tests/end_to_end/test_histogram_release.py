@@ -194,7 +194,7 @@ def mechanism_of(release: Histogram) -> Any:
 def test_the_statement_counts_everything(releases: dict[str, Histogram]) -> None:
     def counted(name: str) -> tuple[int, dict[str, int]]:
         statement = releases[name].statement
-        told = canaries.ROWS if statement["asked"]["unit"] == "row" else None
+        told = canaries.ROWS if statement["request"]["unit"] == "row" else None
         assert statement.get("rows_read") == told
         assert statement["invalid_reports"] == 0
         return statement["n"], statement["rejects"]
@@ -206,7 +206,7 @@ def test_the_statement_counts_everything(releases: dict[str, Histogram]) -> None
 
 
 def test_what_was_left_open_is_settled_and_said(release: Histogram) -> None:
-    said = release.statement["asked"]
+    said = release.statement["request"]
     assert (said["model"], said["postprocess"]) == (release.model, release.postprocess)
     assert said["domain"] in ("4 declared values", "5 declared values")
     shuffled = said["model"] == "shuffle"
@@ -227,7 +227,7 @@ def test_a_single_report_promises_what_its_mechanism_does(release: Histogram) ->
 
 def test_without_epsilon_each_report_spends_epsilon_local(releases: dict[str, Histogram]) -> None:
     assert releases["set"].statement["guarantees"]["local"]["epsilon"] == 2
-    assert releases["set"].statement["asked"]["epsilon"] is None
+    assert releases["set"].statement["request"]["epsilon"] is None
 
 
 def test_the_statement_names_the_mechanism_that_was_asked_for(

@@ -126,10 +126,10 @@ def test_the_guarantees_are_met_and_can_be_checked(release: Means) -> None:
         delta = {} if statement["mechanism"]["name"] in taken else {"delta": None}
         chosen = {k: constants[k] for k in names if k in constants and k not in delta}
         mechanism = WithUnusable(catalog.build(statement["mechanism"]["name"], **chosen))
-    if not released["delta"] or statement["asked"]["model"] == "shuffle":
+    if not released["delta"] or statement["request"]["model"] == "shuffle":
         assert tight_epsilon(mechanism) <= local["epsilon"]
-    if statement["asked"]["model"] == "shuffle":
-        least = statement["asked"]["min_reports"]
+    if statement["request"]["model"] == "shuffle":
+        least = statement["request"]["min_reports"]
         upper = shuffled_delta(mechanism, least, released["epsilon"])[1]
         assert upper <= released["delta"] * 1.01
 

@@ -73,7 +73,7 @@ def test_a_release_is_whole_true_and_of_nobody(case: Case, run, log: str) -> Non
 
 def require_true(release: Release, case: Case, metric: Metric) -> None:
     """The statement says what was asked, what was counted, and what its mechanism guarantees."""
-    statement, asked = release.statement, release.statement["asked"]
+    statement, asked = release.statement, release.statement["request"]
     assert statement["n"] == case.n
     assert statement.get("rows_read") == case.rows_read
     assert statement["rejects"] == case.rejects

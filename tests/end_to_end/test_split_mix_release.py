@@ -145,7 +145,7 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
 
     published = content(mixed)
     assert published is not None
-    assert "reports" not in json.dumps(published.statement["asked"])
+    assert "reports" not in json.dumps(published.statement["request"])
     for broken in (mixed[1:], np.append(mixed, mixed[0]), mixed[: -design.shares]):
         assert content(broken) is None
     assert content(mixed, invalid=1) is None

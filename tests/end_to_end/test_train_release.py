@@ -121,8 +121,8 @@ def test_the_statement_says_what_was_promised(release: Trained) -> None:
     released = said["guarantees"]["release"]
     assert released["epsilon"] <= float(asked.get("--epsilon", 2))
     assert released["model"] == ("central" if release.name == "dp-sgd" else "shuffle")
-    assert said["asked"]["method"] == asked.get("--method", "sums")
-    assert said["asked"]["columns"] == ["x0", "x1", "city"]
+    assert said["request"]["method"] == asked.get("--method", "sums")
+    assert said["request"]["columns"] == ["x0", "x1", "city"]
     assert said["release"] == "model"
     assert "scikit-learn" in said["versions"]
     assert any(f"{upward(released['epsilon'], 6):g}" in text for text in said["in_words"])
@@ -143,7 +143,7 @@ def test_rows_are_counted_where_they_went(release: Trained) -> None:
         return
     assert not {"rows_read", "rejects"} & said.keys()
     assert said["unusable"]["treated"].startswith("a row that lacks any value adds nothing")
-    there = ROWS if said["asked"]["unit"] == "row" else USERS
+    there = ROWS if said["request"]["unit"] == "row" else USERS
     assert abs(said["n"] - there) < 6.5 * said["n_standard_error"] + 2 * BAD
 
 

@@ -193,7 +193,7 @@ def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(releas
 
 
 def test_the_statement_says_how_rows_were_made(release: Rows) -> None:
-    said = release.statement["asked"]
+    said = release.statement["request"]
     assert said["shrink"] == release.asked.get("shrink", "grand-mean")
     assert said["dimension"] == D
     constants = release.statement["mechanism"]["constants"]
@@ -230,7 +230,7 @@ def test_a_shuffled_batch_is_accounted_for(releases: dict[str, Rows]) -> None:
     mechanism = multi_optimal(
         constants["epsilon"], D, int(constants["coordinate_cells"]), int(constants["sampled"]), True
     )
-    least = statement["asked"]["min_reports"]
+    least = statement["request"]["min_reports"]
     assert 0.98 * ROWS <= least <= 0.99 * ROWS
     assert shuffled_delta(mechanism, least, 1.0)[1] <= released["delta"] * 1.01
     assert constants["epsilon"] > 2

@@ -66,7 +66,7 @@ def test_each_user_has_a_row_and_their_average_is_the_estimate(
     assert f"what each {unit} sent, as a row" in sentence
     assert "costs nothing more" in sentence
     assert said["guarantees"]["release"] == said["guarantees"]["local"]
-    assert said["asked"]["reports"] is True
+    assert said["request"]["reports"] is True
 
 
 def test_messages_of_a_user_make_one_row(run, rows: np.ndarray) -> None:
@@ -92,7 +92,7 @@ def test_other_statistics_of_the_log_follow_from_them(run, rows: np.ndarray) -> 
 def test_without_the_option_nothing_is_said_of_it(run, rows: np.ndarray) -> None:
     assert run(request(reports=None)).code == 0
     assert not Path("out/reports.parquet").exists()
-    assert "reports" not in json.loads(Path("out/statement.json").read_text())["asked"]
+    assert "reports" not in json.loads(Path("out/statement.json").read_text())["request"]
 
 
 @pytest.mark.parametrize(

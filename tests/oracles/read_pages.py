@@ -72,7 +72,7 @@ def require_title(title: str, statement: Mapping[str, Any], brief: str) -> None:
     """A title says what was counted: the columns of the request, and no help text."""
     assert brief not in title
     assert title == statement["title"]
-    asked = statement["asked"]
+    asked = statement["request"]
     for name in ("column", "group_by", "by"):
         if asked.get(name) is not None:
             assert str(asked[name]) in title, (name, title)

@@ -24,7 +24,7 @@ STATEMENT: dict[str, Any] = {
     "rejects": {"null value": 5},
     "unusable": {"treated": "hidden", "share": 0.25, "standard_error": 0.01},
     "neighbours": "one row's number is replaced by any other finite number",
-    "asked": {
+    "request": {
         "column": "a<b", "group_by": None, "groups": None, "groups_public": False,
         "confidence": 0.95, "interval": "plug-in", "model": "local", "min_reports": 1,
     },
@@ -58,7 +58,7 @@ PUBLIC = GROUPS.append_column("n", pa.array([7000, None, None], pa.int64()))
 
 def grouped(public: bool) -> dict[str, Any]:
     more = {"group_by": "g", "groups": "3 declared groups", "groups_public": public}
-    return STATEMENT | {"asked": STATEMENT["asked"] | more}
+    return STATEMENT | {"request": STATEMENT["request"] | more}
 
 
 def test_the_page_of_one_mean():

@@ -62,7 +62,7 @@ def statement(taken: str = "pop", **asked: object) -> dict[str, object]:
         "rejects": {"null value": 655},
         "unusable": {"treated": "left out, and counted as they are"},
         "in_words": ["It is <promised> & proven."],
-        "asked": {
+        "request": {
             "column": "city", "unit": "user", "confidence": 0.95, "model": "shuffle",
             "min_reports": 10_000, "domain": "14 declared values", "out_of_domain": "drop",
             "postprocess": "auto",

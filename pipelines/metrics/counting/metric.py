@@ -399,7 +399,7 @@ class Counting(Metric):
             **self._devices(estimate),
             "cut": self._cut(estimate),
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
-            "asked": self.request,
+            "request": self.request,
             "mechanism": self.mechanism_statement,
             "error": self.error_statement,
             "versions": versions(),

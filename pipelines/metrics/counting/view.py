@@ -47,7 +47,7 @@ def page(
     top = _largest(table, _ROWS, of) if figure is None else table.slice(0, _ROWS)
     names, several = _names(table), {selected.LOWER, "lower_of_all"} & {*table.column_names}
     together = len(table) if several else 1
-    confidence = statement["asked"]["confidence"]
+    confidence = statement["request"]["confidence"]
     interval = html.escape(selected.heading(confidence, together))
     labels, errors = statement.get("labels", {}), _has_errors(table)
     own = [html.escape(cell(labels.get(name, name))) for name in names]
@@ -194,7 +194,7 @@ def _cut(statement: Mapping[str, Any]) -> list[str]:
 
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
-    mechanism, request = statement["mechanism"], statement["asked"]
+    mechanism, request = statement["mechanism"], statement["request"]
     drawn = f", dummies drawn by the {mechanism['dummies']}" if "dummies" in mechanism else ""
     noise = facts.noise(mechanism["constants"].get("noise", []))
     return [

@@ -29,7 +29,7 @@ def page(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -> 
         quantiles: its quantiles.
         statement: its statement.
     """
-    request, mean = statement["asked"], statement["mean"]
+    request, mean = statement["request"], statement["mean"]
     low, high = request["bounds"]
     return pages.page(
         "pipelines.metrics.distribution",
@@ -72,8 +72,8 @@ def _chart(table: pa.Table, quantiles: pa.Table, statement: Mapping[str, Any]) -
     """The histogram above the cumulative shares with their intervals, as inline SVG."""
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     across = AxisScale(float(low[0]), float(high[-1]))
-    below = _cumulative(across, table, quantiles, statement["asked"]["confidence"])
-    column = facts.shortened(statement["asked"]["column"], _WIDE)
+    below = _cumulative(across, table, quantiles, statement["request"]["confidence"])
+    column = facts.shortened(statement["request"]["column"], _WIDE)
     up = "share of numbers below, %"
     return f"{_histogram(across, table)}\n{below.svg(up, column)}"
 
@@ -131,7 +131,7 @@ def _bin(row: Mapping[str, Any]) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, request = statement["mechanism"], statement["asked"]
+    mechanism, request = statement["mechanism"], statement["request"]
     estimation = statement["estimation"]
     rest = "" if estimation["converged"] else ", not at rest"
     return [

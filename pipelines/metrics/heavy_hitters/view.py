@@ -48,7 +48,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = table.slice(0, _ROWS)
-    request = statement["asked"]
+    request = statement["request"]
     largest = max(top[selected.UPPER].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
@@ -85,7 +85,7 @@ def _row(label: str, row: Mapping[str, Any], largest: float) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    request, search = statement["asked"], statement["search"]
+    request, search = statement["request"], statement["search"]
     steps = "+".join(map(str, search["steps"]))
     return [
         ("system", f"{request['system']}, levels of {steps} symbols"),

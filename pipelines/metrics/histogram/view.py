@@ -64,7 +64,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     top = largest(table, _ROWS)
-    request = statement["asked"]
+    request = statement["request"]
     drawn, advice = _POSTPROCESSED[statement["postprocessing"]["taken"]]
     return pages.page(
         "pipelines.metrics.histogram",
@@ -107,7 +107,7 @@ def chart(top: pa.Table, confidence: float, axis: str = "share of reports, %") -
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, request = statement["mechanism"], statement["asked"]
+    mechanism, request = statement["mechanism"], statement["request"]
     return [
         *facts.mechanism(statement),
         (

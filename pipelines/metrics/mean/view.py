@@ -28,7 +28,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         table: the release's table.
         statement: the release's statement.
     """
-    request, bounds = statement["asked"], statement["bounds"]
+    request, bounds = statement["request"], statement["bounds"]
     top = table.slice(0, _ROWS).to_pylist()
     rows = zip(labels(table), top, strict=False)
     return pages.page(
@@ -112,7 +112,7 @@ def _drawn(row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the statement holds, as pairs for a table."""
-    mechanism, request, bounds = statement["mechanism"], statement["asked"], statement["bounds"]
+    mechanism, request, bounds = statement["mechanism"], statement["request"], statement["bounds"]
     described = [
         *facts.mechanism(statement),
         ("bits of a report", str(mechanism["bits_per_message"])),

@@ -34,7 +34,7 @@ def page(tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         statement: the release's statement.
     """
     table, shares = tables[TABLE], tables.get(FREQUENCIES)
-    request, top = statement["asked"], table.slice(0, _ROWS)
+    request, top = statement["request"], table.slice(0, _ROWS)
     shrunk = "shrunk" in table.column_names
     return pages.page(
         "pipelines.metrics.vector_mean",
