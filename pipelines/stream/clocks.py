@@ -141,7 +141,7 @@ def _points(moments: NDArray[np.int64]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClockEvidence:
     """How far the rows' time has come, by the files that say so.
 
     Attributes:
@@ -157,7 +157,7 @@ class Evidence:
         """Ends of files that say more, and are not believed yet."""
         return tuple(end for end in self.recent if self.reached is not None and end > self.reached)
 
-    def after(self, points: Sequence[int], step: int, limit: int) -> Evidence:
+    def after(self, points: Sequence[int], step: int, limit: int) -> ClockEvidence:
         """With one more file.
 
         Time goes along the file's rows for as long as no step between them is too long, whatever
@@ -181,4 +181,4 @@ class Evidence:
             if point - reached > step and point > limit:
                 break
             reached = max(reached, point)
-        return Evidence(reached, recent)
+        return ClockEvidence(reached, recent)

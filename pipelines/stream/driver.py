@@ -27,8 +27,8 @@ from pipelines.request import answers
 from pipelines.stream.clocks import (
     FILES,
     MOST,
+    ClockEvidence,
     ClockReading,
-    Evidence,
     jumped,
     passed,
     spelt,
@@ -214,7 +214,7 @@ class Driver:
         sizes = {landed.path: landed.size for landed in batch}
         state.commit(folder, sizes, rejects(counted), self._evidence(batch, read), read)
 
-    def _evidence(self, batch: Sequence[Landed], read: ClockReading) -> Evidence:
+    def _evidence(self, batch: Sequence[Landed], read: ClockReading) -> ClockEvidence:
         """How far time has come with the files of a batch."""
         evidence, moved, streamed = self.state.evidence, self.state.moved, self.streamed
         step = 2 * streamed.windows.length + streamed.lateness

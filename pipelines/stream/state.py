@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
-from pipelines.stream.clocks import ClockReading, Evidence, passed
+from pipelines.stream.clocks import ClockEvidence, ClockReading, passed
 from pipelines.stream.folder import flush_all, joined, kept
 from pipelines.stream.memory import StreamMemory
 from pipelines.stream.release import Backlog
@@ -99,7 +99,7 @@ class State(StreamMemory):
         folder: str,
         files: Mapping[str, int],
         counted: Mapping[str, int],
-        evidence: Evidence,
+        evidence: ClockEvidence,
         read: ClockReading,
     ) -> None:
         """Take a batch over whole: from now on it counts.
@@ -138,11 +138,11 @@ class State(StreamMemory):
         self._compact({note.start for note in mine}, number)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> ClockEvidence:
         """How far time has come."""
         said = self.said("reached", "")
         recent = json.loads(self.said("recent", "[]"))
-        return Evidence(int(said) if said else None, tuple(recent))
+        return ClockEvidence(int(said) if said else None, tuple(recent))
 
     @property
     def arrived(self) -> ClockReading | None:

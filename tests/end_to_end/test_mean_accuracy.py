@@ -22,7 +22,7 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.mean.metric import Mean
+from pipelines.metrics.mean.metric import MeanByReports
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.registry import find_for
 from pipelines.metrics.release import ReleaseMetric
@@ -46,7 +46,9 @@ def numbers(n: int = ROWS) -> np.ndarray:
                            np.linspace(90, 4000, n // 10)])  # fmt: skip
 
 
-def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean, Any, Any]:
+def publish(
+    tmp_path: Path, log: str, seed: int = 7, **asked: Any
+) -> tuple[MeanByReports, Any, Any]:
     """The job, its table and its statement."""
     folder = tmp_path / f"out-{next(_numbered)}"
     defaults = {"column": "v", "bounds": f"{LOW},{HIGH}", "output": str(folder), "input": (log,)}
@@ -62,7 +64,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 
 
-def z(job: Mean, row: dict[str, Any], held: np.ndarray) -> float:
+def z(job: MeanByReports, row: dict[str, Any], held: np.ndarray) -> float:
     """The deviation from the clipped mean, in standard errors of the truth."""
     clipped = np.clip(held, LOW, HIGH)
     half = (HIGH - LOW) / 2

@@ -19,7 +19,7 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from pipelines.cli import cli
-from pipelines.metrics.mean.metric import Averaged, Mean
+from pipelines.metrics.mean.metric import Averaged, MeanByReports
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.publishable import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
@@ -194,7 +194,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
         input=(log,), column="real", bounds="0,300", epsilon=1, model="local",
         output=str(tmp_path / "out"), mechanism="duchi", unusable="count",
     )  # fmt: skip
-    job = Mean.resolve(options)
+    job = MeanByReports.resolve(options)
     counted = Counted(np.array([900, 1100]), 2000, 3)
     chosen = ScoutedBounds(job.bounds, 0.0, 0, 0)
     told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines.stream.clocks import FILES, MOST, OFF, ClockReading, Evidence, jumped, passed, span
+from pipelines.stream.clocks import (
+    FILES,
+    MOST,
+    OFF,
+    ClockEvidence,
+    ClockReading,
+    jumped,
+    passed,
+    span,
+)
 from transforms.windows import SECOND
 
 HOUR, DAY = 3600 * SECOND, 86_400 * SECOND
@@ -21,16 +30,18 @@ def hour(begin: float, length: float = 1) -> list[int]:
     return [int(NOW + (begin + length * k / 100) * HOUR) for k in range(1, 100)]
 
 
-NOTHING = Evidence()
+NOTHING = ClockEvidence()
 
 
-def after(files: Sequence[Sequence[int]], begin: Evidence = NOTHING, limit: int = 0) -> Evidence:
+def after(
+    files: Sequence[Sequence[int]], begin: ClockEvidence = NOTHING, limit: int = 0
+) -> ClockEvidence:
     for points in files:
         begin = begin.after(points, STEP, limit)
     return begin
 
 
-def reached(evidence: Evidence) -> float:
+def reached(evidence: ClockEvidence) -> float:
     """In hours."""
     assert evidence.reached is not None
     return (evidence.reached - NOW) / HOUR
@@ -105,7 +116,7 @@ def test_a_file_that_waits_is_taken_in_when_the_clock_has_come_to_its_rows() -> 
 
 
 def test_time_goes_with_files_that_come_steadily() -> None:
-    evidence = Evidence()
+    evidence = ClockEvidence()
     for k in range(48):
         evidence = after([hour(k), hour(k), hour(k - 3)], evidence)
         assert reached(evidence) == pytest.approx(k + 0.99)
@@ -162,7 +173,7 @@ def test_one_file_in_a_hundred_may_be_wrong(seed: int) -> None:
     rng = SeededRandom(seed)
     wrong = rng.integers(100, 8760) == 0
     by = rng.integers(20_000, 8760).astype(int) - 10_000  # a year and more, either way
-    evidence = Evidence()
+    evidence = ClockEvidence()
     for k in range(8760):
         begin = k + by[k] if wrong[k] and abs(by[k]) > 10 else k
         evidence = after([hour(int(begin))], evidence)

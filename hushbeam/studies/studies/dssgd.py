@@ -38,7 +38,7 @@ from hushbeam.studies.systems.convolution import Convolution
 from mechanisms.channel import Floats
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.papers.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.papers.learning.dssgd import LocalTraining, ParticipantData, SelectiveSGD
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.request import answers
@@ -118,7 +118,9 @@ def fit(options: DssgdStudyOptions, cell: Cell, population: Images) -> Simulatio
 
     def release(rng: SeededRandom) -> dict[str, float]:
         parts = np.array_split(rng.permutation(cut).astype(np.int64), line.number)
-        curves = training.run([Share(rows[part], labels[part]) for part in parts], rng, accuracy)
+        curves = training.run(
+            [ParticipantData(rows[part], labels[part]) for part in parts], rng, accuracy
+        )
         last = curves.participants[:, -1]
         server = {"server": accuracy(curves.weights)} if line.uploads else {}
         return {"accuracy": float(last.mean()), "best": float(last.max()), **server}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 from mechanisms.learning.scores import Numbers
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.papers.learning.local_steps import LocalSteps, Model
+from mechanisms.papers.learning.local_steps import LocalSteps, TrainingState
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 
@@ -95,7 +95,7 @@ class CommonRun:
     steps: CommonSteps
     quantiles: Quantiles | None
 
-    def train(self, rows: Numbers, targets: Numbers, seed: int) -> Model:
+    def train(self, rows: Numbers, targets: Numbers, seed: int) -> TrainingState:
         """The last model of a run over rows in a random order, each group being a slice of them.
 
         What the opening reports is the same whatever mechanism gradients are reported through.
@@ -116,7 +116,7 @@ class CommonRun:
             model = self.steps.advance(model, gradient)
         return model
 
-    def _mean(self, model: Model, rows: Numbers, targets: Numbers, seed: int) -> Any:
+    def _mean(self, model: TrainingState, rows: Numbers, targets: Numbers, seed: int) -> Any:
         """(parameters,) the estimated mean gradient of a group, cut."""
         steps, objective, clip = self.steps, self.steps.objective, self.steps.clip * model.scale
         if self.quantiles is None:

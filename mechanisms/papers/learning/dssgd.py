@@ -40,7 +40,7 @@ class Model(Protocol):
         """(p,) the gradient of what is no row's loss."""
 
 
-class Share(NamedTuple):
+class ParticipantData(NamedTuple):
     """One participant's data.
 
     Attributes:
@@ -89,7 +89,7 @@ class LocalTraining:
         if not self.batch >= 1:
             raise ValueError(f"batch must be at least 1, not {self.batch}")
 
-    def epoch(self, weights: Floats, share: Share, rng: RandomSource) -> Floats:
+    def epoch(self, weights: Floats, share: ParticipantData, rng: RandomSource) -> Floats:
         """Weights after every row was seen once, in a random order.
 
         Args:
@@ -151,7 +151,7 @@ class SelectiveSGD:
     >>> from mechanisms.papers.learning.selection import LargestValues
     >>> from mechanisms.randomness import SeededRandom
     >>> rows = np.array([[1.0, 1.0], [-1.0, 1.0]])
-    >>> shares = [Share(rows, np.array([3.0, 1.0]))] * 2
+    >>> shares = [ParticipantData(rows, np.array([3.0, 1.0]))] * 2
     >>> training = SelectiveSGD(LocalTraining(SquaredError(2), batch=2), LargestValues(1.0))
     >>> training.run(shares, SeededRandom(1)).weights.round(2).tolist()
     [0.99, 1.98]
@@ -171,7 +171,7 @@ class SelectiveSGD:
 
     def run(
         self,
-        shares: Sequence[Share],
+        shares: Sequence[ParticipantData],
         rng: RandomSource,
         score: Callable[[Floats], float] = lambda weights: math.nan,
     ) -> Curves:
@@ -190,16 +190,16 @@ class SelectiveSGD:
         empty = sum(not len(share.rows) for share in shares)
         if not shares or empty:
             raise ValueError(f"{empty} of {len(shares)} participants have no rows")
-        return _Run(self, shares, rng, score).curves()
+        return _TrainingRun(self, shares, rng, score).curves()
 
 
-class _Run:
+class _TrainingRun:
     """One run: the server, what the participants hold, and the scores so far."""
 
     def __init__(
         self,
         training: SelectiveSGD,
-        shares: Sequence[Share],
+        shares: Sequence[ParticipantData],
         rng: RandomSource,
         score: Callable[[Floats], float],
     ) -> None:

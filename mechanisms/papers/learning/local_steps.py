@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Counts, Floats, Guarantee, Messages
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.scores import Numbers
-from mechanisms.papers.learning.opening import Opening, Seen
-from mechanisms.papers.learning.schedule import CLIP, Schedule
+from mechanisms.papers.learning.opening import Opening, TargetEstimates
+from mechanisms.papers.learning.schedule import CLIP, StepSchedule
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.sampled import SampledCoordinates
 
 
-class Model(NamedTuple):
+class TrainingState(NamedTuple):
     """Where a run has come to; all of it is public.
 
     Attributes:
@@ -51,7 +51,7 @@ class Model(NamedTuple):
     averaged: int = 0
     diverged: int = 0
     scale: float = 1.0
-    seen: Seen | None = None
+    seen: TargetEstimates | None = None
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class LocalSteps:
 
     >>> from mechanisms.learning.objectives import SquaredError
     >>> from mechanisms.vector.multi import multi_hm
-    >>> steps = LocalSteps(SquaredError(90), multi_hm(1.0, 90), Schedule(10, rate=0.1), clip=1.0)
+    >>> steps = LocalSteps(SquaredError(90), multi_hm(1.0, 90), StepSchedule(10, 0.1), clip=1.0)
     >>> steps.guarantee.epsilon, round(steps.predicted_noise(10_000), 2)
     (1.0, 0.2)
     """
 
     objective: Objective
     mechanism: VectorMean
-    schedule: Schedule
+    schedule: StepSchedule
     clip: float = field(default=CLIP)
     opening: Opening | None = None
 
@@ -159,12 +159,12 @@ class LocalSteps:
 
     # ---- the collector -----------------------------------------------------------------------
 
-    def start(self, rng: RandomSource) -> Model:
+    def start(self, rng: RandomSource) -> TrainingState:
         """The model that the first group is sent."""
         weights = self.objective.start(rng)
-        return Model(weights, weights, np.zeros(weights.size))
+        return TrainingState(weights, weights, np.zeros(weights.size))
 
-    def open(self, model: Model, counts: Counts) -> Model:
+    def open(self, model: TrainingState, counts: Counts) -> TrainingState:
         """The model that the first step begins with, after the opening.
 
         Args:
@@ -190,7 +190,7 @@ class LocalSteps:
         """
         return self.mechanism.estimate(counts) * (self.clip * scale)
 
-    def advance(self, model: Model, counts: Counts) -> Model:
+    def advance(self, model: TrainingState, counts: Counts) -> TrainingState:
         """The next model; the same one, a step later, if the run was given up before.
 
         Args:
@@ -218,11 +218,11 @@ class LocalSteps:
         """(parameters,) how far each weight goes along its smoothed gradient."""
         return self.schedule.rate * np.where(self.objective.penalised, 1.0, self.schedule.lead)
 
-    def skip(self, model: Model) -> Model:
+    def skip(self, model: TrainingState) -> TrainingState:
         """The same model a step later: the group was too small, or the run was given up."""
         return model._replace(step=model.step + 1)
 
-    def _averaging(self, model: Model) -> Model:
+    def _averaging(self, model: TrainingState) -> TrainingState:
         """The model with its new weights in the average."""
         if model.step <= self.schedule.begin_average:
             return model._replace(average=model.weights)

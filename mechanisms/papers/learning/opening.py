@@ -32,7 +32,7 @@ _SURE = 2.0  # standard errors that a spread must be away from the usual one to 
 _WIDEST = 1.0  # variance of numbers in [-1, 1]
 
 
-class Seen(NamedTuple):
+class TargetEstimates(NamedTuple):
     """Estimates of the targets, which are scaled to [-1, 1], from one group.
 
     Attributes:
@@ -122,7 +122,7 @@ class Opening:
         # for.
         return self.mechanism.report(np.column_stack([clipped, 2 * clipped**2 - 1]), rng)
 
-    def seen(self, counts: Counts) -> Seen:
+    def seen(self, counts: Counts) -> TargetEstimates:
         """What reports tell.
 
         Args:
@@ -135,9 +135,11 @@ class Opening:
         of_mean, of_doubled = self.mechanism.estimated_variance(counts).tolist()
         # To first order the two estimates are apart: most users reported only one.
         variance = variance_of(mean, of_mean, (doubled + 1) / 2, of_doubled / 4)
-        return Seen(mean, math.sqrt(of_mean), variance.value, math.sqrt(variance.variance))
+        return TargetEstimates(
+            mean, math.sqrt(of_mean), variance.value, math.sqrt(variance.variance)
+        )
 
-    def begin(self, seen: Seen) -> float:
+    def begin(self, seen: TargetEstimates) -> float:
         """The intercept to begin with.
 
         Targets that spread less widely may be many of their spreads away from 0, further than the

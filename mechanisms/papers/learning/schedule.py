@@ -43,7 +43,7 @@ _SAFE = 2 / 3  # of the rate at which the longest possible row would no longer b
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StepSchedule:
     """The steps of a run.
 
     Attributes:
@@ -62,7 +62,7 @@ class Schedule:
         "Making gradient descent optimal for strongly convex stochastic optimization", ICML 2012,
         for averages of the last steps.
 
-    >>> Schedule(steps=30, rate=0.1).begin_average
+    >>> StepSchedule(steps=30, rate=0.1).begin_average
     20
     """
 
@@ -132,7 +132,7 @@ def plan(
     clip: float = CLIP,
     steps: int | None = None,
     rate: float | None = None,
-) -> Schedule:
+) -> StepSchedule:
     """The schedule for a population.
 
     Args:
@@ -159,7 +159,7 @@ def plan(
     # Momentum that forgot more slowly would still carry the start when the run is over.
     momentum = max(0.0, 1 - _SETTLING / steps)
     if rate is not None:
-        return Schedule(steps, rate, momentum)
+        return StepSchedule(steps, rate, momentum)
     curvature, length = objective.loss.curvature, _length(objective, longest)
     # What hidden layers add to each unit is no such constant.
     lead = _LEAD if len(objective.shapes) == 1 else 1.0
@@ -168,7 +168,7 @@ def plan(
     stable = _SAFE * 2 * (1 + momentum) / (1 - momentum) / bend
     time = best_time(*_noise(objective, mechanism, n, length, clip))
     # The time is what matters; more steps cut it finer, as far as the rate stays stable.
-    return Schedule(steps, min(stable, time / steps), momentum, lead=lead)
+    return StepSchedule(steps, min(stable, time / steps), momentum, lead=lead)
 
 
 def best_time(cost: float, ignorance: float, curvature: float) -> float:

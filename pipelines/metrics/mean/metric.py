@@ -85,7 +85,7 @@ class Averaged(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(Randomised):
+class MeanByReports(Randomised):
     """The average of a column of numbers, or one of each group.
 
     Attributes:

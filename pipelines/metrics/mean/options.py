@@ -40,7 +40,7 @@ _IN_TWO_ROUNDS = "pipelines.metrics.mean.two_rounds:MeanInTwoRounds"
 class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
+    metric: ClassVar[str] = "pipelines.metrics.mean.metric:MeanByReports"
     counted: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
 from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
-from pipelines.metrics.mean.metric import Averaged, Mean
+from pipelines.metrics.mean.metric import Averaged, MeanByReports
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from transforms.elements.progress import REPORTS, WITHHELD
@@ -31,7 +31,7 @@ _TWO_ROUNDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanInTwoRounds(Mean):
+class MeanInTwoRounds(MeanByReports):
     """A mean whose bounds a first round of users chooses.
 
     Attributes:

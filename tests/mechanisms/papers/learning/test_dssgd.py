@@ -9,7 +9,7 @@ import pytest
 
 from mechanisms.learning.objectives import Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.papers.learning.dssgd import LocalTraining, SelectiveSGD, Share
+from mechanisms.papers.learning.dssgd import LocalTraining, ParticipantData, SelectiveSGD
 from mechanisms.papers.learning.private_selection import RandomPlaces
 from mechanisms.papers.learning.selection import LargestValues
 from mechanisms.randomness import SeededRandom
@@ -17,11 +17,11 @@ from mechanisms.randomness import SeededRandom
 CLASSES, PIXELS, EACH = 6, 60, 30
 
 
-def clouds(n: int, rng: np.random.Generator, centres: np.ndarray) -> Share:
+def clouds(n: int, rng: np.random.Generator, centres: np.ndarray) -> ParticipantData:
     """Rows around the centre of their class, with a constant 1 at the end."""
     targets = rng.integers(0, CLASSES, n)
     rows = centres[targets] + rng.normal(size=(n, PIXELS))
-    return Share(np.hstack([rows, np.ones((n, 1))]).astype(np.float32), targets)
+    return ParticipantData(np.hstack([rows, np.ones((n, 1))]).astype(np.float32), targets)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def world():
 MODEL = Perceptron(PIXELS + 1, (16,), CLASSES)
 
 
-def accuracy(test: Share, model=MODEL):
+def accuracy(test: ParticipantData, model=MODEL):
     """The share of a test set that weights get right."""
     return lambda weights: float(np.mean(model.predict(weights, test.rows) == test.targets))
 
@@ -86,7 +86,7 @@ def test_sharing_all_in_turn_is_sgd_over_all_rows(world):
 
 def test_stale_changes_are_added_to_newer_parameters():
     # Two who fetch before either brings: both learn from 0, and both changes are added.
-    share = Share(np.ones((1, 1)), np.array([1.0]))
+    share = ParticipantData(np.ones((1, 1)), np.array([1.0]))
     local = LocalTraining(SquaredError(1), rate=0.1, batch=1)
     stale = SelectiveSGD(local, LargestValues(1.0), "asynchronous", epochs=1, at_once=2)
     assert stale.run([share] * 2, SeededRandom(1)).weights[0] == pytest.approx(0.2 + 0.2)
@@ -105,7 +105,7 @@ def test_alone_nothing_reaches_the_server(world):
 
 def test_what_is_shared_depends_on_rows_through_uploads_alone():
     # A bound of gamma holds for each upload: no rows move the server by more.
-    share = Share(np.full((40, 3), 50.0), np.full(40, 1e6))
+    share = ParticipantData(np.full((40, 3), 50.0), np.full(40, 1e6))
     local = LocalTraining(SquaredError(3), rate=1e-6, batch=10)
     moved = SelectiveSGD(local, LargestValues(1.0, bound=0.01), epochs=4).run(
         [share] * 5, SeededRandom(1)
@@ -127,7 +127,7 @@ def test_noise_that_one_record_needs_shows_in_the_result(world):
 
 
 def test_a_run_that_diverges_says_so():
-    share = Share(np.ones((8, 2)), np.ones(8))
+    share = ParticipantData(np.ones((8, 2)), np.ones(8))
     training = SelectiveSGD(LocalTraining(SquaredError(2), 1e200, 1), LargestValues(1.0))
     with pytest.raises(ArithmeticError, match="diverged"):
         training.run([share], SeededRandom(1))
@@ -135,7 +135,10 @@ def test_a_run_that_diverges_says_so():
 
 @pytest.mark.parametrize("protocol", ["round-robin", "asynchronous"])
 def test_where_uploads_are_private_nobody_learns_that_training_diverged(protocol):
-    calm, wild = Share(np.full((8, 2), 1e-3), np.ones(8)), Share(np.full((8, 2), 1e40), np.ones(8))
+    calm, wild = (
+        ParticipantData(np.full((8, 2), 1e-3), np.ones(8)),
+        ParticipantData(np.full((8, 2), 1e40), np.ones(8)),
+    )
     local = LocalTraining(SquaredError(2), 1.0, 1)
     with pytest.raises(ArithmeticError):
         local.epoch(np.zeros(2), wild, SeededRandom(1))
@@ -163,7 +166,7 @@ def test_bad_requests_are_refused():
     for wrong in ({"epochs": 0}, {"protocol": "none"}, {"at_once": 0}, {"download_share": 0.0}):
         with pytest.raises(ValueError, match=r"epochs|protocol|at_once|share"):
             SelectiveSGD(local, rule, **wrong)
-    empty = Share(np.ones((0, 2)), np.ones(0))
+    empty = ParticipantData(np.ones((0, 2)), np.ones(0))
     for shares in ([], [empty]):
         with pytest.raises(ValueError, match="participants have no rows"):
             SelectiveSGD(local, rule).run(shares, SeededRandom(1))

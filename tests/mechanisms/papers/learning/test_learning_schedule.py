@@ -9,7 +9,7 @@ import pytest
 from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.papers.learning.schedule import (
     CLIP,
-    Schedule,
+    StepSchedule,
     best_time,
     plan,
     plan_steps,
@@ -75,18 +75,18 @@ def test_what_is_told_is_kept():
     ("steps", "averaged", "begin"), [(1, 0.5, 0), (10, 0.0, 9), (10, 1.0, 0), (10, 0.25, 8)]
 )
 def test_at_least_one_step_is_averaged(steps, averaged, begin):
-    assert Schedule(steps, 0.1, averaged=averaged).begin_average == begin
+    assert StepSchedule(steps, 0.1, averaged=averaged).begin_average == begin
 
 
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (lambda: Schedule(0, 0.1), "steps must be at least 1"),
-        (lambda: Schedule(1.5, 0.1), "steps must be an integer"),
-        (lambda: Schedule(1, math.nan), "rate must be a positive"),
-        (lambda: Schedule(1, 0.1, momentum=1.0), r"momentum must lie in \[0, 1\)"),
-        (lambda: Schedule(1, 0.1, averaged=-0.1), "averaged must lie in"),
-        (lambda: Schedule(1, 0.1, lead=0.0), "lead must be a positive"),
+        (lambda: StepSchedule(0, 0.1), "steps must be at least 1"),
+        (lambda: StepSchedule(1.5, 0.1), "steps must be an integer"),
+        (lambda: StepSchedule(1, math.nan), "rate must be a positive"),
+        (lambda: StepSchedule(1, 0.1, momentum=1.0), r"momentum must lie in \[0, 1\)"),
+        (lambda: StepSchedule(1, 0.1, averaged=-0.1), "averaged must lie in"),
+        (lambda: StepSchedule(1, 0.1, lead=0.0), "lead must be a positive"),
         (lambda: plan_steps(0, multi_hm(1.0, 2)), "n must be at least 1"),
         (lambda: plan(SquaredError(2), multi_hm(1.0, 2), 5, steps=6), "each needs a user"),
     ],

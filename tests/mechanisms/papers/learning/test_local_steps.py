@@ -15,7 +15,7 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.learning.local_steps import LocalSteps
 from mechanisms.papers.learning.predicted_noise import caution
-from mechanisms.papers.learning.schedule import Schedule, plan, typical_variance
+from mechanisms.papers.learning.schedule import StepSchedule, plan, typical_variance
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
@@ -52,7 +52,7 @@ def test_reference_noise_of_a_group(entry):
     given = entry["params"]
     mechanism = multi_hm(given["eps"], given["dim"], cells=65536)
     assert mechanism.sampled == entry["attributes_sampled"]
-    steps = LocalSteps(SquaredError(given["dim"]), mechanism, Schedule(10, 0.1), clip=1.0)
+    steps = LocalSteps(SquaredError(given["dim"]), mechanism, StepSchedule(10, 0.1), clip=1.0)
     noise = steps.predicted_noise(given["group"], given["clipped_gradient_coordinate"])
     np.testing.assert_allclose(noise**2, entry["variance"], rtol=1e-5)
 
@@ -71,7 +71,7 @@ def test_the_mean_of_cut_gradients_is_unbiased_and_as_noisy_as_predicted(mechani
     """A bias of a tenth of the clip, or noise 30 % off, would be seen but once in 1e9 times."""
     objective = SquaredError(5)
     rows = np.array([[1.0, -0.5, 0.2, 0.0, 1.0]])
-    steps = LocalSteps(objective, mechanism, Schedule(1, 0.1), clip=0.5)
+    steps = LocalSteps(objective, mechanism, StepSchedule(1, 0.1), clip=0.5)
     weights = np.array([0.3, 0.2, 0.0, 0.0, 0.0])
     exact = np.clip(objective.gradients(weights, rows, [0.05])[0], -0.5, 0.5)
     assert {0.3, -0.15, 0.06, 0.0} == set(exact.round(9).tolist())
@@ -96,7 +96,7 @@ def test_the_mean_of_cut_gradients_is_unbiased_and_as_noisy_as_predicted(mechani
 
 
 def test_gradients_beyond_the_clip_are_cut():
-    steps = LocalSteps(SquaredError(1), multi_optimal(4.0, 1), Schedule(1, 0.1), clip=0.5)
+    steps = LocalSteps(SquaredError(1), multi_optimal(4.0, 1), StepSchedule(1, 0.1), clip=0.5)
     rows = np.ones((200_000, 1))
     messages = steps.report(np.zeros(1), rows, np.full(200_000, -3.0), SeededRandom(1))
     found = float(steps.mean_gradient(steps.mechanism.count(messages))[0])
@@ -108,7 +108,7 @@ def test_looking_up_only_what_is_sent_sends_the_same():
     objective, rng = Logistic(6), np.random.default_rng(1)
     rows = np.column_stack([rng.uniform(-1, 1, (500, 5)), np.ones(500)])
     labels, weights = rng.integers(0, 2, 500), rng.normal(size=6)
-    steps = LocalSteps(objective, multi_hm(6.0, 6), Schedule(1, 0.1), clip=0.5)
+    steps = LocalSteps(objective, multi_hm(6.0, 6), StepSchedule(1, 0.1), clip=0.5)
     cut = np.clip(objective.gradients(weights, rows, labels) / 0.5, -1, 1)
     np.testing.assert_array_equal(
         steps.report(weights, rows, labels, SeededRandom(3)),
@@ -118,7 +118,7 @@ def test_looking_up_only_what_is_sent_sends_the_same():
 
 def test_a_mechanism_for_short_rows_is_given_short_rows():
     mechanism = PrivUnit(2.0, dimension=5, radius=1.0, lines=32, codebooks=64)
-    steps = LocalSteps(SquaredError(5), mechanism, Schedule(1, 0.1), clip=0.5)
+    steps = LocalSteps(SquaredError(5), mechanism, StepSchedule(1, 0.1), clip=0.5)
     rows = np.ones((50, 5))
     messages = steps.report(np.zeros(5), rows, np.full(50, -1.0), SeededRandom(1))
     assert len(messages) == 50
@@ -135,7 +135,7 @@ def counted(steps, values, copies: int = 4000) -> np.ndarray:
 
 
 def test_the_model_follows_the_gradients_it_was_given():
-    schedule = Schedule(6, rate=0.3, momentum=0.5, averaged=0.5)
+    schedule = StepSchedule(6, rate=0.3, momentum=0.5, averaged=0.5)
     steps = LocalSteps(SquaredError(2, penalty=0.1), multi_optimal(8.0, 2), schedule, clip=0.5)
     model, gradients = steps.start(SeededRandom(1)), []
     for size in np.linspace(0.9, 0.1, 6):
@@ -152,7 +152,8 @@ def test_the_model_follows_the_gradients_it_was_given():
 def test_weights_of_constants_lead():
     mechanism, rate = multi_optimal(8.0, 2), 0.3
     plain, led = (
-        LocalSteps(SquaredError(2), mechanism, Schedule(5, rate, lead=lead)) for lead in (1.0, 3.0)
+        LocalSteps(SquaredError(2), mechanism, StepSchedule(5, rate, lead=lead))
+        for lead in (1.0, 3.0)
     )
     counts = counted(plain, [0.5, 0.1])
     ratio = led.advance(led.start(SeededRandom(1)), counts).weights
@@ -161,7 +162,7 @@ def test_weights_of_constants_lead():
 
 
 def test_a_group_that_is_too_small_changes_nothing_but_the_step():
-    steps = LocalSteps(SquaredError(2), multi_optimal(8.0, 2), Schedule(5, 0.3, 0.5))
+    steps = LocalSteps(SquaredError(2), multi_optimal(8.0, 2), StepSchedule(5, 0.3, 0.5))
     model = steps.advance(steps.start(SeededRandom(1)), counted(steps, [0.5, 0.1]))
     after = steps.skip(model)
     assert after.step == model.step + 1
@@ -175,7 +176,7 @@ def test_a_group_that_is_too_small_changes_nothing_but_the_step():
 def test_a_run_that_leaves_all_bounds_is_given_up_and_stays_so():
     rows, targets = oracles_learning.linear_population(5000, 3, seed=1)
     objective, mechanism = SquaredError(4), multi_optimal(1.0, 4)
-    schedule = Schedule(10, rate=200.0)
+    schedule = StepSchedule(10, rate=200.0)
     models = list(
         simulate(LocalSteps(objective, mechanism, schedule), rows, targets, SeededRandom(1))
     )
@@ -192,7 +193,7 @@ def test_a_run_that_leaves_all_bounds_is_given_up_and_stays_so():
 
 
 def test_models_and_steps_travel():
-    steps = LocalSteps(Logistic(3), multi_hm(1.0, 3), Schedule(4, 0.1, 0.2))
+    steps = LocalSteps(Logistic(3), multi_hm(1.0, 3), StepSchedule(4, 0.1, 0.2))
     model = steps.start(SeededRandom(1))
     assert pickle.loads(pickle.dumps(steps)) == steps
     assert len(pickle.dumps(steps)) < 1000
@@ -203,12 +204,12 @@ def test_models_and_steps_travel():
 
 
 def test_a_run_costs_what_one_report_costs():
-    steps = LocalSteps(SquaredError(4), multi_hm(1.5, 4), Schedule(40, 0.1))
+    steps = LocalSteps(SquaredError(4), multi_hm(1.5, 4), StepSchedule(40, 0.1))
     promise = steps.guarantee
     assert (promise.model, promise.epsilon, promise.delta) == ("local", 1.5, 0.0)
     assert "40 disjoint groups" in promise.how
     assert steps.mechanism.guarantee.how in promise.how
-    published = LocalSteps(SquaredError(4), multi_hm(1.5, 4), Schedule(1, 0.1)).guarantee
+    published = LocalSteps(SquaredError(4), multi_hm(1.5, 4), StepSchedule(1, 0.1)).guarantee
     assert published.epsilon == promise.epsilon
 
 
@@ -222,7 +223,7 @@ def test_every_user_is_asked_once():
             return super().report(weights, rows, targets, rng, scale)
 
     rows = np.ones((103, 1))
-    steps = Watched(SquaredError(1), multi_hm(1.0, 1), Schedule(10, 0.01))
+    steps = Watched(SquaredError(1), multi_hm(1.0, 1), StepSchedule(10, 0.01))
     for _ in simulate(steps, rows, np.arange(103) / 103, SeededRandom(1)):
         pass
     assert sorted(seen) == (np.arange(103) / 103).tolist()
@@ -239,7 +240,7 @@ def test_noise_that_drowns_the_gradient_is_foretold():
     well = LocalSteps(objective, mechanism, plan(objective, mechanism, int(1.1 * needed)))
     assert caution(well, int(1.1 * needed)) is None
     assert caution(well, int(0.8 * needed)) is not None
-    crowded = LocalSteps(objective, mechanism, Schedule(10_000, 0.01))
+    crowded = LocalSteps(objective, mechanism, StepSchedule(10_000, 0.01))
     assert "use fewer steps than 10000" in caution(crowded, int(1.1 * needed))
 
 
@@ -317,12 +318,18 @@ def test_less_noise_makes_a_better_model():
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (lambda: LocalSteps(SquaredError(3), multi_hm(1.0, 4), Schedule(1, 0.1)), "3 parameters"),
-        (lambda: LocalSteps(SquaredError(3), multi_hm(1.0, 3), Schedule(1, 0.1), math.nan), "clip"),
         (
-            lambda: LocalSteps(SquaredError(3), multi_hm(1.0, 3), Schedule(1, 0.1)).predicted_noise(
-                0
-            ),
+            lambda: LocalSteps(SquaredError(3), multi_hm(1.0, 4), StepSchedule(1, 0.1)),
+            "3 parameters",
+        ),
+        (
+            lambda: LocalSteps(SquaredError(3), multi_hm(1.0, 3), StepSchedule(1, 0.1), math.nan),
+            "clip",
+        ),
+        (
+            lambda: LocalSteps(
+                SquaredError(3), multi_hm(1.0, 3), StepSchedule(1, 0.1)
+            ).predicted_noise(0),
             "group",
         ),
     ],

@@ -13,8 +13,8 @@ from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.learning.local_steps import LocalSteps
-from mechanisms.papers.learning.opening import Opening, Seen, opens
-from mechanisms.papers.learning.schedule import SPREAD, Schedule, hurry
+from mechanisms.papers.learning.opening import Opening, TargetEstimates, opens
+from mechanisms.papers.learning.schedule import SPREAD, StepSchedule, hurry
 from mechanisms.papers.learning.whole_run import plan_run
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
@@ -26,8 +26,8 @@ SURE = -NormalDist().inv_cdf(1e-10)  # of normal noise; for a few numbers tested
 USUAL = SPREAD**2
 
 
-def spread(variance: float, error: float = 1e-9) -> Seen:
-    return Seen(0.0, 0.01, variance, error)
+def spread(variance: float, error: float = 1e-9) -> TargetEstimates:
+    return TargetEstimates(0.0, 0.01, variance, error)
 
 
 # ---- what is reported ------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_a_report_of_a_target_costs_what_one_of_a_gradient_does():
     assert f"{run.schedule.steps + 1} disjoint groups" in promise.how
     assert run.opening.mechanism.guarantee.how in promise.how
     dear = LocalSteps(
-        SquaredError(4), multi_hm(1.0, 4), Schedule(10, 0.1), opening=Opening(multi_hm(3.0, 2))
+        SquaredError(4), multi_hm(1.0, 4), StepSchedule(10, 0.1), opening=Opening(multi_hm(3.0, 2))
     )
     assert dear.guarantee.epsilon == 3.0
 
@@ -96,14 +96,14 @@ def test_the_scale_is_the_least_change_that_reports_admit(variance, error, scale
 
 
 def test_a_mean_that_is_all_noise_is_none():
-    assert Seen(0.1, 0.1, USUAL, 0.1).centre == 0
-    assert Seen(-0.2, 0.1, USUAL, 0.1).centre == pytest.approx(-0.15)
-    assert Seen(-1.4, 0.1, USUAL, 0.1).centre == -1
+    assert TargetEstimates(0.1, 0.1, USUAL, 0.1).centre == 0
+    assert TargetEstimates(-0.2, 0.1, USUAL, 0.1).centre == pytest.approx(-0.15)
+    assert TargetEstimates(-1.4, 0.1, USUAL, 0.1).centre == -1
 
 
 def test_the_descent_begins_nearer_to_the_mean_the_narrower_targets_are():
     opening = Opening(multi_optimal(4.0, 2), trust=0.25)
-    seen = Seen(-0.8, 1e-9, USUAL, 1e-9)
+    seen = TargetEstimates(-0.8, 1e-9, USUAL, 1e-9)
     assert opening.begin(seen) == pytest.approx(-0.2)
     assert opening.begin(seen._replace(variance=0.9)) == pytest.approx(-0.2)
     assert opening.begin(seen._replace(variance=USUAL / 100)) == pytest.approx(-0.72)
@@ -112,7 +112,7 @@ def test_the_descent_begins_nearer_to_the_mean_the_narrower_targets_are():
 def test_only_the_constant_and_the_cut_follow_from_it():
     opening = Opening(gradient_mechanism(6.0, 2), trust=0.5)
     steps = LocalSteps(
-        SquaredError(3), gradient_mechanism(6.0, 3), Schedule(10, 0.1), opening=opening
+        SquaredError(3), gradient_mechanism(6.0, 3), StepSchedule(10, 0.1), opening=opening
     )
     n, rng = 200_000, SeededRandom(2)
     targets = np.where(np.arange(n) % 4 == 0, 1.0, -1.0)
@@ -222,7 +222,7 @@ def test_nobody_is_asked_twice():
 
     targets = np.arange(-60, 61) / 61
     steps = WatchedSteps(
-        SquaredError(1), multi_hm(1.0, 1), Schedule(10, 0.01),
+        SquaredError(1), multi_hm(1.0, 1), StepSchedule(10, 0.01),
         opening=Watched(multi_hm(1.0, 2)),
     )  # fmt: skip
     models = list(simulate(steps, np.ones((121, 1)), targets, SeededRandom(1)))
