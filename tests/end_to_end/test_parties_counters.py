@@ -201,8 +201,8 @@ def masked(text: str, window: str) -> str:
 def test_plain_reports_are_refused_wherever_they_could_be(refused, run, parted) -> None:
     plain = {"client": ["--output", "r.bin"], "shuffle": ["--output", "out"], "collect": []}
     for party, words in plain.items():
-        request = [party, "plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
-        refused(request, PLAIN)
+        of_window = ["plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
+        refused(["parties", party, *of_window], PLAIN)
     one = shuffle("log.parquet", into="out")
     refused([*one[:-2], key(), *one[-2:]], "one key a window where dummies are the noise")
     # Reports of the form that others seal are none of these metrics'.

@@ -217,7 +217,8 @@ def test_a_crash_leaves_nothing_and_says_nothing(
     kind: str, step: str, run, log: str, workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, case = canaries.names(workspace), Case(kind, "local", "row")
-    owner = type(resolved(case, log).encoder()) if step == "encoder" else registry.find(kind)
+    metric = resolved(case, log)
+    owner = type(metric.encoder()) if step == "encoder" else type(metric)
     monkeypatch.setattr(owner, "encode" if step == "encoder" else step, canaries.crash)
     outcome = run(case.words(log))
     assert outcome.code == 3

@@ -95,7 +95,7 @@ def test_running_totals(run, refused) -> None:
     totals = hushbeam.RunningTotals("out", 1.0, 1e-6, 30, secret="kept/secret")
     totals.add("a", 5)
     Path("log.csv").write_text("n\n1\n")
-    words = ["total", "--input", "log.csv", "--window", "b", "--horizon", "30", "--epsilon", "1",
+    words = ["count", "--input", "log.csv", "--window", "b", "--horizon", "30", "--epsilon", "1",
              "--output", "out", "--secret", "kept/secret"]  # fmt: skip
     refused(Path("kept/secret"), words)
     kept = json.loads(Path("kept/secret").read_bytes())
@@ -307,7 +307,7 @@ def test_a_shuffles_memory_and_its_summary(run, refused, workspace: Path) -> Non
     again = shuffler.shuffle("second.bin", into="b")
     for name in ("begun.json", "sent.json", "closing.json"):
         refused(next(shuffler.kept().rglob(name)), again)
-    refused(Path("a/shuffle.json"), ["collect", "plan.yaml", "--input", "a"],
+    refused(Path("a/shuffle.json"), ["parties", "collect", "plan.yaml", "--input", "a"],
             name="summary_version")  # fmt: skip
     ids = next(shuffler.kept().rglob("*.ids"))
     whole = ids.read_bytes()
@@ -363,8 +363,8 @@ def test_keys_and_secrets_are_not_made_anew(content: bytes, run, workspace: Path
     for words in (
         shuffler.shuffle("first.bin", into="a", more=("--shuffle-secret", "secret")),
         shuffler.shuffle("first.bin", into="a", more=("--seal", "key.pem")),
-        ["collect", "plan.yaml", "--input", "first.bin", "--key", "key.pem"],
-        ["keys", "crowd", "crowd"],
+        ["parties", "collect", "plan.yaml", "--input", "first.bin", "--key", "key.pem"],
+        ["parties", "keys", "crowd", "crowd"],
     ):
         outcome = run(words)
         assert (outcome.code, outcome.err.count("\n")) == (2, 1), (words, outcome.said)
