@@ -49,7 +49,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "account"
     shutil.copytree(Path(os.environ["XDG_STATE_HOME"], "hushbeam"), folder / "hushbeam")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    return folder / "hushbeam" / "running-totals"
+    secrets = folder / "hushbeam" / "running-totals"
+    shutil.rmtree(secrets, ignore_errors=True)  # of other tests
+    return secrets
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_nothing_is_said_where_no_shuffler_is_trusted(kind, asked, alone, log, t
 
 
 def test_a_plan_of_reports_says_it_too(capsys):
-    asked = "plan --domain-size 915 --reports 602325 --epsilon 0.5 --delta 1e-6"
+    asked = "size --domain-size 915 --reports 602325 --epsilon 0.5 --delta 1e-6"
     assert main(asked.split()) == 0
     printed = " ".join(capsys.readouterr().out.split())
     # Discrete Laplace noise of slope 0.5 has a standard deviation of 2.8.
