@@ -46,7 +46,7 @@ _PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
-        "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
+        "pipelines.train.command", "a model fitted to rows, published with its guarantee", _RELEASE
     ),
     "total": Command(
         "pipelines.running.command",
