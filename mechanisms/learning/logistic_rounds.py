@@ -206,17 +206,6 @@ def logistic_for(
     return products, rounds, Counters.meeting(rounds.levels, neighbours, epsilon, delta, **more)
 
 
-def gradient_noise(features: Features, epsilon: float, delta: float) -> float:
-    """About the standard deviation of a gradient's noise: of sums with a sign; see `central_noise`.
-
-    Args:
-        features: of the rows.
-        epsilon, delta: of all rounds together.
-    """
-    gradients = Gradients(Products(features, 1), 1)
-    return math.sqrt(2) * _noise(gradients, SHARES[-2], epsilon, delta)
-
-
 def _noise(sums: RowSums, share: float, epsilon: float, delta: float) -> float:
     """The standard deviation of Gaussian noise on sums that may use a share of mu^2."""
     return math.sqrt(sums.changes / share) / gaussian_mu(epsilon, delta)

@@ -45,7 +45,7 @@ _PLAN = "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
-        "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
+        "pipelines.train.command", "a model fitted to rows, published with its guarantee", _RELEASE
     ),
     "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),

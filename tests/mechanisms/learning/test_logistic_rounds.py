@@ -18,7 +18,6 @@ from mechanisms.learning.logistic_rounds import (
     Judgement,
     Present,
     _scores,
-    gradient_noise,
     logistic_for,
     opened,
     signs,
@@ -111,8 +110,6 @@ def test_shares_are_what_noise_goes_by() -> None:
         signed = 2 if isinstance(sums, Gradients) else 1
         # As a curator's Gaussian noise on these sums at this share of the budget.
         assert least == pytest.approx(signed * sums.changes / share / mu**2, rel=5e-3)
-        if isinstance(sums, Gradients):
-            assert np.sqrt(least) == pytest.approx(gradient_noise(FEATURES, 1.0, DELTA), rel=5e-3)
     assert design.guarantee.epsilon == 1.0
     assert design.price.upper(1.0) <= DELTA
     # The parts are the whole: the same charges, in the same order.
