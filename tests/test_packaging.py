@@ -315,6 +315,17 @@ def test_the_workflow_that_publishes_is_pinned_and_trusted_with_little() -> None
     assert [step for step in publish["steps"] if "run" in step] == []  # no code of ours has a token
 
 
+def test_a_pull_request_has_to_pass_what_a_desk_runs_and_is_trusted_with_nothing() -> None:
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "pull-request.yml").read_text())
+    assert [*flow[True]] == ["pull_request"]  # not `pull_request_target`, which has secrets
+    assert flow["permissions"] == {"contents": "read"}
+    steps = flow["jobs"]["check"]["steps"]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert [use for use in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use)] == []
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert not steps[0]["with"]["persist-credentials"]
+
+
 def test_nothing_advises_to_install_what_no_index_has() -> None:
     texts = [
         *ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile",
