@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mechanisms.compat.pld import accounting
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.privacy.pld import accounting
 
 _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from mechanisms.compat.pld import accounting
 from mechanisms.privacy.composition import renyi_to_epsilon
-from mechanisms.privacy.pld import accounting
 
 # Whole orders, at which a moment is a finite sum; far ones are tried at ever wider distances.
 ORDERS = (*range(1, 65), 80, 96, 128, 160, 192, 256, 320, 384, 512)

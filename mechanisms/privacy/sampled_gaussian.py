@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Literal
 
 from mechanisms.channel import require_epsilon
+from mechanisms.compat.pld import accounting
 from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.moments import ORDERS, SubsampledGaussian
-from mechanisms.privacy.pld import accounting
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 Accountant = Literal["pld", "rdp", "moments"]

@@ -19,6 +19,8 @@ from typing import Any
 
 from apache_beam.transforms import core, userstate
 
+from mechanisms.compat.switch import on
+
 Finder = Callable[..., Any]
 
 
@@ -44,7 +46,7 @@ class _Jobs:
         """Put what remembers in the place of Beam's own, as far as this version of it has that."""
         with self.lock:
             self.running += 1
-            for module, name, key in _FINDERS if self.running == 1 else ():
+            for module, name, key in _FINDERS if on() and self.running == 1 else ():
                 if finder := getattr(module, name, None):
                     self.usual.append((module, name, finder))
                     setattr(module, name, _kept(finder, key))

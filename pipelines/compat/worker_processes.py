@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.worker import sdk_worker_main
 
+from mechanisms.compat.switch import on
 from pipelines.errors import FailedError
 from pipelines.storage import alive
 from transforms.elements.pieces import be_worker, shared
@@ -80,7 +81,7 @@ def may_fork() -> bool:
     so does `multiprocessing` to the workers of a pool.
     """
     ours = {threading.main_thread().name, alive.THREAD}
-    if sys.platform != "linux" or current_process().daemon:
+    if not on() or sys.platform != "linux" or current_process().daemon:
         return False
     if not {thread.name for thread in threading.enumerate()} <= ours:
         return False

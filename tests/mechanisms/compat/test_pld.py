@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from mechanisms.privacy.pld import fftconvolve
+from mechanisms.compat.pld import fftconvolve
 
 _COMPOSED = """
 import sys
@@ -24,10 +24,10 @@ assert 4 < get_epsilon_gaussian(1.0, 1e-6) < 6  # of who calls scipy.stats and s
 import scipy.stats
 assert scipy.stats is sys.modules["scipy.stats"]
 assert isinstance(scipy.stats.norm, scipy.stats.rv_continuous)
-assert scipy.signal.fftconvolve.__module__ != "mechanisms.privacy.pld"
+assert scipy.signal.fftconvolve.__module__ != "mechanisms.compat.pld"
 """
 _CALLED = """
-from mechanisms.privacy.pld import accounting
+from mechanisms.compat.pld import accounting
 accounting()
 import dp_accounting
 from dp_accounting.pld import common, privacy_loss_distribution as pld, privacy_loss_mechanism as of
@@ -42,7 +42,7 @@ assert common.signal.fftconvolve([[1, 2]], [[3]], "same").tolist() == [[3, 6]]
 """
 _MEANWHILE = """
 import sys, threading
-from mechanisms.privacy.pld import accounting
+from mechanisms.compat.pld import accounting
 met, left = threading.Event(), threading.Event()
 class Slow:
     def find_spec(self, name, path=None, target=None):
@@ -64,7 +64,7 @@ thread.join()
 """
 _INTERRUPTED = """
 import sys
-from mechanisms.privacy.pld import accounting
+from mechanisms.compat.pld import accounting
 class Stopped:
     def find_spec(self, name, path=None, target=None):
         if name == "dp_accounting.pld.pld_pmf":
@@ -86,7 +86,7 @@ Whole = signal.lfilter
 _PLAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from mechanisms.privacy.pld import accounting
+from mechanisms.compat.pld import accounting
 from scipy.stats import rv_continuous
 assert issubclass(accounting().Law, rv_continuous)
 assert accounting().Whole([1.0], [1.0], [2.0]) == [2.0]

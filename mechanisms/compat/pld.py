@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from mechanisms.compat.switch import on
+
 _NAMES = ("scipy.optimize", "scipy.signal", "scipy.stats")
 
 
@@ -80,7 +82,7 @@ def _import_alone() -> None:
     Who imports one of those modules afterwards gets it itself, and what is there already stays.
     Another thread might import one meanwhile, and keep what stands in for it: then nothing does.
     """
-    if threading.active_count() > 1:
+    if not on() or threading.active_count() > 1:
         return
     later = {name: _Later(name) for name in _NAMES}
     vars(later["scipy.signal"]).update(fftconvolve=fftconvolve)
