@@ -137,15 +137,8 @@ def test_zeroing_a_row_out_is_removing_it(job):
     np.testing.assert_array_equal(run.total(weights, rows, targets), without)
 
 
-@pytest.mark.parametrize(
-    ("asked", "step"),
-    [
-        ({"method": "dp-sgd", "learning_rate": 1e6}, 1),
-        ({"method": "dssgd", "bound": 10.0, "participants": 3, "epochs": 4}, 4),
-    ],
-)
-def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job, asked, step):
-    plan, rng = job(model=None, **asked).plan, np.random.default_rng(2)
+def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job):
+    plan, rng = job(method="dp-sgd", learning_rate=1e6).plan, np.random.default_rng(2)
     rows, targets = rng.uniform(-1, 1, (90, 3)).astype(np.float32), rng.uniform(-1, 1, 90)
     with pytest.raises(DivergedError) as found:
         plan.train(rows, targets, SeededRandom(3), lambda step, weights: None)

@@ -143,7 +143,9 @@ def test_every_named_system_runs(run, unseen, command) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_figures_of_pages_exist_and_are_small(page) -> None:
     _, _, prefix, least = PAGES[page]
-    named = re.findall(rf"!\[[^\]]+\]\((figures/{prefix}[^)]+)\)", (APPENDIX / page).read_text())
+    named = re.findall(
+        rf"!\[[^\]]+\]\((\.\./figures/{prefix}[^)]+)\)", (APPENDIX / page).read_text()
+    )
     assert len(named) >= least
     for name in named:
         assert len((APPENDIX / name).read_bytes()) < 250_000
