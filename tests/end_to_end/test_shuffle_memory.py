@@ -255,8 +255,8 @@ setattr(owner, last, lambda *_: os._exit(9))
 del sys.argv[1]
 cli.entry()
 """
-WHOLE = ["pipelines.parties.shuffler:_concluded", "pipelines.parties.memory:Memory.commit"]
-LATE = "pipelines.parties.memory:Memory.trim"  # all is done but the last word
+WHOLE = ["pipelines.parties.shuffler:_concluded", "pipelines.parties.memory:ShufflerMemory.commit"]
+LATE = "pipelines.parties.memory:ShufflerMemory.trim"  # all is done but the last word
 
 
 def killed(step: str, words: list[str]) -> None:
@@ -276,7 +276,7 @@ def killed(step: str, words: list[str]) -> None:
         "pipelines.parties.shuffler:run_beam",  # begun, and nothing more
         "pipelines.parties.sent_ids:KeepIdsDoFn._written",
         "pipelines.parties.shuffling:mark_in",  # all is written but what says so
-        "pipelines.parties.memory:Memory.close",
+        "pipelines.parties.memory:ShufflerMemory.close",
         "pipelines.parties.shuffling:tidy",  # between the memory's word and the summary
         "pipelines.parties.shuffling:write",
         *WHOLE,  # between the summary and the memory

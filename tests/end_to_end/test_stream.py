@@ -336,16 +336,6 @@ def test_an_outage_of_the_storage_loses_no_file(plan, monkeypatch, run) -> None:
     assert n(NAMES[0]) == 600
 
 
-def test_files_that_an_earlier_version_took_in_are_not_taken_in_again(plan) -> None:
-    """It kept paths as they were typed, relative to wherever it was started."""
-    asked = plan()
-    land("a", rows(spread(0, 500)))
-    with Stream(asked) as stream:
-        stream.state.note_file("landing/a.parquet", 1, 0, "done")
-        assert not stream.driver.step()
-        assert not stream.state.open()
-
-
 def test_a_user_is_not_counted_as_a_number_and_as_a_text(plan) -> None:
     """The numbers 0 to 499 in one file, and the same users as texts in the next."""
     asked = plan("user per window", USERS)
