@@ -292,7 +292,9 @@ def test_too_few_users_are_cautioned(run, workspace) -> None:
 def test_help_teaches(run) -> None:
     outcome = run(["strings", "--help-all"])
     assert outcome.code == 0
-    for word in ("how it works", "--false-strings", "example", "exit codes", "--alphabet"):
+    for word in ("how threshold works", "how levels works", "--false-strings", "--alphabet"):
+        assert word in outcome.out
+    for word in ("example", "exit codes"):
         assert word in outcome.out
 
 

@@ -245,7 +245,8 @@ def test_of_two_schedulers_one_publishes_and_the_other_says_so(
             f"hushbeam: --output: another run has taken {folder} meanwhile; this one has published "
             "nothing\n",
         )
-        assert (said, names("out")) == (statement, ["statement.json", "table"])
+        theirs = {"statement_version": release.STATEMENT_VERSION, **statement}
+        assert (said, names("out")) == (theirs, ["statement.json", "table"])
     else:
         assert (outcome.code, ended) == (0, ["stopped"]), outcome.said
         assert said["metrics"] == ["value", "real"]
