@@ -30,7 +30,7 @@ WHO_DRAWS = (
 
 COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
-REPORTED = "pipelines.metrics.by_reports:ByReports"
+REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
 """One randomised report of each unit."""
 
 # Where, and by which way, and not what.

@@ -16,10 +16,10 @@ from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.intervals import estimate_mean
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.by_reports import share_evidence
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.mean.result import mean_table
+from pipelines.metrics.reports.shares import share_evidence
 from pipelines.metrics.statistics.histogram import Histogram
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies

@@ -19,9 +19,10 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
-from pipelines.metrics.counting.by_counters import ByCounters, clip_of, finest
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.shapes.cells import clip_of, finest
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import CLIENTS_SHARE

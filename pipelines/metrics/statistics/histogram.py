@@ -161,8 +161,9 @@ class Histogram(Statistic):
             f"a count: a share moves by that over the number of {unit}s."
         ]
 
-    def page(self, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
-        table, confidence = largest(table, len(table)), self.options.confidence
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        confidence, table = self.options.confidence, tables[self.table]
+        table = largest(table, len(table))
         drawn = chart(table.slice(0, _BARS), confidence, f"share of {self.options.unit}s, %")
         shown = f"The {min(_BARS, len(table))} largest of {len(table):,} shares with error bars"
         figure = view.framed(drawn, shown, len(table), confidence)

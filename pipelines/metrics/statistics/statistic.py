@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs import inputs
 from pipelines.metrics.counting import view
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import LABELS
+from pipelines.releases.schema import LABELS, read_own
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
@@ -33,6 +34,9 @@ OF_TOTALS = (
 """How to read totals."""
 
 
+Shape = Literal["cells", "prefixes", "tables", "row", "days"]
+
+
 @dataclass(frozen=True)
 class Workload:
     """What a statistic needs of everybody: totals that are linear in what units contribute.
@@ -47,6 +51,8 @@ class Workload:
         people: whose number is needed beside: nobody's, that of all, or that of each group, of
             whom each adds one number.
         limited: whether units are counted of which something was left out.
+        shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
+            "tables" that share cells, the numbers of a "row", or "days" on which units were seen.
     """
 
     groups: int
@@ -56,6 +62,7 @@ class Workload:
     whole: bool = False
     people: Literal["nobody", "all", "groups"] = "nobody"
     limited: bool = False
+    shape: Shape = "cells"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +141,16 @@ class Statistic(ABC):
     def table(self) -> str:
         """The file of its figures."""
         return f"{self.kind}.parquet"
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Table -> what its estimates are; as of `Metric.figures`."""
+        return {self.table: self.figure}
+
+    @property
+    def headline(self) -> dict[str, str]:
+        """As of `Metric.headline`; empty for the usual one."""
+        return {}
 
     @property
     @abstractmethod
@@ -222,6 +239,11 @@ class Statistic(ABC):
         arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
         return {self.table: pa.table(self.labels() | arrays)}
 
-    def page(self, table: pa.Table, statement: Mapping[str, Any]) -> bytes:
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
-        return view.page(table, statement)
+        return view.page(tables[self.table], statement)
+
+    def show(self, screen: Console) -> None:
+        """The first rows of a release, on the screen."""
+        table = read_own(self.options.output, self.table)
+        view.show(screen, table, self.options.confidence, self.labelled)

@@ -1,4 +1,4 @@
-"""Statistics of units, each of which is randomised by itself: one report of one value."""
+"""One report of one value: how many units have each."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from mechanisms.postprocess.intervals import (
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
-from pipelines.metrics import registry
-from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
 from pipelines.metrics.poisoning import LIARS, Poisoning
-from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.terms import best_design, drowned, hiding_cost
 from pipelines.releases.schema import read_own
@@ -96,29 +94,15 @@ def share_evidence(mechanism: FrequencyOracle, frequencies: Frequencies) -> Shar
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByReports(Randomised):
+class SharesByReports(ByReports):
     """A statistic of units that have one value each, which each of them randomises.
 
     Attributes:
-        statistic: what is asked.
         fill: the cell in the place of values that cannot be used, or None.
     """
 
-    statistic: Any
     fill: int | None
     design: Design[FrequencyOracle]
-
-    @classmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        made: Self = registry.find_for(options).resolve(options, source, open_rng)
-        return made
-
-    @classmethod
-    def require(cls, options: Any, kind: str) -> None:
-        """As of `ByCounters.require`."""
-        require_randomised(options)
 
     @classmethod
     def of(
@@ -128,14 +112,6 @@ class ByReports(Randomised):
         open_rng: Generator = SecureRandom,
         source: Source = ALONE,
     ) -> Self:
-        """The release of a statistic; as of `ByCounters.of`.
-
-        Args:
-            statistic: held against its input.
-            telemetry: the files.
-            open_rng: opens generators on workers.
-            source: what public randomness comes from.
-        """
         options, ((_, domain),) = statistic.options, statistic.domains
         fill = _filled(options, domain)
         task = FrequencyTask(domain.size + options.hides, options.max_messages)
@@ -152,10 +128,6 @@ class ByReports(Randomised):
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             statistic=statistic, fill=fill, design=design,
         )  # fmt: skip
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return str(self.statistic.kind)
 
     @property
     def domain(self) -> Domain:
@@ -190,10 +162,6 @@ class ByReports(Randomised):
         plain = FrequencyTask(self.domain.size, self.options.max_messages)
         return hiding_cost(self.design, plain)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: self.domain.kind}
-
     def encoder(self, coins: Coins = FRESH) -> ValueEncoder:
         instead = self.domain.size if self.options.hides else self.fill
         return ValueEncoder(self.options.column, self.domain, instead)
@@ -218,21 +186,6 @@ class ByReports(Randomised):
             estimate: of the collector.
         """
         return share_evidence(self.mechanism, estimate)
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        return dict(self.statistic.labelled)
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return {self.statistic.table: self.statistic.figure}
-
-    @property
-    def title(self) -> str:
-        return str(self.statistic.title)
-
-    def tables(self, estimate: Frequencies) -> dict[str, pa.Table]:
-        return dict(self.statistic.tables(self.evidence(estimate)))
 
     def unusable_share(self, estimate: Frequencies) -> dict[str, float]:
         shares = self.evidence(estimate).shares(self.options.confidence, 1)
