@@ -118,11 +118,12 @@ def test_it_keeps_the_contract(release: Histogram, log: str) -> None:
 
 
 def test_the_table_has_its_columns_in_their_types(release: Histogram) -> None:
-    assert release.rows.column_names == COLUMNS
+    unit = "users" if release.asked.get("user_column") else "rows"
+    assert release.rows.column_names == [*COLUMNS, unit, f"{unit}_standard_error"]
     kinds = [field.type for field in release.rows.schema]
     assert kinds[0] in (pa.string(), pa.int64())
-    assert kinds[1:] == [pa.float64()] * 7
-    assert all(release.rows[name].null_count == 0 for name in COLUMNS[1:])
+    assert kinds[1:] == [pa.float64()] * 9
+    assert all(release.rows[name].null_count == 0 for name in release.rows.column_names[1:])
 
 
 def test_the_values_are_the_domain_in_its_order(releases: dict[str, Histogram]) -> None:
