@@ -61,7 +61,7 @@ _RUN = """
 import os
 import time
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import pipelines.metrics.reports.shares, pipelines.metrics.mean.metric
+import pipelines.metrics.reports.shares, pipelines.metrics.reports.means
 from pipelines.plan.run import run
 before = time.process_time()
 run({path!r}, None, ["--direct_num_workers=1"])

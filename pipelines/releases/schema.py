@@ -164,11 +164,11 @@ def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict
             figures.setdefault(f"{end}_simultaneous", table[f"{end}{alone}"])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
-    if "n" in figures or "n" in statement:
+    if figure == "mean" and people in table.column_names:
+        figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
+    elif "n" in figures or "n" in statement:
         figures.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
         figures["n_standard_error"] = pa.repeat(0.0, len(table))
-    elif figure == "mean" and people in table.column_names:
-        figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
     elif took_part is not None:
         figures["n"] = pa.repeat(float(took_part["estimate"]), len(table))
         figures["n_standard_error"] = pa.repeat(float(took_part["standard_error"]), len(table))

@@ -15,7 +15,6 @@ from pipelines.logs.numbers import read_bounds
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.options import SPLIT_MIX
-from pipelines.metrics.mean.metric import MeanByReports
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request import answers
@@ -113,7 +112,7 @@ def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
         yield _Way(name, "independent dummies", statistic, drawn, _alone)
         yield _Way(name, "devices' dummies", statistic, devices)
         yield _Way(name, SPLIT_MIX, statistic, split)
-    yield _Way("mean", "one report", MeanByReports, {"min_reports": n})
+    yield _Way("mean", "one report", Mean, {"min_reports": n})
 
 
 def _alone(metric: ByCounters) -> ByCounters:

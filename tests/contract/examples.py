@@ -106,6 +106,10 @@ def rows_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.sum(~np.isnan(x))), True)
 
 
+def rows_of_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.sum(~np.isnan(x))), False)
+
+
 def sum_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.nansum(x)), True)
 
@@ -238,7 +242,13 @@ _FOUND_SHARES = Truth("heavy_hitters.parquet", word_shares)
 
 _MEAN = Truth("mean.parquet", mean, joint=None)
 _STEADY = Truth("mean.parquet", steady, joint=None)
-_PRIVATE_MEANS = Truth("mean.parquet", mean_of_groups, keys=("group",))
+_PRIVATE_MEANS = (
+    Truth("mean.parquet", mean_of_groups, keys=("group",)),
+    Truth(
+        "mean.parquet", rows_of_groups, keys=("group",), estimate="n",
+        error="n_standard_error", interval=None, joint=None,
+    ),
+)  # fmt: skip
 _MEANS = (
     Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
     Truth(
@@ -325,7 +335,7 @@ EXAMPLES = {
     "mean": Example(
         {"column": "size"},
         {
-            "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, (_PRIVATE_MEANS,)),
+            "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, _PRIVATE_MEANS),
             "shuffle": Form(_RANDOM | _USERS | _BOUNDS, (_MEAN,)),
             "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),

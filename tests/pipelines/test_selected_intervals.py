@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import io
 import re
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from mechanisms.catalog import build, find, of_task
+from mechanisms.catalog import build
 from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.mean.intervals import estimate_mean
 from mechanisms.randomness import SeededRandom
+from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.mean.result import mean_table
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.reports.means import Averaged
 from pipelines.metrics.reports.shares import share_evidence
 from pipelines.metrics.statistics.histogram import Histogram
+from pipelines.metrics.statistics.mean import Mean
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
 from transforms.collector.collect_counts import Counted
-from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
+from transforms.rounds.scout import ScoutedBounds
 
 SIZE, USERS = 600, 3000
 # Everybody holds one of very many values: what is large among the estimates is noise, or nearly.
@@ -100,17 +101,17 @@ def test_no_point_lies_outside_its_interval(postprocess: str, name: str, size: i
 
 def test_means_of_public_groups_are_covered_together() -> None:
     """All forty in nearly every one of 40 releases, where single intervals hardly ever do."""
-    mechanism = find("duchi", of_task("mean")).build(epsilon=1.0)
     groups, users, releases, rng = 40, 500, 40, SeededRandom(7)
-    labels = {"group": pa.array([str(group) for group in range(groups)])}
-    cells = mechanism.encode(np.zeros(users), rng)
+    asked = {"column": "v", "bounds": "-1,1", "group_by": "g", "groups": f"0..{groups - 1}",
+             "groups_public": True, "unusable": "count", "model": "local"}  # fmt: skip
+    options = MeanOptions(input=("-",), output="-", epsilon=1.0, mechanism="duchi", **asked)
+    job = Mean.resolve(options, Source(UNREAD))
+    cells = job.inner.encode(np.zeros(users), rng)
     held = alone = 0
     for _ in range(releases):
-        parts = [mechanism.count(mechanism.perturb(cells, rng)) for _ in range(groups)]
-        table = mean_table(
-            parts, labels, partial(estimate_mean, mechanism), Bounds(-1.0, 1.0), 1, 0.95
-        )
-        assert table is not None
+        parts = [job.inner.count(job.inner.perturb(cells, rng)) for _ in range(groups)]
+        counted = Counted(np.concatenate(parts), groups * users, 0)
+        (table,) = job.tables(Averaged(counted, ScoutedBounds(job.bounds, 0.0, 0, 0))).values()
         ends = {name: table[name].to_numpy() for name in table.column_names if name != "group"}
         held += bool(np.all((ends["lower_simultaneous"] <= 0) & (0 <= ends["upper_simultaneous"])))
         alone += bool(np.all((ends["lower"] <= 0) & (0 <= ends["upper"])))

@@ -31,6 +31,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     request, bounds = statement["request"], statement["bounds"]
     top = table.slice(0, _ROWS).to_pylist()
     rows = zip(labels(table), top, strict=False)
+    unit = "users" if "users" in table.column_names else "rows"
     return pages.page(
         "pipelines.metrics.mean",
         head(table, statement),
@@ -42,8 +43,8 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
         covers=facts.prose(statement["error"]["covers"]),
         promises=facts.promises(statement),
         exactly=facts.prose(statement["published_exactly"]),
-        last=html.escape(_last(table, statement)),
-        rows="".join(_row(label, row, bounds) for label, row in rows),
+        last=unit,
+        rows="".join(_row(label, row, unit, bounds) for label, row in rows),
         listed=len(top),
         all=f"{len(table):,}",
         facts=facts.table(_facts(statement)),
@@ -70,19 +71,12 @@ def interval(row: Mapping[str, Any]) -> str:
     return "withheld" if lower is None else f"{digits(lower, error)} to {digits(upper, error)}"
 
 
-def _last(table: pa.Table, statement: Mapping[str, Any]) -> str:
-    """The heading of the last column: how many reports there are, or which share of the units."""
-    unit, _, _ = statement["guarantees"]["release"]["unit"].partition(" ")
-    return f"share of {unit}s" if "share" in table.column_names else "reports"
-
-
-def _row(label: str, row: Mapping[str, Any], bounds: Mapping[str, Any]) -> str:
+def _row(label: str, row: Mapping[str, Any], unit: str, bounds: Mapping[str, Any]) -> str:
     """One mean with its interval drawn between the bounds."""
     cells = "".join(f"<td>{number(row, name)}</td>" for name in ("estimate", "standard_error"))
-    if "share" in row:
-        last = f"{row['share']:.4f} ± {row['share_standard_error']:.4f}"
-    else:
-        last = "withheld" if row["n"] is None else f"{row['n']:,}"
+    last = "withheld" if row[unit] is None else f"{row[unit]:,.0f}"
+    if error := row[f"{unit}_standard_error"]:
+        last += f" ± {digits(error, error)}"
     return (
         f"<tr><th>{html.escape(label)}</th>{cells}<td>{interval(row)}</td><td>{last}</td>"
         f"<td>{_drawn(row, bounds)}</td></tr>\n"

@@ -99,6 +99,7 @@ class ByReports(Randomised):
 
 
 _SHARES = "pipelines.metrics.reports.shares:SharesByReports"
+_MEANS = "pipelines.metrics.reports.means:MeansByReports"
 _BY_SHAPE = {
     "prefixes": "pipelines.metrics.reports.bins:BinsByReports",
     "tables": "pipelines.metrics.reports.tables:TablesByReports",
@@ -110,4 +111,4 @@ def _of_workload(work: Workload) -> str:
     """Where the reports are that serve a workload."""
     if work.shape != "cells":
         return _BY_SHAPE[work.shape]
-    return _SHARES if work.amount is None else "pipelines.metrics.reports.means:MeansByReports"
+    return _SHARES if work.amount is None else _MEANS

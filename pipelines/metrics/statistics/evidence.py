@@ -80,6 +80,15 @@ class Evidence:
         """(groups,) the standard errors of totals."""
         return np.full(self.totals.size, self.accuracy.total.standard_error)
 
+    @property
+    def people_errors(self) -> Floats:
+        """(groups,) the standard errors of the numbers of people."""
+        return np.full_like(self.people, self.accuracy.people)
+
+    def alone(self, confidence: float) -> float:
+        """Of each of all intervals of means that are to hold together."""
+        return float(confidence ** (1 / self.people.size))
+
     def columns(self, confidence: float) -> dict[str, Any]:
         """The totals with errors and intervals.
 

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
 
 from pipelines.logs import inputs
-from pipelines.logs.numbers import open_numbers, read_bounds
+from pipelines.logs.numbers import moment_of, of_moments, open_numbers
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.counting.options import require_bounded, require_pairs
-from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
+from pipelines.releases.schema import read_own
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
@@ -42,22 +44,37 @@ class Mean(Statistic):
     )
 
     options: MeanOptions
-    bounds: Bounds
+    bounds: Bounds | None
 
     @classmethod
     def read(cls, options: MeanOptions, source: inputs.Source) -> tuple[Mean, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
-        bounds = read_bounds(options.bounds)
-        telemetry = open_numbers(options, source, empty=True)
+        counted = options.hides_presence
+        if not counted:
+            require_sense(options)
+        bounds = bounds_of(options)
+        telemetry = open_numbers(options, source, empty=counted)
         statistic = cls(options=options, domains=declared(telemetry, pair), bounds=bounds)
-        require_bounded(options, statistic.encoder.size)
+        if counted:
+            require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
 
     @property
     def workload(self) -> Workload:
         groups, k = self.encoder.size, self.options.rows_per_user
         return Workload(groups, k, amount=self.bounds, people="groups", limited=True)
+
+    @property
+    def known(self) -> Bounds:
+        """The bounds.
+
+        Raises:
+            ValueError: users choose them, and have not yet.
+        """
+        if self.bounds is None:
+            raise ValueError("bounds are not chosen yet")
+        return self.bounds
 
     @property
     def encoder(self) -> GroupEncoder:
@@ -80,19 +97,27 @@ class Mean(Statistic):
         people, unit = evidence.people, self.options.unit
 
         def within(confidence: float) -> dict[str, Any]:
-            means, bounds = evidence.means(confidence), self.bounds
-            ends = np.clip(means.ratio, -1, 1), means.lower, means.upper
-            low, half = bounds.low, bounds.half
-            estimate, lower, upper = (low + (x + 1) * half for x in ends)
-            error = means.error * half
-            return {"estimate": estimate, "standard_error": error, "lower": lower, "upper": upper}
+            means = evidence.means(confidence)
+            ends = np.clip(means.ratio, -1, 1), means.lower, means.upper, means.ratio
+            low, half = self.known.low, self.known.half
+            estimate, lower, upper, unbiased = (low + (x + 1) * half for x in ends)
+            columns = {"estimate": estimate, "standard_error": means.error * half}
+            return columns | {"lower": lower, "upper": upper, "unbiased": unbiased}
 
         table = within(confidence)
+        unbiased = table.pop("unbiased")
         if people.size > 1:
-            wider = within(confidence ** (1 / people.size))
+            wider = within(evidence.alone(confidence))
             table |= {f"{name}_simultaneous": wider[name] for name in ("lower", "upper")}
-        errors = np.full_like(people, evidence.accuracy.people)
-        return table | {f"{unit}s": people, f"{unit}s_standard_error": errors}
+        numbers = {f"{unit}s": people, f"{unit}s_standard_error": evidence.people_errors}
+        return table | {"unbiased": unbiased} | numbers
+
+    def statement(self, evidence: Evidence) -> dict[str, Any]:
+        """Of timestamps, when the means are, as people write it."""
+        if not of_moments(self.options.bounds):
+            return {}
+        (table,) = self.tables(evidence).values()
+        return {"timestamps": [_moments(row) for row in table.to_pylist()]}
 
     def unusable(self, evidence: Evidence, confidence: float) -> Mapping[str, Share]:
         """Of all that were counted, with a number and without: a user may be among both."""
@@ -106,12 +131,12 @@ class Mean(Statistic):
     def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
         of_group = expected / self.encoder.size
         spread = math.hypot(accuracy.noise, accuracy.rounding(expected), _USUAL * accuracy.people)
-        return self.bounds.half, self.bounds.half * spread / of_group
+        return self.known.half, self.known.half * spread / of_group
 
     def error(self, accuracy: Accuracy, expected: int) -> float:
         """Of a mean of all who are expected, or of a group that has its part of them."""
         usual = self.foretold(accuracy, expected)[1] / self.options.rows_per_user
-        return min(usual, 2 * self.bounds.half)
+        return min(usual, 2 * self.known.half)
 
     def error_in_words(self, error: float, expected: int) -> str:
         return f"mean ± {error:.3g} of {expected:,}"
@@ -126,7 +151,27 @@ class Mean(Statistic):
         )
         return [
             f"{whose}{groups} counts once, clipped to "
-            f"{self.bounds.low:g} .. {self.bounds.high:g}. {liars * math.isfinite(influence)}"
+            f"{self.known.low:g} .. {self.known.high:g}. {liars * math.isfinite(influence)}"
             "Intervals are Fieller's: where nobody may have a number they are all between the "
             "bounds."
         ]
+
+    def show_moments(self, screen: Console, table: pa.Table) -> None:
+        """Of timestamps, when the means are, below the table."""
+        if not of_moments(self.options.bounds):
+            return
+        screen.print("in seconds since 1970; as timestamps:", highlight=False)
+        for row in map(_moments, table.to_pylist()):
+            line = ", ".join(f"{name} {value}" for name, value in row.items())
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, screen: Console) -> None:
+        super().show(screen)
+        self.show_moments(screen, read_own(self.options.output, self.table))
+
+
+def _moments(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the table says of when, where numbers are seconds since 1970."""
+    names = ("estimate", "lower", "upper")
+    said = {name: row[name] and moment_of(row[name]) for name in names}
+    return ({"group": row["group"]} if "group" in row else {}) | said

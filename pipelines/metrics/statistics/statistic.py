@@ -237,7 +237,10 @@ class Statistic(ABC):
         columns = self.columns(evidence, self.options.confidence)
         # Where there is no number, there is a null.
         arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
-        return {self.table: pa.table(self.labels() | arrays)}
+        rows = len(next(iter(arrays.values())))
+        # Not every noise tells of those that are in no group.
+        labels = {name: column.slice(0, rows) for name, column in self.labels().items()}
+        return {self.table: pa.table(labels | arrays)}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""

@@ -18,10 +18,9 @@ from mechanisms.planner.design import Design
 from mechanisms.planner.search import search
 from mechanisms.targets.target import Target, default_delta
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.terms import counted_share, target_terms
-from transforms.encoders.domain import Domain
 from transforms.encoders.numbers import GroupColumn
 
 SCOUTS = 0.1  # the share of users who take part in the choice of bounds
@@ -46,22 +45,18 @@ class Scouts:
     rule: BoundsRule
 
 
-def declared_groups(options: MeanOptions, telemetry: inputs.Telemetry) -> GroupColumn | None:
-    """The declared groups, held against the column."""
-    if options.group_by is None or options.groups is None:
-        return None
-    kind = telemetry.column_type(options.group_by, "--group-by")
-    try:
-        domain: Domain = inputs.read_domain(options.groups, kind, other=False)
-    except RequestError as error:
-        # What groups must be is what a domain must be; only the flag has another name.
-        complaint = (
-            str(error).replace("--domain", "--groups").replace("a histogram needs", "needed are")
-        )
-        raise RequestError(complaint.replace(" (or --out-of-domain other)", "")) from None
-    # Whoever is in no group hides among those who are; where groups are public, that is public too.
-    hidden = not options.groups_public and options.unusable != "count"
-    return GroupColumn(options.group_by, domain, domain.size if hidden else None)
+def grouping(statistic: Mean) -> GroupColumn | None:
+    """The column of groups, if there is one, and where those hide who are in none.
+
+    Args:
+        statistic: what is asked.
+    """
+    options = statistic.options
+    for column, domain in statistic.domains:
+        # Where groups are public, being in none is public, too.
+        hidden = not options.groups_public and options.unusable != "count"
+        return GroupColumn(column, domain, domain.size if hidden else None)
+    return None
 
 
 def require_memory(codes: int) -> None:

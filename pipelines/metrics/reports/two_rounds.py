@@ -1,4 +1,4 @@
-"""`hushbeam mean --choose-bounds`: some users say privately how large numbers are, others count."""
+"""Means whose bounds nobody declared: some units say privately how large numbers are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.design import Design
-from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
-from pipelines.metrics.mean.metric import Averaged, MeanByReports
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.reports.mean_design import SCOUTS, Scouts, two_rounds
+from pipelines.metrics.reports.means import Averaged, MeansByReports
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, FloatWords
 from transforms.encoders.numbers import NumberEncoder
@@ -31,7 +31,7 @@ _TWO_ROUNDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanInTwoRounds(MeanByReports):
+class MeanInTwoRounds(MeansByReports):
     """A mean whose bounds a first round of users chooses.
 
     Attributes:

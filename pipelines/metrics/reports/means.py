@@ -1,9 +1,9 @@
-"""`hushbeam mean`: the average of a column of numbers, or of each group of rows."""
+"""One report of one number, or of a number and a group: sums over counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms.channel import Counts, Guarantee, Mechanism
+from mechanisms.channel import Counts, Floats, Guarantee, Mechanism
+from mechanisms.mean.fieller import RatioEstimate
 from mechanisms.mean.group_means import GroupMeans, group_means
 from mechanisms.mean.intervals import MeanEstimate, estimate_mean
 from mechanisms.mean.key_value import GroupTask, KeyValue
-from mechanisms.mean.poisoned import HONEST, NOBODY
+from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask
@@ -24,18 +25,15 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
-from pipelines.logs.numbers import of_moments, open_numbers, read_fill
-from pipelines.metrics.mean import result, view
-from pipelines.metrics.mean.design import (
-    best_design,
-    declared_groups,
-    require_memory,
-)
-from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.logs.inputs import ALONE, Source, Telemetry
+from pipelines.logs.numbers import read_fill
+from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.mean import view
 from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
-from pipelines.metrics.poisoning import Poisoning
-from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.reports.by_reports import ByReports
+from pipelines.metrics.reports.mean_design import best_design, grouping, require_memory
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
 from pipelines.releases.schema import read_own
 from pipelines.releases.statement import published_exactly
@@ -60,7 +58,7 @@ _PUBLIC_GROUPS = (
 )
 _PRIVATE_GROUPS = (
     "Groups are as private as numbers: a report hides both together, and nobody knows how many "
-    "users are in a group; the shares are estimates."
+    "users are in a group; their numbers are estimates."
 )
 _COVERS = (
     "Standard errors and intervals cover the randomisation of the reports, rounding included. They "
@@ -70,6 +68,32 @@ _QUOTIENT = (
     " The mean of a group is a quotient: its standard error is the delta method's, its interval "
     "Fieller's, and where the group may be empty that is all between the bounds."
 )
+_SCOUTED = ", within bounds that lies in the first round may have chosen"
+_OF_GROUPS = " (that of the group which is moved most; `by_group` has them all)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanEvidence(Evidence):
+    """What a batch of reports says of means.
+
+    Attributes:
+        estimated: a confidence -> the means, in -1 .. 1, with intervals.
+        spread: (groups,) the standard errors of the numbers of units.
+    """
+
+    estimated: Callable[[float], RatioEstimate]
+    spread: Floats
+
+    @property
+    def people_errors(self) -> Floats:
+        return self.spread
+
+    def means(self, confidence: float) -> RatioEstimate:
+        return self.estimated(confidence)
+
+    def alone(self, confidence: float) -> float:
+        # Reports of all groups are one batch, so their intervals are not independent.
+        return 1 - (1 - confidence) / self.people.size
 
 
 class Averaged(NamedTuple):
@@ -85,42 +109,34 @@ class Averaged(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanByReports(Randomised):
+class MeansByReports(ByReports):
     """The average of a column of numbers, or one of each group.
 
     Attributes:
-        bounds: what numbers are clipped to; None where users choose them.
         groups: the column of groups, or None for one mean. Their reports need `min_reports` each,
             if groups are public.
         fill: the number in the place of those that cannot be used, or None.
     """
 
-    kind = "mean"
-    Options = MeanOptions
-
-    options: MeanOptions
     design: Design[ScalarMean] | Design[WithUnusable] | Design[KeyValue]
-    bounds: Bounds | None
     groups: GroupColumn | None = None
     fill: float | None = None
 
     @classmethod
-    def resolve(
+    def of(
         cls,
-        options: MeanOptions,
-        source: inputs.Source = inputs.ALONE,
+        statistic: Any,
+        telemetry: Telemetry,
         open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
-        bounds = bounds_of(options)
-        require_sense(options)
-        telemetry = open_numbers(options, source)
-        groups = declared_groups(options, telemetry)
+        options, groups = statistic.options, grouping(statistic)
         known = least_reports(options, options.model, telemetry.rows)
         try:
             least, more = cls.rounds(options, known)
             metric = cls(
                 options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-                design=best_design(options, least, groups), bounds=bounds, groups=groups,
+                statistic=statistic, design=best_design(options, least, groups), groups=groups,
                 fill=read_fill(options), **more,
             )  # fmt: skip
             require_memory(metric.mechanism.codes)
@@ -130,9 +146,15 @@ class MeanByReports(Randomised):
         return metric
 
     @classmethod
-    def rounds(cls, options: MeanOptions, reports: int) -> tuple[int, dict[str, Any]]:
+    def rounds(cls, options: Any, reports: int) -> tuple[int, dict[str, Any]]:
         """The least batch of the mean among so many reports, and what else is settled with it."""
         return reports, {}
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """What numbers are clipped to; None where users choose them."""
+        bounds: Bounds | None = self.statistic.bounds
+        return bounds
 
     @property
     def inner(self) -> Any:
@@ -184,17 +206,11 @@ class MeanByReports(Randomised):
             return hiding_cost(self.design, MeanTask(cells))
         return hiding_cost(self.design, GroupTask(self.groups.groups.size, cells))
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        groups = {} if self.groups is None else {self.groups.column: self.groups.groups.kind}
-        return {self.options.column: pa.float64()} | groups
-
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         column, groups, bounds = self.options.column, self.groups, self._declared.known
         rounded = coins.rounding(self.inner.rounding)
         # Of a private group the first cell: what is hidden with the group needs none of its own.
-        private = groups is not None and self.public is None
-        none = (0 if private else rounded.inputs) if self.options.hides else None
+        none = (0 if self.private is not None else rounded.inputs) if self.options.hides else None
         return NumberEncoder(column, bounds, rounded, groups, none, self.fill)
 
     @property
@@ -223,35 +239,68 @@ class MeanByReports(Randomised):
         known = estimate.chosen.bounds is not None
         return known and bool(estimate.counted.counts.sum() >= self.min_reports)
 
-    @property
-    def labelled(self) -> dict[str, str]:
-        column = self.options.group_by
-        return {} if column is None else {"group": column}
+    def evidence(self, estimate: Averaged) -> MeanEvidence:
+        counts = estimate.counted.counts
 
-    @property
-    def figures(self) -> dict[str, str]:
-        return {result.TABLE: "mean"}
+        def estimated(confidence: float) -> RatioEstimate:
+            return self._estimated(counts, confidence)
 
-    @property
-    def title(self) -> str:
-        by = f" by {self.options.group_by}" if self.options.group_by else ""
-        return f"{self.options.column}: mean{by}"
+        people, spread = self._people(counts)
+        accuracy = Accuracy(FigureError(None, self.error))
+        return MeanEvidence(
+            np.empty(0), people, accuracy, lambda *_: None, estimated=estimated, spread=spread
+        )
 
     def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
-        counts, bounds = estimate.counted.counts, estimate.chosen.known
-        labels = {} if self.groups is None else {"group": self.groups.groups.labels()}
-        sure = self.options.confidence
-        if self.groups is not None and self.public is None:
-            together = result.joint(sure, len(labels["group"]))
-            means, wider = (self._group_means(counts, x) for x in (sure, together))
-            return {result.TABLE: result.group_table(labels, means, wider, bounds)}
-        parts = self._parts(counts)
-        table = result.mean_table(parts, labels, self._mean, bounds, self.min_reports, sure)
-        return {} if table is None else {result.TABLE: table}
+        chosen = replace(self.statistic, bounds=estimate.chosen.known)
+        evidence = self.evidence(estimate)
+        return {} if np.isnan(evidence.people).all() else dict(chosen.tables(evidence))
+
+    def _people(self, counts: Counts) -> tuple[Floats, Floats]:
+        """(groups,) how many units each mean is of, and how far off that is; NaN if withheld."""
+        if self.private is not None:
+            means, n = self._group_means(counts, self.options.confidence), int(counts.sum())
+            return n * means.share[self._named], n * means.share_error[self._named]
+        known = [self._number(part) for part in self._parts(counts)]
+        numbers, errors = np.array(known, np.float64).T
+        return numbers, errors
+
+    def _number(self, part: Counts) -> tuple[float, float]:
+        """How many units with a number sent these reports, and how far off that is."""
+        n = float(part.sum())
+        if not n >= max(self.min_reports, 1):
+            return math.nan, math.nan
+        if not self.options.hides:
+            return n, 0.0
+        absent = unusable_share(self.inner, part, self.options.confidence)
+        return n * (1 - absent.unbiased), n * absent.standard_error
+
+    def _estimated(self, counts: Counts, confidence: float) -> RatioEstimate:
+        """(groups,) means, in -1 .. 1; NaN where one is withheld."""
+        if self.private is not None:
+            means = self._group_means(counts, confidence)
+            columns = means.ratio, means.standard_error, means.lower, means.upper
+            return RatioEstimate(*(column[self._named] for column in columns))
+        withheld = (np.nan,) * len(RatioEstimate._fields)
+        parts = [
+            self._mean(part, confidence)[1:] if part.sum() >= max(self.min_reports, 1) else withheld
+            for part in self._parts(counts)
+        ]
+        return RatioEstimate(*np.array(parts, np.float64).T)
+
+    @property
+    def private(self) -> GroupColumn | None:
+        """The groups, if a report hides them together with the number."""
+        return self.groups if self.public is None else None
+
+    @property
+    def _named(self) -> slice:
+        """The groups that have a label: what is in none has a place of its own."""
+        return slice(None if self.groups is None else self.groups.groups.size)
 
     def unusable_share(self, estimate: Averaged) -> dict[str, float]:
         counts = estimate.counted.counts
-        if self.groups is not None and self.public is None:
+        if self.private is not None:
             means = self._group_means(counts, self.options.confidence)
             return {
                 "share": float(np.clip(means.share[-1], 0, 1)),
@@ -281,7 +330,7 @@ class MeanByReports(Randomised):
         absent = self.groups is not None or self.options.hides
         honest = np.concatenate([HONEST, NOBODY]) if absent else HONEST
         forgeries = client.extreme_reports if self.collects else None
-        moved = result.poisoning(
+        moved = _poisoning(
             (above, below), honest, forgeries, estimate.chosen.known, self.options.choose_bounds
         )
         # Of two codes there is one count, and the mean says all of it.
@@ -289,7 +338,7 @@ class MeanByReports(Randomised):
 
     @property
     def neighbours(self) -> str:
-        if self.groups is not None and self.public is None:
+        if self.private is not None:
             other = self.another("group and number")
             return f"one {self.unit}'s group and number are replaced by {other}"
         other = self.another("finite number")
@@ -327,21 +376,12 @@ class MeanByReports(Randomised):
         return super().mechanism_statement | {"constants": constants}
 
     def own_statement(self, estimate: Averaged) -> dict[str, Any]:
+        chosen = replace(self.statistic, bounds=estimate.chosen.known)
         return {
             "published_exactly": self._published_exactly,
+            **chosen.statement(self.evidence(estimate)),
             "bounds": self.bounds_statement(estimate.chosen),
-            **self._as_moments(estimate),
             "error": self._error_statement(estimate.chosen.known),
-        }
-
-    def _as_moments(self, estimate: Averaged) -> dict[str, Any]:
-        """Of timestamps, when the means are, as people write it."""
-        if not of_moments(self.options.bounds):
-            return {}
-        return {
-            "timestamps": [
-                result.moments(row) for row in table_of(self.tables(estimate)).to_pylist()
-            ]
         }
 
     @property
@@ -380,14 +420,42 @@ class MeanByReports(Randomised):
         return f"{reports:,} reports came, fewer than --min-reports {least:,}"
 
     def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, result.TABLE)
+        table = read_own(self.options.output, self.statistic.table)
         view.show(screen, table, self.options.confidence)
-        if of_moments(self.options.bounds):
-            screen.print("in seconds since 1970; as timestamps:", highlight=False)
-            for row in map(result.moments, table.to_pylist()):
-                line = ", ".join(f"{name} {value}" for name, value in row.items())
-                screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.statistic.show_moments(screen, table)
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, how=f"of the value alone, the group being public; {guarantee.how}")
+
+
+def _poisoning(
+    averages: tuple[Floats, Floats],
+    honest: Floats,
+    forgeries: Floats | None,
+    bounds: Bounds,
+    scouted: bool,
+) -> Poisoning:
+    """How far liars can move means: no farther than the bounds are apart.
+
+    Args:
+        averages: what each mean is the quotient of, as it was published.
+        honest: (k, 2) what values add to them.
+        forgeries: (k, 2) what made-up reports do; None if nobody can make any.
+        bounds: what numbers were clipped to.
+        scouted: whether other reports chose the bounds.
+    """
+
+    def moved(reports: Floats) -> Floats:
+        return bounds.half * np.minimum(quotient_reach(averages, reports, LIARS), 2.0)
+
+    lies, forged = moved(honest), None if forgeries is None else moved(forgeries)
+    grouped = lies.ndim > 0
+    by_group = {"lies": lies.tolist(), "forged": None if forged is None else forged.tolist()}
+    return Poisoning(
+        "the mean of a group" if grouped else "the mean",
+        float(lies.max()),
+        None if forged is None else float(forged.max()),
+        more=_OF_GROUPS * grouped + _SCOUTED * scouted,
+        beside={"by_group": by_group} if grouped else {},
+    )
