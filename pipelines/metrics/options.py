@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, PrivateAttr
 
 from pipelines.metrics.file_options import FileOptions
 from pipelines.request.options import PROMISE, RESULT, option
@@ -118,6 +118,23 @@ class ReleaseOptions(FileOptions):
     large_delta: bool = large_delta()
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
+
+    _together: int = PrivateAttr(1)
+
+    @property
+    def together(self) -> int:
+        """Of how many releases like this one about the same units the price is counted as one."""
+        return self._together
+
+    def among(self, releases: int) -> Self:
+        """The same as one of so many releases that are paid for together.
+
+        Args:
+            releases: at least 1.
+        """
+        copy = self.model_copy()
+        copy._together = releases
+        return copy
 
     @property
     def fused(self) -> bool:

@@ -22,15 +22,15 @@ from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.profiles import profile_of
 
-_NEAR = 0.015  # of the plan's epsilon: what the joint one may leave unused
-_INSIDE = 0.997  # of an estimate is taken, whose error may lie on either side
+_NEAR = 0.001  # of the plan's epsilon: what the joint one may leave unused
+_INSIDE = 0.9995  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
 # The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
 # the units alone. So epsilons of 3 and more are better divided.
 _SPREAD = 1.0
-_DIGITS = 4  # of a scale: parties must come to the same whatever their machines' last bits
+_DIGITS = 5  # of a scale: parties must come to the same whatever their machines' last bits
 
 Metrics = tuple[Metric, ...]
 Resolve = Callable[[float, bool], Metrics]

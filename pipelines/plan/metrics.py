@@ -42,13 +42,17 @@ def resolve(
             and where the plan came from a file its line.
     """
     source = Source(telemetry, public_seed(plan, window))
+    shuffled = sum(plan.model_of(metric) == "shuffle" for metric in plan.metrics)
+
+    def options_of(request: MetricRequest, scale: float, divided: bool) -> ReleaseOptions:
+        options = plan.options(request, window, scale, divided, clients)
+        return options.among(shuffled if plan.model_of(request) == "shuffle" else 1)
 
     def at(scale: float, divided: bool) -> tuple[Metric, ...]:
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
         metrics = (
             _resolved(
-                plan, place, plan.options(request, window, scale, divided, clients), source,
-                parts.get(request.name),
+                plan, place, options_of(request, scale, divided), source, parts.get(request.name)
             )
             for place, request in enumerate(plan.metrics)
         )  # fmt: skip

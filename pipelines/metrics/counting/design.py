@@ -191,6 +191,8 @@ def meeting(
     if sealed:  # one job draws a number for each counter, however large
         limits["most_dummies"] = MOST_DUMMIES
     rest: Any = {"drawers": (options.dummies,), "beside": tuple(beside), **limits, **devices}
+    # What errs least alone is seldom what errs least at the same price of many.
+    more = {"releases": options.together} | more
     try:
         return _least_error(*target, **(rest | more))
     except ValueError as error:
