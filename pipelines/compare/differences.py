@@ -45,9 +45,11 @@ def columns(table: pa.Table) -> dict[str, Floats]:
         Column -> (rows,) floats, NaN where nothing is known; `centre` is what intervals and
         standard errors are of.
     """
-    unbiased = "unbiased" if "unbiased" in table.column_names else "estimate"
+    # Before anything was moved, where estimates are.
+    names = ("unbiased", "unclipped", "estimate")
+    centre = next(name for name in names if name in table.column_names)
     columns_of = {
-        name: table[unbiased if name == CENTRE else name].to_numpy(zero_copy_only=False)
+        name: table[centre if name == CENTRE else name].to_numpy(zero_copy_only=False)
         for name in NAMES
     }
     return {name: column.astype(np.float64) for name, column in columns_of.items()}

@@ -300,7 +300,7 @@ def _require_shared(table: pa.Table) -> None:
     for field in table.schema:  # a page shows every column, and these are what it can show
         if not any(shown(field.type) for shown in _SHOWN) and field.name not in schema.LONG.names:
             raise ValueError(f"its column {field.name} is {field.type}, which no kind has"[:200])
-    for name in {"unbiased", "low", "high"} & {*names}:
+    for name in {"unbiased", "unclipped", "low", "high"} & {*names}:
         kind = table.schema.field(name).type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
             raise ValueError(f"its column {name} is {kind}, and not of numbers")

@@ -70,7 +70,7 @@ def z(job: MeansByReports, row: dict[str, Any], held: np.ndarray) -> float:
     half = (HIGH - LOW) / 2
     scaled = (clipped - LOW) / half - 1
     error = math.sqrt(job.design.mechanism.variance(scaled).mean() / held.size) * half
-    return (row["unbiased"] - clipped.mean()) / error
+    return (row["unclipped"] - clipped.mean()) / error
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_mean_is_of_those_who_have_a_number(model, tmp_path):
     log = canaries.write(tmp_path, table, 3, 1500)
     _, (row,), statement = publish(tmp_path, log, model=model, epsilon=2.0, unusable="hide")
     truth = np.clip(held[has], LOW, HIGH).mean()
-    assert abs(row["unbiased"] - truth) < BOUND * row["standard_error"]
+    assert abs(row["unclipped"] - truth) < BOUND * row["standard_error"]
     assert row["lower"] <= row["estimate"] <= row["upper"]
     absent = statement["unusable"]
     assert abs(absent["unbiased"] - 0.4) < BOUND * absent["standard_error"]
@@ -168,7 +168,7 @@ def test_one_heavy_user_moves_one_report(tmp_path):
     _, (row,), statement = publish(tmp_path, path, epsilon=CERTAIN, user_column="u", bounds="0,80")
     assert statement["n"] == 101
     assert "rows_read" not in statement  # which would tell of the heavy one
-    assert row["unbiased"] == pytest.approx(80 / 101, abs=1e-6)
+    assert row["unclipped"] == pytest.approx(80 / 101, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_columns_of_every_type_are_averaged(kind, tmp_path):
     column = pa.array([float(k % 5) for k in range(1000)]).cast(kind)
     log = canaries.write(tmp_path / "log", pa.table({"v": column}))
     _, (row,), _ = publish(tmp_path, log, epsilon=CERTAIN, bounds="0,4", cells=4, mechanism="pm")
-    assert row["unbiased"] == pytest.approx(2.0, abs=1e-6)
+    assert row["unclipped"] == pytest.approx(2.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_what_is_no_number_is_counted_and_left_out(tmp_path):
         "infinite value": 2, "null value": 1, "value is not a number": 1,
     }  # fmt: skip
     assert row["rows"] == 500
-    assert row["unbiased"] == pytest.approx(10.0, abs=1e-3)
+    assert row["unclipped"] == pytest.approx(10.0, abs=1e-3)
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_private_groups_are_within_their_errors(asked, events, tmp_path):
     for group, row in enumerate(rows):
         held = np.clip(held_by(group), LOW, HIGH)
         assert abs(row["rows"] - held.size) < BOUND * row["rows_standard_error"]
-        assert abs(row["unbiased"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
+        assert abs(row["unclipped"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
         assert row["lower"] <= row["estimate"] <= row["upper"]
     assert "group and number are replaced" in statement["neighbours"]
     assert statement["guarantees"]["release"]["epsilon"] <= asked.get("epsilon", 1.0)
@@ -270,7 +270,7 @@ def test_groups_outside_the_declared_ones_are_counted(tmp_path):
     _, rows, statement = publish(tmp_path, path, **named)
     assert statement["rejects"] == {"null group": 20, "outside the groups": 30}
     assert [row["rows"] for row in rows] == pytest.approx([20, 20], abs=1e-4)
-    assert [row["unbiased"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
+    assert [row["unclipped"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
 
 
 # ---- bounds that are chosen ----------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_bounds_are_chosen_by_users_who_are_not_averaged(asked, tmp_path):
     assert (bounds["low"], bounds["high"]) == (64, 1024)
     assert bounds["reports"] + row["rows"] == statement["n"] == 20_000
     assert 1500 < bounds["reports"] < 2500
-    assert abs(row["unbiased"] - held.mean()) < BOUND * math.hypot(
+    assert abs(row["unclipped"] - held.mean()) < BOUND * math.hypot(
         row["standard_error"], held.std() / math.sqrt(row["rows"])
     )
     for guarantee in (statement["guarantees"], bounds["guarantees"]):

@@ -87,7 +87,7 @@ def test_it_keeps_the_contract(release: Means, log: str) -> None:
 def test_the_table_has_its_columns_in_their_types(release: Means) -> None:
     table, asked = release.rows, release.asked
     unit, groups = "users" if "user_column" in asked else "rows", "group_by" in asked
-    names = [*FIGURES, *TOGETHER * groups, "unbiased", unit, f"{unit}_standard_error"]
+    names = [*FIGURES, *TOGETHER * groups, "unclipped", unit, f"{unit}_standard_error"]
     assert table.column_names == ["group"] * groups + names
     assert {table.schema.field(name).type for name in names} == {pa.float64()}
     if groups:
@@ -103,7 +103,7 @@ def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(releas
         if row["estimate"] is None:
             continue
         assert bounds["low"] <= row["lower"] <= row["estimate"] <= row["upper"] <= bounds["high"]
-        assert row["estimate"] == min(max(row["unbiased"], bounds["low"]), bounds["high"])
+        assert row["estimate"] == min(max(row["unclipped"], bounds["low"]), bounds["high"])
         assert row["standard_error"] > 0
 
 
@@ -215,4 +215,4 @@ def test_groups_that_may_be_empty_have_no_estimate_and_are_shown(run, log, works
         assert abs(row["rows"]) < 0.01 * canaries.ROWS
         assert (row["lower"], row["upper"]) == (0, 300) or row["upper"] - row["lower"] > 30
         if row["rows"] <= 0:
-            assert row["estimate"] is row["unbiased"] is row["standard_error"] is None
+            assert row["estimate"] is row["unclipped"] is row["standard_error"] is None

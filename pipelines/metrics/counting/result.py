@@ -18,6 +18,7 @@ COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
     "lower_of_all", "upper_of_all",
     "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
+    "unclipped",
 )  # fmt: skip
 
 Noisy = tuple[float, float]

@@ -100,17 +100,17 @@ class Mean(Statistic):
             means = evidence.means(confidence)
             ends = np.clip(means.ratio, -1, 1), means.lower, means.upper, means.ratio
             low, half = self.known.low, self.known.half
-            estimate, lower, upper, unbiased = (low + (x + 1) * half for x in ends)
+            estimate, lower, upper, unclipped = (low + (x + 1) * half for x in ends)
             columns = {"estimate": estimate, "standard_error": means.error * half}
-            return columns | {"lower": lower, "upper": upper, "unbiased": unbiased}
+            return columns | {"lower": lower, "upper": upper, "unclipped": unclipped}
 
         table = within(confidence)
-        unbiased = table.pop("unbiased")
+        unclipped = table.pop("unclipped")
         if people.size > 1:
             wider = within(evidence.alone(confidence))
             table |= {f"{name}_simultaneous": wider[name] for name in ("lower", "upper")}
         numbers = {f"{unit}s": people, f"{unit}s_standard_error": evidence.people_errors}
-        return table | {"unbiased": unbiased} | numbers
+        return table | {"unclipped": unclipped} | numbers
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """Of timestamps, when the means are, as people write it."""
