@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.mean.fieller import RatioEstimate, quotients
 from mechanisms.postprocess.intervals import opened
 from pipelines.metrics.counting.result import FigureError, Noisy, columns
+
+Limits = tuple[Floats, Floats]
+"""Lower ones and upper ones."""
 
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
 
@@ -134,3 +139,36 @@ class Evidence:
         # Heavier tails than a normal law's count for both.
         far = max(accuracy.total.far(confidence), accuracy.others.far(confidence))
         return quotients(self.totals, self.people, total, number, far, accuracy.covariance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixEvidence(Evidence, ABC):
+    """What is known of the numbers below the ends of bins, which totals are of in their order."""
+
+    @property
+    @abstractmethod
+    def edges(self) -> NDArray[Any]:
+        """(bins + 1,) where bins begin and end, in the units of the bounds."""
+
+    @property
+    @abstractmethod
+    def bins(self) -> dict[str, Floats]:
+        """Column -> (bins,) what is known of each, beside its estimated share."""
+
+    @property
+    @abstractmethod
+    def cumulative(self) -> Floats:
+        """(bins,) the estimated shares of numbers below the ends of bins; they rise to 1."""
+
+    @property
+    @abstractmethod
+    def limits(self) -> dict[str, Limits]:
+        """What tells them apart, as the end of a name -> (bins,) limits of cumulative shares."""
+
+    @abstractmethod
+    def quantiles(self, probabilities: Sequence[float]) -> Floats:
+        """(k, 3) the estimate and the limits of each quantile, in the units of the bounds."""
+
+    def everybody(self, confidence: float) -> Noisy | None:
+        """How many units have a number, and how far off that may be; None if nobody counts them."""
+        return None
