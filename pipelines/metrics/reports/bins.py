@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +23,14 @@ from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
+from pipelines.metrics import terms
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.distribution import view
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
-from pipelines.metrics.statistics.distribution import QUANTILES, TABLE
-from pipelines.metrics.statistics.evidence import Accuracy, Limits, PrefixEvidence
-from pipelines.metrics.terms import (
-    drowned,
-    least_batch,
-    least_reports,
-    require_proven,
-    target_terms,
-)
+from pipelines.metrics.statistics.distribution import QUANTILES
+from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
 from pipelines.releases import release
 from pipelines.releases.schema import read_own
 from pipelines.wording import upward
@@ -50,6 +44,8 @@ if TYPE_CHECKING:
     from transforms.collector.collect_distribution import CollectedNumbers
     from transforms.elements.blocks import Generator
 
+_LIKELIEST = "expectation maximisation, stopped where it begins to fit the noise"
+_SMOOTHED = "EMS, smoothed: biased, closer on smooth data and far off at spikes"
 _HALF = "a half, which a cumulative share said to be a half is never off by more than"
 _AND_QUANTILES = (
     ", the mean by up to {mean:g}, and the quantile of a probability to one whose probability is "
@@ -70,43 +66,6 @@ _QUOTIENT = (
     " All is of the numbers that can be used: shares, sums of shares and the mean are quotients, "
     "whose intervals are Fieller's; where nobody may have a number they are all that there is."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinEvidence(PrefixEvidence):
-    """What a batch of reports says; bins hold numbers as rounding moved them.
-
-    The first and the last are half as wide as the others, which lie around grid points.
-
-    Attributes:
-        summary: all that is said, on the scale of [-1, 1].
-        bounds: what numbers were clipped to.
-    """
-
-    summary: NumberSummary
-    bounds: Bounds
-
-    @property
-    def edges(self) -> Floats:
-        return scaled(self.summary.edges, self.bounds)
-
-    @property
-    def bins(self) -> dict[str, Floats]:
-        names = ("unbiased", "standard_error", "lower", "upper")
-        return {name: getattr(self.summary, name) for name in names}
-
-    @property
-    def cumulative(self) -> Floats:
-        return self.summary.cumulative
-
-    @property
-    def limits(self) -> dict[str, Limits]:
-        known = self.summary
-        evenly = known.cumulative_lower, known.cumulative_upper
-        return {"": evenly, "_sure": (known.sure_lower, known.sure_upper)}
-
-    def quantiles(self, probabilities: Sequence[float]) -> Floats:
-        return scaled(self.summary.quantiles, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,16 +95,16 @@ class BinsByReports(ByReports):
                 "randomised report tells no more apart; with --dummies shuffler it may be "
                 f"{MOST_COUNTED:,}"
             )
-        least = least_reports(options, options.model, telemetry.rows)
+        least = terms.least_reports(options, options.model, telemetry.rows)
         expected = _expected_reports(options, telemetry.rows)
         try:
-            terms = target_terms(options, options.model, least, options.unit)
-            target = Target(**terms, task=MeanTask())
+            known = terms.target_terms(options, options.model, least, options.unit)
+            target = Target(**known, task=MeanTask())
             bins = options.bins or fitting.default_bins(expected)
             fitted = fitting.design(target, bins, expected, options.mechanism, options.hides)
         except ValueError as error:
             raise RequestError(str(error)) from None
-        require_proven(options, fitted.design.release)
+        terms.require_proven(options, fitted.design.release)
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
             statistic=statistic, design=fitted.design, fitted=fitted, fill=read_fill(options),
@@ -156,21 +115,19 @@ class BinsByReports(ByReports):
         return self.mechanism, self.fitted.rounding
 
     @property
-    def bounds(self) -> Bounds:
-        """What numbers are clipped to."""
-        bounds: Bounds = self.statistic.bounds
-        return bounds
-
-    @property
     def estimator(self) -> DistributionEstimator:
         """The collector."""
         return self.fitted.estimator(self.options.smooth)
 
     @property
+    def error(self) -> float:
+        """The standard error of a cumulative share of a half, as limits say that are sure."""
+        return self.fitted.sure_length / normal_quantile(0.95)
+
+    @property
     def cautions(self) -> list[str]:
         expected = _expected_reports(self.options, self.answering_rows)
-        error = self.fitted.sure_length / normal_quantile(0.95)  # of a half
-        return super().cautions + drowned(error, expected if expected > 1 else 0, _HALF)
+        return super().cautions + terms.drowned(self.error, expected if expected > 1 else 0, _HALF)
 
     @property
     def expected_error(self) -> str:
@@ -189,7 +146,8 @@ class BinsByReports(ByReports):
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         rounding = coins.rounding(self.fitted.rounding)
         none = rounding.inputs if self.options.hides else None
-        return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
+        bounds = self.statistic.bounds
+        return NumberEncoder(self.options.column, bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect_distribution import CollectDistribution
@@ -197,13 +155,17 @@ class BinsByReports(ByReports):
         known = self.options.confidence, self.statistic.probabilities
         return reports.messages | "Collect" >> CollectDistribution(self.estimator, *known)
 
-    def evidence(self, estimate: CollectedNumbers) -> BinEvidence:
-        known, n = estimate.known, float(estimate.n)
-        totals = n * _present(known) * known.unbiased
-        accuracy = Accuracy(FigureError(None, n * self.fitted.sure_length / normal_quantile(0.95)))
-        return BinEvidence(
-            totals, np.array([n]), accuracy, lambda *_: None, known.estimate,
-            summary=known, bounds=self.bounds,
+    def evidence(self, estimate: CollectedNumbers) -> PrefixEvidence:
+        """Bins hold numbers as rounding moved them; the first and the last are half as wide."""
+        known, n, bounds = estimate.known, float(estimate.n), self.statistic.bounds
+        evenly = known.cumulative_lower, known.cumulative_upper
+        names = ("unbiased", "standard_error", "lower", "upper")
+        return PrefixEvidence(
+            n * _present(known) * known.unbiased, np.array([n]),
+            Accuracy(FigureError(None, n * self.error)), lambda *_: None, known.estimate,
+            edges=scaled(known.edges, bounds), bins={name: getattr(known, name) for name in names},
+            cumulative=known.cumulative, quantiles=scaled(known.quantiles, bounds),
+            limits={"": evenly, "_sure": (known.sure_lower, known.sure_upper)},
         )  # fmt: skip
 
     def unusable_share(self, estimate: CollectedNumbers) -> dict[str, float]:
@@ -211,10 +173,30 @@ class BinsByReports(ByReports):
         return {} if unusable is None else unusable._asdict()
 
     def poisoning(self, estimate: CollectedNumbers) -> Poisoning:
-        known, reach = estimate.known, None
+        known, bounds, hides = estimate.known, self.statistic.bounds, self.options.hides
+        present = _present(known)
+        some = np.concatenate([HONEST, NOBODY]) if hides else HONEST
+        averages = np.array([known.mean.estimate * present, present])
+        mean = float(quotient_reach((averages[0], averages[1]), some, LIARS))
+        left = present - LIARS * hides
+        lies = LIARS / left if left > 0 else math.inf
+        forged, forged_mean = None, mean
         if self.collects:
-            reach = self.estimator.forged_reach(known, LIARS)
-        return _poisoning(self.statistic.probabilities, known, self.bounds, reach)
+            forged, forged_mean = self.estimator.forged_reach(known, LIARS)
+        moved = lies if forged is None else forged
+        levels = np.clip(np.add(self.statistic.probabilities, [[-moved], [moved]]), 0, 1)
+        lower, upper = (
+            scaled(quantiles(level, known.estimate, known.edges), bounds).tolist()
+            for level in levels
+        )
+        more, also = (
+            _AND_QUANTILES.format(mean=upward(bounds.half * min(distance, 2.0), 3))
+            for distance in (mean, forged_mean)
+        )
+        ends = {"lower": lower, "upper": upper}
+        beside = {"quantiles": ends, "mean": bounds.half * min(forged_mean, 2.0)}
+        return Poisoning("any unbiased cumulative share", lies, forged, more=more, also=also,
+                         beside=beside)  # fmt: skip
 
     @property
     def neighbours(self) -> str:
@@ -222,35 +204,28 @@ class BinsByReports(ByReports):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | {"bounds": list(self.bounds)}
+        return super().request | {"bounds": list(self.statistic.bounds)}
 
     def own_statement(self, estimate: CollectedNumbers) -> dict[str, Any]:
         known, fitted = estimate.known, self.fitted
-        return {
-            "mean": _mean(known, self.bounds),
-            "estimation": {
-                "bins": len(known.estimate),
-                "method": "EMS, smoothed: biased, closer on smooth data and far off at spikes"
-                if self.options.smooth
-                else "expectation maximisation, stopped where it begins to fit the noise",
-                "iterations": known.iterations,
-                "converged": known.converged,
-                "span": fitted.span,
-            },
-            "error": {
-                "expected_length_of_cumulative_intervals": fitted.expected_length,
-                "covers": covers(self.unit) + _QUOTIENT * fitted.hides,
-            },
+        estimation = {
+            "bins": len(known.estimate), "method": _SMOOTHED if self.options.smooth else _LIKELIEST,
+            "iterations": known.iterations, "converged": known.converged, "span": fitted.span,
+        }  # fmt: skip
+        error = {
+            "expected_length_of_cumulative_intervals": fitted.expected_length,
+            "covers": covers(self.unit) + _QUOTIENT * fitted.hides,
         }
+        mean = _mean(known, self.statistic.bounds)
+        return {"mean": mean, "estimation": estimation, "error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[TABLE], tables[QUANTILES], statement)
+        return view.page(tables[self.statistic.table], tables[QUANTILES], statement)
 
     def show(self, screen: Console) -> None:
-        folder = self.options.output
-        statement = release.statement_of(folder)
-        quantiles = read_own(folder, QUANTILES)
-        view.show(screen, quantiles, statement["mean"], self.options.confidence)
+        folder, confidence = self.options.output, self.options.confidence
+        mean = release.statement_of(folder)["mean"]
+        view.show(screen, read_own(folder, QUANTILES), mean, confidence)
 
 
 def scaled(values: Floats, bounds: Bounds) -> Floats:
@@ -273,51 +248,13 @@ def _expected_reports(options: Any, rows: int) -> int:
             many there are.
     """
     if options.min_reports is None and options.user_column is not None:
-        return least_batch(options, rows, "bins are chosen for that number")
+        return terms.least_batch(options, rows, "bins are chosen for that number")
     return options.min_reports or max(1, math.floor(0.9 * rows))
 
 
 def _present(summary: NumberSummary) -> float:
     """The share of units that have a number, unbiased."""
     return 1 - (0.0 if summary.unusable is None else summary.unusable.unbiased)
-
-
-def _poisoning(
-    probabilities: Sequence[float],
-    summary: NumberSummary,
-    bounds: Bounds,
-    reach: tuple[float, float] | None,
-) -> Poisoning:
-    """How far liars can move cumulative shares, and what that makes of quantiles; and the mean.
-
-    Args:
-        probabilities: of the published quantiles.
-        summary: what was published.
-        bounds: what numbers were clipped to.
-        reach: how far made-up reports can move a cumulative share, and the mean on the scale of
-            [-1, 1]; None if nobody else can make any.
-    """
-    present = _present(summary)
-    some = np.concatenate([HONEST, NOBODY]) if summary.unusable is not None else HONEST
-    averages = np.array([summary.mean.estimate * present, present])
-    mean = float(quotient_reach((averages[0], averages[1]), some, LIARS))
-    left = present - LIARS * (summary.unusable is not None)
-    lies = LIARS / left if left > 0 else math.inf
-    forged, forged_mean = reach or (None, mean)
-    moved = lies if forged is None else forged
-    levels = np.clip(np.add(probabilities, [[-moved], [moved]]), 0, 1)
-    lower, upper = (
-        scaled(quantiles(level, summary.estimate, summary.edges), bounds).tolist()
-        for level in levels
-    )
-    more, also = (
-        _AND_QUANTILES.format(mean=upward(bounds.half * min(distance, 2.0), 3))
-        for distance in (mean, forged_mean)
-    )
-    ends = {"lower": lower, "upper": upper}
-    beside = {"quantiles": ends, "mean": bounds.half * min(forged_mean, 2.0)}
-    return Poisoning("any unbiased cumulative share", lies, forged, more=more, also=also,
-                     beside=beside)  # fmt: skip
 
 
 def _mean(summary: NumberSummary, bounds: Bounds) -> dict[str, float | None]:

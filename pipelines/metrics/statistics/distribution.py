@@ -26,7 +26,7 @@ from transforms.encoders.bins import BinEncoder
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.reports import UNUSABLE
 
-TABLE, QUANTILES = "distribution.parquet", "quantiles.parquet"
+QUANTILES = "quantiles.parquet"
 
 _BINS = 1024  # of counters, where nobody says
 _MOST_QUANTILES = 1000
@@ -71,9 +71,8 @@ class Distribution(Statistic):
         bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
         telemetry = open_numbers(options, source, empty=options.hides_presence)
         whole = are_whole(telemetry, options.column, bounds)
-        return cls(
-            options=options, bounds=bounds, probabilities=probabilities, whole=whole
-        ), telemetry
+        statistic = cls(options=options, bounds=bounds, probabilities=probabilities, whole=whole)
+        return statistic, telemetry
 
     @property
     def workload(self) -> Workload:
@@ -88,12 +87,8 @@ class Distribution(Statistic):
         return {self.options.column: pa.float64()}
 
     @property
-    def table(self) -> str:
-        return TABLE
-
-    @property
     def files(self) -> dict[str, str]:
-        return {TABLE: self.figure, QUANTILES: QUANTILE}
+        return {self.table: self.figure, QUANTILES: QUANTILE}
 
     @property
     def headline(self) -> dict[str, str]:
@@ -131,16 +126,18 @@ class Distribution(Statistic):
         bins |= self.columns(evidence, self.options.confidence)
         # Where there is no number, there is a null.
         shares = {name: pa.array(column, from_pandas=True) for name, column in bins.items()}
-        numbers = evidence.quantiles(self.probabilities)
-        quantiles = quantile_table(self.probabilities, numbers, self.bounds, self.whole)
-        return {TABLE: pa.table(shares), QUANTILES: quantiles}
+        numbers = self.probabilities, evidence.quantiles
+        quantiles = quantile_table(*numbers, self.bounds, self.whole)
+        return {self.table: pa.table(shares), QUANTILES: quantiles}
 
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
     ) -> Mapping[str, Share]:
-        half = (1 + confidence) / 2
-        none, some = evidence.beside(UNUSABLE, half), evidence.everybody(half)
-        return {} if none is None or some is None else {"": Share.of_counts(none, some)}
+        half, usable = (1 + confidence) / 2, evidence.usable
+        none = evidence.beside(UNUSABLE, half)
+        if none is None or usable is None:
+            return {}
+        return {"": Share.of_counts(none, usable(half))}
 
     def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
         return expected, accuracy.total.standard_error
@@ -160,7 +157,7 @@ class Distribution(Statistic):
         return [f"{sentence}{whole} A share below is of the numbers less than the `high` of a bin."]
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        figure = view.cumulative(tables[TABLE], self.options.confidence)
+        figure = view.cumulative(tables[self.table], self.options.confidence)
         return view.page(tables[QUANTILES], statement, figure=figure)
 
     def show(self, screen: Console) -> None:
@@ -181,15 +178,14 @@ def quantile_table(
         bounds: what numbers were clipped to.
         whole: whether they are whole.
     """
-    columns = estimate, lower, upper = [*np.asarray(numbers, np.float64).T]
+    columns = estimate, lower, upper = np.asarray(numbers, np.float64).T
     if whole:
         middle = np.clip(np.rint(estimate), *bounds)
-        columns = [
-            middle, np.minimum(np.ceil(lower), middle), np.maximum(np.floor(upper), middle),
-        ]  # fmt: skip
-    kind = pa.int64() if whole else pa.float64()
+        low, high = np.ceil(lower), np.floor(upper)
+        columns = np.stack([middle, np.minimum(low, middle), np.maximum(high, middle)])
+        columns = columns.astype(np.int64)
     named = zip(("estimate", "lower", "upper"), columns, strict=True)
-    return pa.table({"p": [*probabilities], **{name: pa.array(x).cast(kind) for name, x in named}})
+    return pa.table({"p": [*probabilities], **{name: pa.array(x) for name, x in named}})
 
 
 def read_quantiles(text: str | None) -> tuple[float, ...]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,33 +141,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixEvidence(Evidence, ABC):
-    """What is known of the numbers below the ends of bins, which totals are of in their order."""
+class PrefixEvidence(Evidence):
+    """What is known of shares of numbers below the ends of bins, which totals are of.
 
-    @property
-    @abstractmethod
-    def edges(self) -> NDArray[Any]:
-        """(bins + 1,) where bins begin and end, in the units of the bounds."""
+    Attributes:
+        edges: (bins + 1,) where bins begin and end, in the units of the bounds.
+        bins: column -> (bins,) what is known of each, beside its estimated share.
+        cumulative: (bins,) the estimated shares below the ends of bins; they rise to 1.
+        limits: the end of a column's name -> (bins,) limits of these.
+        quantiles: (k, 3) the estimate and the limits of each, in the units of the bounds.
+        usable: confidence -> how many units have a number, and how far off that may be; None of
+            what nobody counts.
+    """
 
-    @property
-    @abstractmethod
-    def bins(self) -> dict[str, Floats]:
-        """Column -> (bins,) what is known of each, beside its estimated share."""
-
-    @property
-    @abstractmethod
-    def cumulative(self) -> Floats:
-        """(bins,) the estimated shares of numbers below the ends of bins; they rise to 1."""
-
-    @property
-    @abstractmethod
-    def limits(self) -> dict[str, Limits]:
-        """What tells them apart, as the end of a name -> (bins,) limits of cumulative shares."""
-
-    @abstractmethod
-    def quantiles(self, probabilities: Sequence[float]) -> Floats:
-        """(k, 3) the estimate and the limits of each quantile, in the units of the bounds."""
-
-    def everybody(self, confidence: float) -> Noisy | None:
-        """How many units have a number, and how far off that may be; None if nobody counts them."""
-        return None
+    edges: NDArray[Any]
+    bins: Mapping[str, Floats]
+    cumulative: Floats
+    limits: Mapping[str, Limits]
+    quantiles: Floats
+    usable: Callable[[float], Noisy] | None = None
