@@ -33,7 +33,7 @@ MUTANTS = (
         "Of whole numbers a quantile's interval ends with the first one of the next bin.",
         "pipelines/metrics/counting/shapes/tree.py",
         "upper - statistic.whole",
-        "upper - 3 * statistic.whole",
+        "upper - 0 * statistic.whole",
         _TREE,
         known_by="quantiles",
     ),

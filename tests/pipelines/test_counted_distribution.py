@@ -199,6 +199,10 @@ def test_whole_numbers_have_whole_bins_and_quantiles() -> None:
     assert logs.metric.encoder().bins == 1024
     for name in ("estimate", "lower", "upper"):
         assert logs.tables[0][1][name].type == pa.int64()
+    # A quantile ends with the last number of a bin: the one before the first that lies behind it.
+    ends, lower = logs.column("high")[0], logs.column("cumulative_lower")[0]
+    behind = ends[np.searchsorted(lower, logs.column("p", 1)[0], "left")]
+    assert logs.column("upper", 1)[0].tolist() == (behind - 1).tolist()
     coarse = seen(gamma, 5000, "shuffler", True)
     assert (coarse.column("high")[0][:-1] == np.ceil(coarse.metric.encoder().edges[1:-1])).all()
     assert coarse.column("high")[0][-1] == 5001
