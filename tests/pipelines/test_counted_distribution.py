@@ -134,6 +134,8 @@ def test_shares_and_their_sums_agree(draw: Any, high: int, dummies: str, whole: 
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(np.cumsum(shares, axis=1), cumulative, atol=1e-12)
     assert (cumulative[:, -1] == 1).all()
+    counts, unbiased = logs.column("rows"), logs.column("unbiased")
+    np.testing.assert_allclose(unbiased * counts.sum(axis=1, keepdims=True), counts, atol=1e-6)
 
 
 @every_log
