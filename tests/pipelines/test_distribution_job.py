@@ -18,8 +18,8 @@ from pipelines.metrics.distribution.view import number, probability
 from pipelines.metrics.reports.bins import covers, scaled
 from pipelines.metrics.statistics.distribution import (
     Distribution,
-    quantile_table,
     read_quantiles,
+    whole_quantiles,
 )
 from tests.fakes import canaries
 from transforms.encoders.bounds import Bounds
@@ -131,13 +131,11 @@ def test_quantiles_of_whole_numbers_are_whole() -> None:
     """Within their limits, which lose no whole number; the estimate is the nearest one."""
     scale = np.array([[0.27, 0.14, 0.49], [-1.0, -1.0, -0.97], [0.55, 0.52, 0.58]])
     bounds = Bounds(-10.0, 10.0)
-    table = quantile_table([0.1, 0.5, 0.9], scaled(scale, bounds), bounds, whole=True)
-    assert {table[name].type for name in ("estimate", "lower", "upper")} == {pa.int64()}
-    rows = [(row["estimate"], row["lower"], row["upper"]) for row in table.to_pylist()]
+    numbers = whole_quantiles(scaled(scale, bounds), bounds)
+    assert numbers.dtype == np.int64
     # Between 5.2 and 5.8 there is no whole number: the nearest one is said.
-    assert rows == [(3, 2, 4), (-10, -10, -10), (6, 6, 6)]
-    parts = quantile_table([0.1, 0.5, 0.9], scaled(scale, bounds), bounds, whole=False)
-    assert parts["estimate"].to_pylist() == pytest.approx([2.7, -10, 5.5])
+    assert numbers.tolist() == [[3, 2, 4], [-10, -10, -10], [6, 6, 6]]
+    assert scaled(scale, bounds)[:, 0].tolist() == pytest.approx([2.7, -10, 5.5])
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from rich.console import Console
 
 from mechanisms.channel import Floats
@@ -50,6 +51,7 @@ class Distribution(Statistic):
     """
 
     kind = "distribution"
+    figure = "share"
     Options = DistributionOptions
     error_key = "standard_error_of_a_count_up_to_the_middle"
     unstated = frozenset({"quantiles"})
@@ -95,10 +97,6 @@ class Distribution(Statistic):
         return {"table": QUANTILES, "rows": MIDDLE}
 
     @property
-    def figure(self) -> str:
-        return "share"
-
-    @property
     def title(self) -> str:
         return f"{self.options.column}: distribution"
 
@@ -126,8 +124,11 @@ class Distribution(Statistic):
         bins |= self.columns(evidence, self.options.confidence)
         # Where there is no number, there is a null.
         shares = {name: pa.array(column, from_pandas=True) for name, column in bins.items()}
-        numbers = self.probabilities, evidence.quantiles
-        quantiles = quantile_table(*numbers, self.bounds, self.whole)
+        numbers: NDArray[Any] = evidence.quantiles
+        if self.whole:
+            numbers = whole_quantiles(numbers, self.bounds)
+        named = dict(zip(("estimate", "lower", "upper"), numbers.T, strict=True))
+        quantiles = pa.table({"p": [*self.probabilities], **named})
         return {self.table: pa.table(shares), QUANTILES: quantiles}
 
     def unusable(  # type: ignore[override]
@@ -165,27 +166,19 @@ class Distribution(Statistic):
         view.show_quantiles(screen, table, self.options.confidence)
 
 
-def quantile_table(
-    probabilities: Sequence[float], numbers: Floats, bounds: Bounds, whole: bool
-) -> pa.Table:
-    """The published quantiles: p, estimate, lower, upper; of whole numbers they are whole.
+def whole_quantiles(numbers: Floats, bounds: Bounds) -> NDArray[np.int64]:
+    """(k, 3) the whole numbers nearest to quantiles, and those within their limits.
 
     A whole number that lies between two limits lies between the whole numbers within them.
 
     Args:
-        probabilities: (k,) of them.
         numbers: (k, 3) the estimate and the limits of each.
         bounds: what numbers were clipped to.
-        whole: whether they are whole.
     """
-    columns = estimate, lower, upper = np.asarray(numbers, np.float64).T
-    if whole:
-        middle = np.clip(np.rint(estimate), *bounds)
-        low, high = np.ceil(lower), np.floor(upper)
-        columns = np.stack([middle, np.minimum(low, middle), np.maximum(high, middle)])
-        columns = columns.astype(np.int64)
-    named = zip(("estimate", "lower", "upper"), columns, strict=True)
-    return pa.table({"p": [*probabilities], **{name: pa.array(x) for name, x in named}})
+    middle, low, high = np.rint(numbers[:, 0]), np.ceil(numbers[:, 1]), np.floor(numbers[:, 2])
+    middle = np.clip(middle, *bounds)
+    ends = middle, np.minimum(low, middle), np.maximum(high, middle)
+    return np.stack(ends, axis=1).astype(np.int64)
 
 
 def read_quantiles(text: str | None) -> tuple[float, ...]:
