@@ -73,7 +73,8 @@ _PLAN = """
 import time
 import apache_beam
 import dp_accounting
-import pipelines.metrics.counting.distribution, pipelines.metrics.statistics.mean
+import pipelines.metrics.counting.shapes.tree, pipelines.metrics.statistics.distribution
+import pipelines.metrics.statistics.mean
 import pipelines.metrics.counting.by_counters, pipelines.metrics.statistics.sum
 from pipelines.plan.job import unread_job
 from pipelines.plan.loading import load

@@ -13,7 +13,7 @@ MUTANTS = (
     Mutant(
         "shares-below-from-shares-raised-to-nothing",
         "Shares are made nonnegative one by one, and their bias adds up below each number.",
-        "pipelines/metrics/counting/distribution.py",
+        "pipelines/metrics/counting/shapes/tree.py",
         "cumulative = _fitted(known)",
         "cumulative = np.append(0.0, np.cumsum((s := np.maximum(np.diff(known), 0)) / s.sum()))",
         _TREE,
@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "limits-cut-before-they-rise",
         "Limits are cut to 0 .. 1 before they are fitted, and miss where nothing is.",
-        "pipelines/metrics/counting/distribution.py",
+        "pipelines/metrics/counting/shapes/tree.py",
         "rising(shares[1:-1])",
         "rising(np.clip(shares[1:-1], 0, 1))",
         _TREE,
@@ -31,9 +31,9 @@ MUTANTS = (
     Mutant(
         "quantiles-behind-their-bin",
         "Of whole numbers a quantile's interval ends with the first one of the next bin.",
-        "pipelines/metrics/counting/distribution.py",
-        "upper - self.whole_numbers",
-        "upper - 3 * self.whole_numbers",
+        "pipelines/metrics/counting/shapes/tree.py",
+        "upper - statistic.whole",
+        "upper - 0 * statistic.whole",
         _TREE,
         known_by="quantiles",
     ),
@@ -103,9 +103,9 @@ MUTANTS = (
     Mutant(
         "figures-quantiles-outside-their-intervals",
         "A quantile is published with the interval of its neighbour.",
-        "pipelines/metrics/distribution/result.py",
-        "for column in summary.quantiles.T]",
-        "for column in (np.roll(c, k > 0) for k, c in enumerate(summary.quantiles.T))]",
+        "pipelines/metrics/reports/bins.py",
+        "scaled(known.quantiles, bounds)",
+        "scaled((q := known.quantiles) * [1, 0, 0] + np.roll(q, 1, 0) * [0, 1, 1], bounds)",
         _CONTRACT,
         known_by="figures_are_true and distribution and local and 100",
     ),

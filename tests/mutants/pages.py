@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "a-quantile-shown-as-a-share",
         "The first figure of a distribution is a bin's share, and no number of the column.",
-        "pipelines/metrics/counting/distribution.py",
+        "pipelines/metrics/statistics/distribution.py",
         'return {"table": QUANTILES, "rows": MIDDLE}',
         'return {"table": TABLE, "rows": "largest"}',
         _READ,

@@ -13,7 +13,7 @@ from transforms.collector.collect import Collect
 from transforms.collector.collect_counts import Counted
 
 
-class Distribution(NamedTuple):
+class CollectedNumbers(NamedTuple):
     """What a batch of reports says about a column of numbers.
 
     Attributes:
@@ -40,7 +40,7 @@ class Distribution(NamedTuple):
 
 @dataclass
 class CollectDistribution(beam.PTransform):
-    """Blocks of shuffled messages in, one `Distribution` out: also of an empty batch.
+    """Blocks of shuffled messages in, one `CollectedNumbers` out: also of an empty batch.
 
     Attributes:
         estimator: what the counts go through: expectation maximisation, and limits.
@@ -55,7 +55,7 @@ class CollectDistribution(beam.PTransform):
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         estimate = partial(distribution, self.estimator, self.confidence, self.probabilities)
         collect = Collect(self.estimator.mechanism, estimate)
-        return messages | "Collect" >> collect.with_output_types(Distribution)
+        return messages | "Collect" >> collect.with_output_types(CollectedNumbers)
 
 
 def distribution(
@@ -64,9 +64,9 @@ def distribution(
     probabilities: tuple[float, ...],
     counted: Counted,
     users: int,
-) -> Distribution:
+) -> CollectedNumbers:
     """The estimate of a batch: see `CollectDistribution`; everybody sends one message."""
     if not counted.messages:
-        return Distribution(0, counted.invalid, None)
+        return CollectedNumbers(0, counted.invalid, None)
     summary = estimator.summarise(counted.counts, confidence, probabilities)
-    return Distribution(counted.messages, counted.invalid, summary)
+    return CollectedNumbers(counted.messages, counted.invalid, summary)

@@ -138,7 +138,7 @@ class ByCounters(Counting):
 
     @property
     def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset(getattr(self.options, "of_reports", ()))
+        return self.statistic.unstated | getattr(self.options, "of_reports", frozenset())
 
     # What is known of its noise.
 
@@ -232,11 +232,16 @@ class ByCounters(Counting):
         if statistic.divides:
             of = {f"{self.unit}s": self.expected, statistic.error_key: self.error}
             return {"standard_error_if": of, **said}
-        return {"standard_error": self.error, **said, **self.noise_law}
+        return {statistic.error_key: self.error, **said, **self.noise_law}
 
     @property
     def influence(self) -> float:
-        return self.shape.influence(self, super().influence)
+        return self.shape.influence(self)
+
+    @property
+    def counter_influence(self) -> float:
+        """How far one liar moves a sum of weighted counters, at the most."""
+        return super().influence
 
     @property
     def words(self) -> list[str]:

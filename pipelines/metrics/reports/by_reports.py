@@ -66,6 +66,10 @@ class ByReports(Randomised):
     def kind(self) -> str:  # type: ignore[override]
         return str(self.statistic.kind)
 
+    @property
+    def unstated(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(self.statistic.unstated)
+
     def evidence(self, estimate: Any) -> Evidence:
         """What is known of a batch.
 

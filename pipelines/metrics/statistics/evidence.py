@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.mean.fieller import RatioEstimate, quotients
 from mechanisms.postprocess.intervals import opened
 from pipelines.metrics.counting.result import FigureError, Noisy, columns
+
+Limits = tuple[Floats, Floats]
+"""Lower ones and upper ones."""
 
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
 
@@ -143,3 +147,25 @@ class Evidence:
         # Heavier tails than a normal law's count for both.
         far = max(accuracy.total.far(confidence), accuracy.others.far(confidence))
         return quotients(self.totals, self.people, total, number, far, accuracy.covariance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixEvidence(Evidence):
+    """What is known of shares of numbers below the ends of bins, which totals are of.
+
+    Attributes:
+        edges: (bins + 1,) where bins begin and end, in the units of the bounds.
+        bins: column -> (bins,) what is known of each, beside its estimated share.
+        cumulative: (bins,) the estimated shares below the ends of bins; they rise to 1.
+        limits: the end of a column's name -> (bins,) limits of these.
+        quantiles: (k, 3) the estimate and the limits of each, in the units of the bounds.
+        usable: confidence -> how many units have a number, and how far off that may be; None of
+            what nobody counts.
+    """
+
+    edges: NDArray[Any]
+    bins: Mapping[str, Floats]
+    cumulative: Floats
+    limits: Mapping[str, Limits]
+    quantiles: Floats
+    usable: Callable[[float], Noisy] | None = None

@@ -81,6 +81,7 @@ class Statistic(ABC):
         False  # whether figures are quotients, which err by how many there are
     )
     error_of: ClassVar[str] = ""  # what the predicted error is of, if not of all figures
+    unstated: ClassVar[frozenset[str]] = frozenset()  # options that its tables say again
     error_key: ClassVar[str] = "standard_error"  # in a statement, of a predicted error
     covers: ClassVar[str] = "the noise of the dummies, and roundings; not what was cut"
     reading: ClassVar[str]  # how to read its figures and their errors

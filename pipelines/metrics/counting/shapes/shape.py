@@ -43,11 +43,6 @@ class Shape(ABC):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return 1.0
 
-    def influence(self, release: ByCounters, counted: float) -> float:
-        """How far one liar moves a figure, at the most.
-
-        Args:
-            release: whose figure.
-            counted: how far, of counters of weight 1.
-        """
-        return counted
+    def influence(self, release: ByCounters) -> float:
+        """How far one liar moves a figure, at the most."""
+        return release.counter_influence
