@@ -11,6 +11,7 @@ import pyarrow as pa
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.shapes.shape import Shape
 from transforms.encoders.attributes import Attribute
 from transforms.encoders.block import RowBlock, one_row
 from transforms.encoders.reports import RowReporting
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.units.contributions import EncodedContributions
+
+
+class WholeRows(Shape):
+    """Counters that a whole row raises."""
+
+    def contributions(
+        self, release: Any, tables: beam.PCollection, named: UserDigest | None
+    ) -> EncodedContributions:
+        return _contributions(release, tables, named)
+
+    def own_reports(
+        self, release: Any, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        for block in one_row(blocks, rng) if one else blocks:
+            yield from release.reporting.reports(block, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +60,31 @@ class RowWise(Counting):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> EncodedContributions:
-        import apache_beam as beam
-
-        from transforms.elements.blocks import bucket_count
-        from transforms.units.contributions import EncodeContributions
-        from transforms.units.units import ReportRowsDoFn
-
-        users = named or fresh_digest(self.options.user_column)
-        buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(
-            self.viewed(), users, buckets, self.open_rng, keep, reported=False
-        )
-        rows = tables | "Contributions" >> step
-        report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
-        return rows._replace(blocks=rows.blocks | "Report" >> report)
+        return _contributions(self, tables, named)
 
     def own_reports(
         self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
     ) -> Iterator[Messages]:
         for block in one_row(blocks, rng) if one else blocks:
             yield from self.reporting.reports(block, rng)
+
+
+def _contributions(
+    release: Counting, tables: beam.PCollection, named: UserDigest | None
+) -> EncodedContributions:
+    """The reports of whole rows, one of each unit."""
+    import apache_beam as beam
+
+    from transforms.elements.blocks import bucket_count
+    from transforms.units.contributions import EncodeContributions
+    from transforms.units.units import ReportRowsDoFn
+
+    users = named or fresh_digest(release.options.user_column)
+    buckets, keep = bucket_count(release.telemetry.rows), named is not None
+    step = EncodeContributions(
+        release.viewed(), users, buckets, release.open_rng, keep, reported=False
+    )
+    rows = tables | "Contributions" >> step
+    reporting: Any = release.reporting
+    report = beam.ParDo(ReportRowsDoFn(reporting, release.open_rng))
+    return rows._replace(blocks=rows.blocks | "Report" >> report)
