@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -24,19 +24,39 @@ if TYPE_CHECKING:
     from transforms.units.contributions import EncodedContributions
 
 
+def contributions_of_rows(
+    release: Counting, tables: beam.PCollection, named: UserDigest | None = None
+) -> EncodedContributions:
+    """The reports of whole rows, one of each unit; as of `Metric.contributions`."""
+    import apache_beam as beam
+
+    from transforms.elements.blocks import bucket_count
+    from transforms.units.contributions import EncodeContributions
+    from transforms.units.units import ReportRowsDoFn
+
+    users, rng = named or fresh_digest(release.options.user_column), release.open_rng
+    buckets, keep = bucket_count(release.telemetry.rows), named is not None
+    step = EncodeContributions(release.viewed(), users, buckets, rng, keep, reported=False)
+    rows, reporting = tables | "Contributions" >> step, cast(RowReporting, release.reporting)
+    return rows._replace(
+        blocks=rows.blocks | "Report" >> beam.ParDo(ReportRowsDoFn(reporting, rng))
+    )
+
+
+def reports_of_rows(
+    release: Counting, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+) -> Iterator[Messages]:
+    """What a device sends of its rows; as of `Counting.own_reports`."""
+    reporting = cast(RowReporting, release.reporting)
+    for block in one_row(blocks, rng) if one else blocks:
+        yield from reporting.reports(block, rng)
+
+
 class WholeRows(Shape):
     """Counters that a whole row raises."""
 
-    def contributions(
-        self, release: Any, tables: beam.PCollection, named: UserDigest | None
-    ) -> EncodedContributions:
-        return _contributions(release, tables, named)
-
-    def own_reports(
-        self, release: Any, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        for block in one_row(blocks, rng) if one else blocks:
-            yield from release.reporting.reports(block, rng)
+    contributions = staticmethod(contributions_of_rows)
+    own_reports = staticmethod(reports_of_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,41 +70,12 @@ class RowWise(Counting):
     reporting: RowReporting  # type: ignore[assignment]
     attributes: tuple[Attribute, ...]
 
+    contributions = contributions_of_rows
+    own_reports = reports_of_rows
+
     @property
     def line_types(self) -> dict[str, pa.DataType]:
         return {column: part.kind for part in self.attributes for column in part.columns()}
 
     def encoder(self, coins: Any = None) -> RowEncoder:  # type: ignore[override]
         return RowEncoder(self.attributes, None, Absence(hides=True))
-
-    def contributions(
-        self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> EncodedContributions:
-        return _contributions(self, tables, named)
-
-    def own_reports(
-        self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        for block in one_row(blocks, rng) if one else blocks:
-            yield from self.reporting.reports(block, rng)
-
-
-def _contributions(
-    release: Counting, tables: beam.PCollection, named: UserDigest | None
-) -> EncodedContributions:
-    """The reports of whole rows, one of each unit."""
-    import apache_beam as beam
-
-    from transforms.elements.blocks import bucket_count
-    from transforms.units.contributions import EncodeContributions
-    from transforms.units.units import ReportRowsDoFn
-
-    users = named or fresh_digest(release.options.user_column)
-    buckets, keep = bucket_count(release.telemetry.rows), named is not None
-    step = EncodeContributions(
-        release.viewed(), users, buckets, release.open_rng, keep, reported=False
-    )
-    rows = tables | "Contributions" >> step
-    reporting: Any = release.reporting
-    report = beam.ParDo(ReportRowsDoFn(reporting, release.open_rng))
-    return rows._replace(blocks=rows.blocks | "Report" >> report)
