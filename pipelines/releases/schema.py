@@ -157,11 +157,9 @@ def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict
     """What the columns of `FIGURE` hold, as far as it is known."""
     figures = {name: table[name] for name in FIGURE.names if name in table.column_names}
     figures |= _labels(table, figures)
-    # One interval is simultaneous with itself; other tables name those of all rows differently.
-    alone = "" if len(table) == 1 else "_of_all"
-    for end in ("lower", "upper"):
-        if f"{end}{alone}" in table.column_names:
-            figures.setdefault(f"{end}_simultaneous", table[f"{end}{alone}"])
+    if len(table) == 1:  # one interval is simultaneous with itself
+        for end in {"lower", "upper"} & figures.keys():
+            figures.setdefault(f"{end}_simultaneous", figures[end])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
     if figure == "mean" and people in table.column_names:

@@ -204,11 +204,12 @@ def test_what_a_row_lacks_is_missing_there_alone(run, log: str) -> None:
     for row, mean, n in zip(numbers, (0.0, kept.mean()), (2000, 1500), strict=True):
         assert abs(row["estimate"] - mean) < FAR * row["standard_error"] + 0.01
         assert abs(row["rows"] - n) < FAR * row["rows_standard_error"]
-        assert row["lower_of_all"] < row["lower"] < row["estimate"] < row["upper"]
+        assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
     cut = release.statement["cut"]
     lacking = {*range(0, 2000, 4), *range(canaries.NULL_VALUES + canaries.STRAY_VALUES)}
-    for name, n in (("present", 2000), ("lacking", len(lacking))):
-        assert abs(cut[name]["estimate"] - n) < FAR * cut[name]["standard_error"]
+    took_part = release.statement["took_part"]
+    for part, n in ((took_part, 2000), (cut["lacking"], len(lacking))):
+        assert abs(part["estimate"] - n) < FAR * part["standard_error"]
     for row in release.table("frequencies.parquet").to_pylist():
         assert abs(row["estimate"] - 0.25) < FAR * row["standard_error"]
 

@@ -18,7 +18,7 @@ import pytest
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines.cli import cli
-from pipelines.metrics.vector_mean.metric import AverageRow
+from pipelines.metrics.statistics.vector_mean import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.releases.schema import own
 from tests.fakes import canaries
@@ -37,9 +37,9 @@ FAR = 7  # standard errors; some hundred comparisons are all within them but for
 
 COLUMNS = {
     "coordinate": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64(),
-    "lower": pa.float64(), "upper": pa.float64(), "lower_of_all": pa.float64(),
-    "upper_of_all": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
-    "n": pa.int64(),
+    "lower": pa.float64(), "upper": pa.float64(), "lower_simultaneous": pa.float64(),
+    "upper_simultaneous": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
+    "users": pa.float64(), "users_standard_error": pa.float64(), "n": pa.int64(),
 }  # fmt: skip
 
 WHOLE = {"unusable": "count", "epsilon": "2"}  # whole rows cannot hide what they lack
@@ -170,7 +170,8 @@ def test_estimates_are_unbiased(release: Rows) -> None:
 
 
 def test_the_table_has_its_columns_in_their_types(release: Rows) -> None:
-    kinds = dict(COLUMNS)
+    unit = "user" if "user_column" in release.asked else "row"
+    kinds = {name.replace("user", unit): kind for name, kind in COLUMNS.items()}
     if release.asked.get("shrink") == "none":
         del kinds["shrunk"]
     if release.asked.get("unusable") != "count":
@@ -185,8 +186,8 @@ def test_the_table_has_its_columns_in_their_types(release: Rows) -> None:
 def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(release) -> None:
     (bounds,) = release.statement["bounds"]
     for row in release.rows.to_pylist():
-        assert bounds["low"] <= row["lower_of_all"] <= row["lower"] <= row["estimate"]
-        assert row["estimate"] <= row["upper"] <= row["upper_of_all"] <= bounds["high"]
+        assert bounds["low"] <= row["lower_simultaneous"] <= row["lower"] <= row["estimate"]
+        assert row["estimate"] <= row["upper"] <= row["upper_simultaneous"] <= bounds["high"]
         assert row["estimate"] == pytest.approx(
             min(max(row["unbiased"], bounds["low"]), bounds["high"])
         )

@@ -114,18 +114,18 @@ def test_what_makes_no_rows_is_refused(run, rows: np.ndarray, changes: Any, why:
 
 
 def test_too_many_numbers_are_refused(run, rows: np.ndarray, monkeypatch) -> None:
-    from pipelines.metrics.vector_mean import result
+    from pipelines.metrics.reports import rows as module
 
-    monkeypatch.setattr(result, "MOST_NUMBERS", ROWS * WIDTH - 1)
+    monkeypatch.setattr(module, "MOST_NUMBERS", ROWS * WIDTH - 1)
     outcome = run(request())
     assert outcome.code == 2
     assert "400 rows of 7 numbers are more than" in outcome.err
 
 
 def test_too_many_codes_are_refused(run, rows: np.ndarray, monkeypatch) -> None:
-    from pipelines.metrics.vector_mean import result
+    from pipelines.metrics.reports import rows as module
 
-    monkeypatch.setattr(result, "MOST_CODES", ROWS)
+    monkeypatch.setattr(module, "MOST_CODES", ROWS)
     outcome = run(request(mechanism="privunit", radius="2"))
     assert (outcome.code, Path("out").exists()) == (2, False), outcome.said
     assert "codes, which are all looked at for each row: name another mechanism" in outcome.err

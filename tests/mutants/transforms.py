@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         "perturbed-rows-in-the-order-of-the-log",
         "Perturbed rows stand as the log's do, so that a place tells whose each is.",
-        "pipelines/metrics/vector_mean/result.py",
+        "pipelines/metrics/reports/row_estimates.py",
         "        rows = rows[np.lexsort(rows.T[::-1])]\n",
         "",
         ("tests/end_to_end/test_vector_reports.py",),

@@ -28,7 +28,7 @@ NUMBERS = {
     "upper": -0.000987654321, "lower_simultaneous": -987654.321012,
     "upper_simultaneous": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
 }  # fmt: skip
-OF_ALL = ("lower_of_all", "upper_of_all")
+OF_ALL = ("lower_simultaneous", "upper_simultaneous")
 SHARES = dict.fromkeys(NUMBERS, 1.0)
 
 

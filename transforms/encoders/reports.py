@@ -27,7 +27,7 @@ from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import RowBlock, pieces
 
-LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
+LIMITED, UNUSABLE, LACKING = "limited", "unusable", "lacking"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut

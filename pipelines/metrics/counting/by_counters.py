@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from mechanisms.channel import Messages
 from mechanisms.counters.dummies import Independent
-from mechanisms.randomness import SecureRandom
+from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
 from pipelines.metrics.counting.drowned import Typical
@@ -26,12 +27,15 @@ from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
+    from transforms.units.contributions import EncodedContributions
 
 # Of epsilon, where units have a counter of their own, which shares are divided by.
 _SHARES = (0.03, 0.1, 0.25)
@@ -168,7 +172,23 @@ class ByCounters(Counting):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return self.shape.worth(self)
 
+    # The clients.
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        return self.shape.contributions(self, tables, named)
+
+    def own_reports(
+        self, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        return self.shape.own_reports(self, blocks, one, rng)
+
     # What is said of it.
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | dict(self.statistic.request) | self.shape.settled(self)
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
         encoder: GroupEncoder = self.statistic.encoder
@@ -240,7 +260,7 @@ class ByCounters(Counting):
 
     @property
     def counter_influence(self) -> float:
-        """How far one liar moves a sum of weighted counters, at the most."""
+        """How far one liar moves a figure that counters of weight 1 make, at the most."""
         return super().influence
 
     @property

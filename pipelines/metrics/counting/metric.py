@@ -491,7 +491,7 @@ class Counting(Metric):
     def request(self) -> dict[str, Any]:
         words = super().request
         for name in self.options.files:
-            if words[name] is not None:
+            if isinstance(words.get(name), str):  # and not several, behind COLUMN= each
                 words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
         return words | {"delta": self.design.delta}
 

@@ -16,7 +16,6 @@ from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
-    "lower_of_all", "upper_of_all",
     "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
     "unclipped",
 )  # fmt: skip
@@ -27,7 +26,6 @@ Noisy = tuple[float, float]
 BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",
-    "present": "{unit}s took part",
     "lacking": "{unit}s that lack a number or a value, which count for the others alone",
 }
 

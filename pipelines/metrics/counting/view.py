@@ -45,8 +45,8 @@ def page(
     """  # fmt: skip
     table, of = first if table is None else table, figure_of(statement)
     top = _largest(table, _ROWS, of) if figure is None else table.slice(0, _ROWS)
-    names, several = _names(table), {selected.LOWER, "lower_of_all"} & {*table.column_names}
-    together = len(table) if several else 1
+    names = _names(table)
+    together = len(table) if selected.LOWER in table.column_names else 1
     confidence = statement["request"]["confidence"]
     interval = html.escape(selected.heading(confidence, together))
     labels, errors = statement.get("labels", {}), _has_errors(table)

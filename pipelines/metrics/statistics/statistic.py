@@ -154,6 +154,11 @@ class Statistic(ABC):
         return {}
 
     @property
+    def request(self) -> dict[str, Any]:
+        """Option -> what a statement says it was, where that is not how it was written."""
+        return {}
+
+    @property
     @abstractmethod
     def figure(self) -> str:
         """What its estimates are, as in "share"."""

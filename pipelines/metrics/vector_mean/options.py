@@ -14,9 +14,9 @@ from pipelines.request.requests import Count
 class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.vector_mean:AverageRow"
     sizing: ClassVar[str] = "pipelines.size.averages:AveragesQuestion"
-    counted: ClassVar[str] = "pipelines.metrics.counting.vector_mean:CountedRows"
+    counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset(
         {"radius", "mechanism", "shrink", "prior", "rows_per_user"}
     )

@@ -13,16 +13,19 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.metrics.mean.view import interval, number
-from pipelines.metrics.vector_mean.result import FREQUENCIES, TABLE
 from pipelines.releases.schema import read_own
 from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.headline import head
 from pipelines.views.pictures import AxisScale, Chart
+from pipelines.views.selected import LOWER, UPPER
+
+TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
+"""Of the numbers, and of the categories."""
 
 _ROWS = 500
 _SHOWN, _LARGEST = 20, 5  # on the screen: coordinates or categories, and shares of each
-_DRAWN = ("estimate", "lower", "upper", "lower_of_all", "upper_of_all", "shrunk")
+_DRAWN = ("estimate", "lower", "upper", LOWER, UPPER, "shrunk")
 _POINTS = 1000  # that a picture shows; more would lie upon one another
 
 
@@ -76,7 +79,7 @@ def chart(table: pa.Table, confidence: float) -> str:
     edges = np.repeat(np.arange(len(order) + 1) - 0.5, 2)[1:-1]  # each band is as wide as a place
     figure = Chart(AxisScale(-0.5, len(order) - 0.5), AxisScale.over(*drawn.values()), 280)
     for low, high, kind, label in (
-        ("lower_of_all", "upper_of_all", "wide", f"{percent} interval of all together"),
+        (LOWER, UPPER, "wide", f"{percent} interval of all together"),
         ("lower", "upper", "band", f"{percent} interval of each"),
     ):
         figure.area(edges, np.repeat(drawn[low], 2), np.repeat(drawn[high], 2), kind, label)
@@ -128,7 +131,7 @@ def _row(row: Mapping[str, Any]) -> str:
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     """Estimate, error, and both intervals."""
-    ends = (("lower", "upper"), ("lower_of_all", "upper_of_all"))
+    ends = (("lower", "upper"), (LOWER, UPPER))
     intervals = (f"{number(row, low)} to {number(row, high)}" for low, high in ends)
     return [number(row, "estimate"), number(row, "standard_error"), *intervals]
 
@@ -193,7 +196,7 @@ def _show_shares(screen: Console, table: pa.Table, confidence: float, path: str)
         for row in own.sort_by([("estimate", "descending")]).slice(0, _LARGEST).to_pylist():
             shown.add_row(Text(attribute), Text(row["value"]), *_percents(row))
     screen.print(shown)
-    if remark := selected.remark(table, "lower_of_all"):
+    if remark := selected.remark(table):
         screen.print(remark, highlight=False)
     words = f"all {len(table):,} shares: {path}"
     screen.print(words, highlight=False, markup=False, soft_wrap=True)

@@ -48,7 +48,7 @@ class _Cells(Shape):
         return np.asarray(release.worth * release.reporting.amounts.estimate(counts))
 
     def influence(self, release: ByCounters) -> float:
-        return super().influence(release) * abs(release.worth)
+        return release.counter_influence * abs(release.worth)
 
     def _people(
         self, release: ByCounters, levels: Sequence[Floats], centred: Sequence[Floats]

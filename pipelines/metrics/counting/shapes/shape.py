@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mechanisms.channel import Messages
+from mechanisms.randomness import RandomSource
+from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
     from mechanisms.counters.choose import NoisyCounters
     from pipelines.metrics.counting.by_counters import ByCounters
     from transforms.collector.collect_counts import Counted
+    from transforms.units.contributions import EncodedContributions
 
 
 class Shape(ABC):
@@ -44,5 +51,27 @@ class Shape(ABC):
         return 1.0
 
     def influence(self, release: ByCounters) -> float:
-        """How far one liar moves a figure, at the most."""
+        """How far one liar moves a figure, at the most.
+
+        Args:
+            release: whose figure.
+        """
         return release.counter_influence
+
+    def settled(self, release: ByCounters) -> dict[str, Any]:
+        """What was settled of the request where it does not say."""
+        return {}
+
+    # The clients.
+
+    def contributions(
+        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None
+    ) -> EncodedContributions:
+        """As of `Metric.contributions`."""
+        return Counting.contributions(release, tables, named)
+
+    def own_reports(
+        self, release: ByCounters, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        """As of `Counting.own_reports`."""
+        return Counting.own_reports(release, blocks, one, rng)

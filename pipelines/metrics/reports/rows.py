@@ -1,4 +1,4 @@
-"""`hushbeam vector-mean`: the average row of a log whose rows hold many numbers."""
+"""One report of a row of many numbers: a few of its coordinates, or the whole of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from rich.console import Console
 
-from mechanisms.channel import Mechanism
+from mechanisms.catalog import find, of_task
+from mechanisms.channel import Floats, Mechanism
 from mechanisms.mean.public_groups import PublicGroups
+from mechanisms.planner import AUTO
 from mechanisms.planner.design import Design
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.base import VectorMean
@@ -23,21 +24,23 @@ from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
+from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
-from pipelines.logs.row_attributes import read_attributes
-from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
 from pipelines.metrics.poisoning import Poisoning
-from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.reports.by_reports import ByReports
+from pipelines.metrics.reports.row_estimates import Received, VectorEstimate, estimated, shrunk
+from pipelines.metrics.statistics.evidence import Accuracy
+from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence
+from pipelines.metrics.statistics.vector_mean import REPORTS
 from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
-from pipelines.metrics.vector_mean import result, view
-from pipelines.metrics.vector_mean.absence import require_absence
+from pipelines.metrics.vector_mean import view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
-from pipelines.views.headline import FIRST
-from transforms.elements.progress import REPORTS
+from pipelines.metrics.vector_mean.view import TABLE
+from transforms.elements.progress import REPORTS as SENT
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
 from transforms.encoders.rows import Absence, RowEncoder
@@ -49,55 +52,56 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
 
+MOST_NUMBERS = 50_000_000  # of perturbed rows, which one worker decodes
+MOST_CODES = 1 << 34  # of all their reports, where each is looked at by itself: about a minute
+
 _LEAST = 2  # reports: by one alone nobody judges how far off it is
 _OUTSIDE_SUBSPACE = (
     "multi_rphm estimates the row's projection on a random subspace: what lies outside of it is "
     "lost whatever the number of reports, and intervals do not cover it; --mechanism auto with "
     "--shrink has the smaller error"
 )
+_PERTURBED = (
+    f"{REPORTS} holds what each {{unit}} sent, as a row. It was randomised before anybody saw it, "
+    "so it tells no more than is promised of a single report, and whatever is made of it costs "
+    "nothing more. No row of it is one of the log: each number is right on average and as far off "
+    "as one report is, may lie beyond its bounds, and is the middle of them where the {unit} was "
+    "not asked. Rows are in the order of their numbers."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AverageRow(Randomised):
-    """The average of many numbers at once.
+class RowsByReports(ByReports):
+    """A statistic of rows of many numbers, of which each unit reports as much as serves best.
 
     Attributes:
-        attributes: what a row consists of.
         prior: (dimension,) towards what estimates are moved, in the units of the bounds, or None.
     """
 
-    kind = "vector-mean"
-    Options = VectorMeanOptions
-    unstated = frozenset({"prior"})
-
-    options: VectorMeanOptions
-    attributes: tuple[Attribute, ...]
     design: Design[VectorMean] | Design[MixedRows]
-    prior: NDArray[np.float64] | None = field(default=None, compare=False)
+    prior: Floats | None = field(default=None, compare=False)
 
     @classmethod
-    def resolve(
+    def of(
         cls,
-        options: VectorMeanOptions,
-        source: inputs.Source = inputs.ALONE,
+        statistic: Any,
+        telemetry: Telemetry,
         open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
-        _require_sense(options)
-        telemetry = source.open(options)
-        attributes = read_attributes(options.number, options.vector, options.category, telemetry)
-        require_numbers(options, attributes)
-        require_absence(options, attributes)
-        require_rows(options, attributes, telemetry.rows)
+        options, attributes = statistic.options, statistic.attributes
+        _require_sense(options, attributes)
+        _require_rows(options, attributes, telemetry.rows)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
         least, design = _design(options, telemetry.rows, attributes)
-        if options.reports and not telemetry.rows * design.mechanism.codes <= result.MOST_CODES:
+        if options.reports and not telemetry.rows * design.mechanism.codes <= MOST_CODES:
             raise RequestError(
                 f"--reports: {design.name} has {design.mechanism.codes:,} codes, which are all "
                 "looked at for each row: name another mechanism, or take a part of the log"
             )
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            attributes=attributes, design=design, prior=prior,
+            statistic=statistic, design=design, prior=prior,
         )  # fmt: skip
 
     @property
@@ -132,20 +136,10 @@ class AverageRow(Randomised):
         return float(self.rows.messages)
 
     @property
-    def coordinates(self) -> int:
-        """How many numbers a row has."""
-        return width(self.attributes)
-
-    @property
     def radius(self) -> float | None:
         """How long a row may be, on the scale of [-1, 1], or None if that does not matter."""
         radius: float | None = getattr(self.rows, "radius", None)
         return radius
-
-    @property
-    def absence(self) -> Absence:
-        """What stands in the place of values that cannot be used."""
-        return Absence(self.options.hides, read_fill(self.options))
 
     @property
     def hiding_cost(self) -> float | None:
@@ -185,16 +179,13 @@ class AverageRow(Randomised):
             words += ": noise drowns every single one; have more reports or fewer coordinates"
         return words
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        parts = self.attributes
-        return {column: part.kind for part in parts for column in part.columns()}
-
     def encoder(self, coins: Coins = FRESH) -> RowEncoder | CoordinateEncoder:
+        attributes = self.statistic.attributes
+        absence = Absence(self.options.hides, read_fill(self.options))
         # Where a user reports few coordinates, only these are taken from the tables.
         if self.sampled is None:
-            return RowEncoder(self.attributes, self.radius, self.absence)
-        return CoordinateEncoder(self.attributes, coins.choice(self.sampled), self.absence)
+            return RowEncoder(attributes, self.radius, absence)
+        return CoordinateEncoder(attributes, coins.choice(self.sampled), absence)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         import apache_beam as beam
@@ -204,7 +195,7 @@ class AverageRow(Randomised):
 
         if self.options.reports:  # those of a user follow one another, as long as blocks are whole
             blocks = reports.messages | "All" >> beam.combiners.ToList()
-            return blocks | "Put together" >> beam.Map(result.Received.of, self.rows)
+            return blocks | "Put together" >> beam.Map(Received.of, self.rows)
         return reports.messages | "Count" >> CombineAll(CountMessages(self.rows))
 
     @property
@@ -215,7 +206,7 @@ class AverageRow(Randomised):
 
     @property
     def words(self) -> list[str]:
-        return [*super().words, *[result.PERTURBED.format(unit=self.unit)] * self.options.reports]
+        return [*super().words, *[_PERTURBED.format(unit=self.unit)] * self.options.reports]
 
     def arrived(self, estimate: Counted) -> int:
         return estimate.messages + estimate.invalid
@@ -226,49 +217,56 @@ class AverageRow(Randomised):
         return super().content(self.decoded(estimate), tallies)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
-        if not self.min_reports <= counted.get(REPORTS, 0) < _LEAST:
+        if not self.min_reports <= counted.get(SENT, 0) < _LEAST:
             return super().withheld(counted)
         return f"fewer than {_LEAST} reports came, and nobody knows how far off one row is"
 
-    def decoded(self, counted: Counted) -> result.VectorEstimate:
+    def decoded(self, counted: Counted) -> VectorEstimate:
         """What a batch of messages says, on the scale of [-1, 1]."""
         n = counted.messages // int(self.messages)
-        row, shares = result.estimated(self.rows, counted, n, self.options.confidence)
+        row, shares = estimated(self.rows, counted, n, self.options.confidence)
         prior = None
         if self.prior is not None:
-            low, half = result.CoordinateScale.of(self.attributes)
+            low, half = CoordinateScale.of(self.statistic.attributes)
             prior = np.clip((self.prior - low) / half - 1, -1, 1)
-        shrunk = result.shrunk(row, self.options.shrink, prior)
-        perturbed = counted.rows if isinstance(counted, result.Received) else None
-        return result.VectorEstimate(row, shrunk, shares, counted.invalid, perturbed)
+        moved = shrunk(row, self.options.shrink, prior)
+        perturbed = counted.rows if isinstance(counted, Received) else None
+        return VectorEstimate(row, moved, shares, counted.invalid, perturbed)
 
-    @property
-    def figures(self) -> dict[str, str]:
-        return {result.TABLE: "mean", result.FREQUENCIES: "share"}
+    def evidence(self, estimate: VectorEstimate) -> RowEvidence:
+        """What is known of a batch.
 
-    @property
-    def title(self) -> str:
-        return result.titled(self.attributes)
+        Args:
+            estimate: of the collector, decoded.
+        """
+        numbers, n = estimate.numbers, estimate.n
+        accuracy = Accuracy(FigureError(None, math.sqrt(n * self.worst_variance)))
+        sizes = [category.size for category in self.statistic.categories]
+        return RowEvidence(
+            numbers.units * numbers.unbiased, numbers.units, accuracy, lambda *_: None,
+            numbers=numbers, absent=estimate.absent, perturbed=estimate.perturbed,
+            categories=tuple(estimate.category(*part) for part in enumerate(sizes)),
+            shrunk=None if estimate.shrunk is None else estimate.shrunk.estimate,
+        )  # fmt: skip
 
-    @property
-    def headline(self) -> dict[str, str]:
-        return {"table": result.TABLE, "rows": FIRST}
+    def poisoning(self, estimate: VectorEstimate) -> Poisoning:
+        return estimate.poisoning(self.rows, self.collects, self.options.shrink)
 
-    def tables(self, estimate: result.VectorEstimate) -> dict[str, pa.Table]:
-        return result.tables(self.attributes, estimate)
+    def unusable_share(self, estimate: VectorEstimate) -> dict[str, Any]:
+        """Where the shares of users without a number are, and those without a category."""
+        described: dict[str, Any] = {"numbers": f"in the columns `unusable` of {TABLE}"}
+        for category, shares in zip(self.statistic.categories, estimate.shares, strict=True):
+            known = shares.unbiased, shares.standard_error, *shares.alone
+            names = ("unbiased", "standard_error", "lower", "upper")
+            last = {name: float(column[-1]) for name, column in zip(names, known, strict=True)}
+            described.setdefault("categories", {})[category.column] = {
+                "share": float(shares.estimate[-1]),
+                **{name: x if math.isfinite(x) else None for name, x in last.items()},
+            }
+        return described
 
-    def poisoning(self, estimate: result.VectorEstimate) -> Poisoning:
-        return result.poisoning(self.rows, estimate, self.collects, self.options.shrink)
-
-    def unusable_share(self, estimate: result.VectorEstimate) -> dict[str, Any]:
-        return result.unusable_shares(self.attributes, estimate)
-
-    def unusable_parts(
-        self, estimate: result.VectorEstimate, confidence: float
-    ) -> Mapping[str, Share]:
-        if not self.options.hides:
-            return {}
-        return result.unusable_parts(self.attributes, estimate, confidence)
+    def unusable_parts(self, estimate: VectorEstimate, confidence: float) -> Mapping[str, Share]:
+        return dict(self.statistic.unusable(self.evidence(estimate), confidence))
 
     @property
     def neighbours(self) -> str:
@@ -276,56 +274,56 @@ class AverageRow(Randomised):
 
     @property
     def request(self) -> dict[str, Any]:
-        categories = categorical(self.attributes)
-        return super().request | {
-            "number": list(self.options.number),
-            "vector": list(self.options.vector),
-            "category": [f"{c.column}: {c.size:,} declared values" for c in categories],
-            "dimension": self.coordinates,
-        }
+        return super().request | self.statistic.request
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {"constants": self.rows.constants()}
 
-    def own_statement(self, estimate: result.VectorEstimate) -> dict[str, Any]:
-        return {
-            "bounds": result.bounds_statement(self.attributes),
-            "error": result.error_statement(estimate, self.unit, self.radius, self.options.shrink),
-        }
+    def own_statement(self, estimate: VectorEstimate) -> dict[str, Any]:
+        error = estimate.error_statement(self.unit, self.radius, self.options.shrink)
+        return self.statistic.statement(self.evidence(estimate)) | {"error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return view.page(tables, statement)
 
     def show(self, screen: Console) -> None:
-        shares = bool(categorical(self.attributes))
-        view.show(screen, self.options.output, shares, self.options.confidence)
+        self.statistic.show(screen)
 
 
-def _require_sense(options: VectorMeanOptions) -> None:
-    """Refuse options that do not go together."""
-    require_randomised(options)
+def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
+    """Refuse options that do not go together, and what does not serve these attributes.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    categories, filled = categorical(attributes), read_fill(options) is not None
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
             "--shrink prior and --prior go together: name the file that holds a number for each "
             "coordinate"
         )
-
-
-def require_numbers(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
-    """Refuse rows without numbers, and what does not serve categories."""
-    if not width(attributes):
-        raise RequestError(
-            "--number or --vector is missing: categories alone are what `hushbeam histogram` is for"
-        )
-    if categorical(attributes) and (options.mechanism != "auto" or options.radius is not None):
+    if categories and (options.mechanism != AUTO or options.radius is not None):
         raise RequestError(
             "--category: with categories leave --mechanism at auto, and out --radius; the numbers "
             "then go through the best mean mechanism, the categories through the best oracle"
         )
+    if categories and filled:
+        raise RequestError(
+            "--unusable fill: no number can stand in the place of a category; use hide or count"
+        )
+    serving = of_task(VectorTask.name)
+    if not options.hides or options.mechanism not in serving:  # another name is refused later
+        return
+    one = find(options.mechanism, serving)
+    if "hides" not in one.parameters:
+        raise RequestError(
+            f"--mechanism: {one.name} reports whole rows and cannot hide that a number is "
+            "missing; use --unusable fill=VALUE or count, or --mechanism auto"
+        )
 
 
-def require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
+def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
     """Refuse perturbed rows where reports make none, or too many.
 
     Raises:
@@ -340,11 +338,10 @@ def require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], 
             "--reports: rows are of numbers that all users have: leave out --category, and say "
             "--unusable fill=VALUE or count"
         )
-    if not rows * width(attributes) <= result.MOST_NUMBERS:
+    if not rows * width(attributes) <= MOST_NUMBERS:
         raise RequestError(
             f"--reports: {rows:,} rows of {width(attributes):,} numbers are more than the "
-            f"{result.MOST_NUMBERS:,} that are put together: take fewer columns, or a part of the "
-            "log"
+            f"{MOST_NUMBERS:,} that are put together: take fewer columns, or a part of the log"
         )
 
 
