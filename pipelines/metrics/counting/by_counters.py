@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from mechanisms.channel import Messages
 from mechanisms.counters.dummies import Independent
-from mechanisms.randomness import SecureRandom
+from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.rowwise import contributions_of_rows, reports_of_rows
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.options import EitherOptions
@@ -26,12 +28,15 @@ from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
+    from transforms.units.contributions import EncodedContributions
 
 # Of epsilon, where units have a counter of their own, which shares are divided by.
 _SHARES = (0.03, 0.1, 0.25)
@@ -168,6 +173,26 @@ class ByCounters(Counting):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return self.shape.worth(self)
 
+    @property
+    def unit_error(self) -> float:
+        return self.shape.unit_error(self)
+
+    # The clients.
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        if self.shape.of_rows:
+            return contributions_of_rows(self, tables, named)
+        return super().contributions(tables, named)
+
+    def own_reports(
+        self, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        if self.shape.of_rows:
+            return reports_of_rows(self.reporting, blocks, one, rng)
+        return super().own_reports(blocks, one, rng)
+
     # What is said of it.
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
@@ -217,7 +242,7 @@ class ByCounters(Counting):
         # One counter is one figure, and the shuffler's noise of each is of its own.
         dummies, work = getattr(self.design, "dummies", None), self.statistic.workload
         alone = work.amount is None and work.people == "nobody" and work.most == 1
-        if not (alone and isinstance(dummies, Independent)):
+        if not (alone and work.shape == "cells" and isinstance(dummies, Independent)):
             return {}
         law = dummies.laws[0]
         return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
@@ -232,11 +257,20 @@ class ByCounters(Counting):
         if statistic.divides:
             of = {f"{self.unit}s": self.expected, statistic.error_key: self.error}
             return {"standard_error_if": of, **said}
-        return {"standard_error": self.error, **said, **self.noise_law}
+        return {statistic.error_key: self.error, **said, **self.noise_law}
 
     @property
     def influence(self) -> float:
-        return self.shape.influence(self, super().influence)
+        return self.shape.influence(self)
+
+    @property
+    def counted_influence(self) -> float:
+        """How far one liar moves a total of counters of weight 1, at the most."""
+        return super().influence
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | self.statistic.description
 
     @property
     def words(self) -> list[str]:

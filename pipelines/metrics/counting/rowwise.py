@@ -23,6 +23,40 @@ if TYPE_CHECKING:
     from transforms.units.contributions import EncodedContributions
 
 
+def contributions_of_rows(
+    release: Counting, tables: beam.PCollection, named: UserDigest | None = None
+) -> EncodedContributions:
+    """Reports of one row of each unit; as of `Metric.contributions`.
+
+    Args:
+        release: whose reports.
+        tables: with its columns.
+        named: of users, if their digests are to stay with their rows.
+    """
+    import apache_beam as beam
+
+    from transforms.elements.blocks import bucket_count
+    from transforms.units.contributions import EncodeContributions
+    from transforms.units.units import ReportRowsDoFn
+
+    users = named or fresh_digest(release.options.user_column)
+    buckets, keep = bucket_count(release.telemetry.rows), named is not None
+    step = EncodeContributions(
+        release.viewed(), users, buckets, release.open_rng, keep, reported=False
+    )
+    rows = tables | "Contributions" >> step
+    report = beam.ParDo(ReportRowsDoFn(release.reporting, release.open_rng))  # type: ignore[arg-type]
+    return rows._replace(blocks=rows.blocks | "Report" >> report)
+
+
+def reports_of_rows(
+    reporting: RowReporting, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+) -> Iterator[Messages]:
+    """What a device sends of one of its rows; as of `Counting.own_reports`."""
+    for block in one_row(blocks, rng) if one else blocks:
+        yield from reporting.reports(block, rng)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowWise(Counting):
     """A statistic of rows.
@@ -44,23 +78,9 @@ class RowWise(Counting):
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
     ) -> EncodedContributions:
-        import apache_beam as beam
-
-        from transforms.elements.blocks import bucket_count
-        from transforms.units.contributions import EncodeContributions
-        from transforms.units.units import ReportRowsDoFn
-
-        users = named or fresh_digest(self.options.user_column)
-        buckets, keep = bucket_count(self.telemetry.rows), named is not None
-        step = EncodeContributions(
-            self.viewed(), users, buckets, self.open_rng, keep, reported=False
-        )
-        rows = tables | "Contributions" >> step
-        report = beam.ParDo(ReportRowsDoFn(self.reporting, self.open_rng))
-        return rows._replace(blocks=rows.blocks | "Report" >> report)
+        return contributions_of_rows(self, tables, named)
 
     def own_reports(
         self, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
     ) -> Iterator[Messages]:
-        for block in one_row(blocks, rng) if one else blocks:
-            yield from self.reporting.reports(block, rng)
+        yield from reports_of_rows(self.reporting, blocks, one, rng)

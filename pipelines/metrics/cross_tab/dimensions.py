@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -196,9 +196,3 @@ def _said(flag: str, column: str, error: RequestError) -> str:
     """What is wrong with a domain, of this option's column."""
     text = str(error).removeprefix("--domain: ").replace("a histogram needs", "needed are")
     return f"{flag}: {column!r}: {text.replace(' (or --out-of-domain other)', '')}"
-
-
-def named(table: Table, dimensions: Sequence[Dimension]) -> Iterator[str]:
-    """The names of a table's columns."""
-    for column, level in table:
-        yield dimensions[column].names[level - 1]

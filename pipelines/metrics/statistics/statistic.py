@@ -82,7 +82,6 @@ class Statistic(ABC):
     )
     error_of: ClassVar[str] = ""  # what the predicted error is of, if not of all figures
     error_key: ClassVar[str] = "standard_error"  # in a statement, of a predicted error
-    covers: ClassVar[str] = "the noise of the dummies, and roundings; not what was cut"
     reading: ClassVar[str]  # how to read its figures and their errors
 
     options: Any
@@ -148,6 +147,11 @@ class Statistic(ABC):
         return {self.table: self.figure}
 
     @property
+    def description(self) -> dict[str, Any]:
+        """Options as its statement says them, if not as they were written."""
+        return {}
+
+    @property
     def headline(self) -> dict[str, str]:
         """As of `Metric.headline`; empty for the usual one."""
         return {}
@@ -156,6 +160,11 @@ class Statistic(ABC):
     @abstractmethod
     def figure(self) -> str:
         """What its estimates are, as in "share"."""
+
+    @property
+    def covers(self) -> str:
+        """What its predicted error covers, and what it does not."""
+        return "the noise of the dummies, and roundings; not what was cut"
 
     @property
     @abstractmethod

@@ -47,8 +47,8 @@ class _Cells(Shape):
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
         return np.asarray(release.worth * release.reporting.amounts.estimate(counts))
 
-    def influence(self, release: ByCounters, counted: float) -> float:
-        return counted * abs(release.worth)
+    def influence(self, release: ByCounters) -> float:
+        return super().influence(release) * abs(release.worth)
 
     def _people(
         self, release: ByCounters, levels: Sequence[Floats], centred: Sequence[Floats]
@@ -168,10 +168,10 @@ class _Means(_Cells):
     def worth(self, release: ByCounters) -> float:
         return 1 / int(release.reporting.amounts.most)
 
-    def influence(self, release: ByCounters, counted: float) -> float:
+    def influence(self, release: ByCounters) -> float:
         # A digit that is a lie counts for the one end of the bounds and not for the other.
         half: float = release.statistic.workload.amount.half
-        return super().influence(release, counted) * half
+        return super().influence(release) * half
 
     def _people(
         self, release: ByCounters, levels: Sequence[Floats], centred: Sequence[Floats]

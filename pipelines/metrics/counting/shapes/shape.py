@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class Shape(ABC):
     """Counters for a workload of one shape."""
+
+    of_rows: ClassVar[bool] = False  # whether one row of each unit counts, with all that is in it
 
     @abstractmethod
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
@@ -43,11 +45,10 @@ class Shape(ABC):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return 1.0
 
-    def influence(self, release: ByCounters, counted: float) -> float:
-        """How far one liar moves a figure, at the most.
+    def unit_error(self, release: ByCounters) -> float:
+        """The mean squared error that is predicted, times the number of units."""
+        return release.design.column_variance
 
-        Args:
-            release: whose figure.
-            counted: how far, of counters of weight 1.
-        """
-        return counted
+    def influence(self, release: ByCounters) -> float:
+        """How far one liar moves a figure, at the most."""
+        return release.counted_influence
