@@ -230,6 +230,10 @@ class ByCounters(Counting):
         return [*super().cautions, *self.statistic.cautions(self.accuracy, self.rounded)]
 
     @property
+    def exactly(self) -> tuple[str, ...]:
+        return (*super().exactly, *self.statistic.exactly)
+
+    @property
     def rounded(self) -> int:
         """How many numbers are rounded, at the most, as far as that is public."""
         return self.expected

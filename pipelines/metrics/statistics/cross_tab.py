@@ -166,9 +166,6 @@ class CrossTab(Statistic):
         """Of a cell of the tables that are asked for; errors in the root of the mean square."""
         return expected * len(self.tabs.asked) / self._cells, accuracy.total.standard_error
 
-    def error(self, accuracy: Accuracy, expected: int) -> float:
-        return accuracy.total.standard_error
-
     def error_in_words(self, error: float, expected: int) -> str:
         return f"cell ± {error:.3g}"
 

@@ -189,9 +189,9 @@ class Statistic(ABC):
             expected: about how many units take part.
         """
 
-    @abstractmethod
     def error(self, accuracy: Accuracy, expected: int) -> float:
         """The standard error of one figure; of a quotient, if so many take part."""
+        return accuracy.total.standard_error
 
     @abstractmethod
     def error_in_words(self, error: float, expected: int) -> str:
@@ -200,6 +200,11 @@ class Statistic(ABC):
     def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
         """What should be thought over of its own."""
         return []
+
+    @property
+    def exactly(self) -> tuple[str, ...]:
+        """What is published as it is, of its input."""
+        return ()
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what is said of all statistics."""
@@ -254,5 +259,6 @@ class Statistic(ABC):
 
     def show(self, screen: Console) -> None:
         """The first rows of a release, on the screen."""
-        table = read_own(self.options.output, self.table)
-        view.show(screen, table, self.options.confidence, self.labelled)
+        for name in self.files:
+            table = read_own(self.options.output, name)
+            view.show(screen, table, self.options.confidence, self.labelled)
