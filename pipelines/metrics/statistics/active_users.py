@@ -190,8 +190,9 @@ class ActiveUsers(Statistic):
                 row[f"lower{suffix}"], row[f"upper{suffix}"] = (end[0] for end in ends)
             rows.append(row)
         # Null where nobody may have been active: then there is none.
-        columns = {name: pa.array([row[name] for row in rows], from_pandas=True) for name in row}
-        return {STICKINESS: pa.table(columns)}
+        columns = {name: np.array([row[name] for row in rows]) for name in row}
+        arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
+        return {STICKINESS: pa.table(arrays)}
 
     def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
         return float(expected), accuracy.total.standard_error
