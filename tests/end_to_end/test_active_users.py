@@ -19,7 +19,7 @@ import pytest
 
 from mechanisms.counters.activity import Activity
 from mechanisms.wire.sealing import create_key
-from pipelines.metrics.active_users.metric import ActiveUsers
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
@@ -344,8 +344,8 @@ def test_what_is_published_as_it_is_is_told_of_devices_and_of_files(workspace: P
     Path("plan.yaml").write_text(PLAN.replace(ASKED, devices))
     plan = load("plan.yaml")
     here, there = open_job(plan, day(4)).metrics[0], unread_job(plan, day(4)).metrics[0]
-    assert isinstance(here, ActiveUsers)
-    assert isinstance(there, ActiveUsers)
+    assert isinstance(here, ByCounters)
+    assert isinstance(there, ByCounters)
     assert here.exactly == ("which days have files",)
     sent = "how many devices sent"
     assert replace(there, sealed=True).redesigned().exactly == (sent,)

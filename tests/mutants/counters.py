@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "active-users-gap-is-a-day-without-users",
         "Figures that need a day without a file are published as if nobody had been active.",
-        "pipelines/metrics/active_users/metric.py",
+        "pipelines/metrics/statistics/active_users.py",
         "if not one.ages & missing)",
         "if not missing & {0})",
         (_ACTIVE,),

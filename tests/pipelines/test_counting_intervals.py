@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +14,10 @@ from hypothesis.extra.numpy import arrays
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from pipelines.cli import cli
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.result import FigureError, clipped, columns
-from pipelines.metrics.cross_tab.metric import CrossTab
 from tests.end_to_end.test_counting_release import metric
+from transforms.collector.collect_counts import Counted
 
 DESIGN = Counters.meeting([Level(1, 1)], "add or remove", 0.001, 1e-6)
 ENDS = ["lower", "upper"], ["lower_simultaneous", "upper_simultaneous"]
@@ -59,17 +62,13 @@ def test_cells_of_cross_tabs_lie_in_their_intervals(log: str, workspace) -> None
 
     (workspace / "values.txt").write_text("\n".join(DECLARED) + "\n")
     tabs = metric("tabs", log)
-    assert isinstance(tabs, CrossTab)
-    spread = np.linspace(-40, 40, tabs._standard_errors.size)
-    unbiased, place = {}, 0
-    for table in ((), *tabs.tabs.asked):
-        shape = tabs.tabs.variances(table, tabs.design.variances).shape
-        size = int(np.prod(shape))
-        unbiased[table] = spread[place : place + size].reshape(shape)
-        place += size
-    [found] = tabs.table(unbiased, unbiased, tabs._standard_errors, [2.0, 3.0], 0.5).values()
+    assert isinstance(tabs, ByCounters)
+    evidence = tabs.evidence(Counted(np.zeros(tabs.design.layout.codes, np.int64), 0, 0))
+    spread = np.linspace(-40, 40, evidence.totals.size)
+    evidence = replace(evidence, totals=spread, reach=lambda together: 2.0 + (together > 1))
+    found = tabs.statistic.columns(evidence, tabs.options.confidence)
     for lower, upper in ENDS:
-        below, middle, above = (found[n].to_numpy() for n in (lower, "estimate", upper))
+        below, middle, above = (found[n] for n in (lower, "estimate", upper))
         assert ((below <= middle) & (middle <= above)).all()
         assert (below[middle >= 0] >= 0).all()
 

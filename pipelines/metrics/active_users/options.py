@@ -20,7 +20,7 @@ _PERIODS = {"day": (1, 28), "week": (7, 4)}  # days, and how many of them are lo
 class ActiveUsersOptions(CountingOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.active_users.metric:ActiveUsers"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.active_users:ActiveUsers"
     sizing: ClassVar[str] = "pipelines.size.activity:ReleasesQuestion"
     looks_back: ClassVar[bool] = True
     brief: ClassVar[str] = "users active in 1, 7 and 28 days; who is new, came back, or stays"

@@ -172,6 +172,10 @@ class ByCounters(Counting):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return self.shape.worth(self)
 
+    @property
+    def unit_error(self) -> float:
+        return self.shape.unit_error(self)
+
     # The clients.
 
     def contributions(
@@ -225,6 +229,10 @@ class ByCounters(Counting):
         return [*super().cautions, *self.statistic.cautions(self.accuracy, self.rounded)]
 
     @property
+    def exactly(self) -> tuple[str, ...]:
+        return (*super().exactly, *self.statistic.exactly)
+
+    @property
     def rounded(self) -> int:
         """How many numbers are rounded, at the most, as far as that is public."""
         return self.expected
@@ -237,7 +245,7 @@ class ByCounters(Counting):
         # One counter is one figure, and the shuffler's noise of each is of its own.
         dummies, work = getattr(self.design, "dummies", None), self.statistic.workload
         alone = work.amount is None and work.people == "nobody" and work.most == 1
-        if not (alone and isinstance(dummies, Independent)):
+        if not (alone and work.shape == "cells" and isinstance(dummies, Independent)):
             return {}
         law = dummies.laws[0]
         return {"law": {"farthest": law.mu, "falls": list(law.falls)}}

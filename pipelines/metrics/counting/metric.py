@@ -490,14 +490,9 @@ class Counting(Metric):
     @property
     def request(self) -> dict[str, Any]:
         words = super().request
-        for name in self.options.files:
-            if isinstance(words.get(name), str):  # and not several, behind COLUMN= each
-                words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
+        for name, (_, domain) in zip(self.options.files, self.domains, strict=False):
+            words[name] = f"{domain.declared:,} declared values"
         return words | {"delta": self.design.delta}
-
-    def _place(self, name: str) -> int:
-        """Which domain an option declares."""
-        return self.options.files.index(name)
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:

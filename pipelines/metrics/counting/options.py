@@ -261,7 +261,8 @@ def require_counted(options: EitherOptions) -> None:
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle | options.of_reports))
+    idle = options.idle - {"enrolled"}  # of which `require_drawn` says more
+    named = sorted(options.model_fields_set & (idle | options.of_reports))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "

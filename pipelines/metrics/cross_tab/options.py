@@ -10,14 +10,15 @@ from pipelines.metrics.counting.options import PRESENCE
 from pipelines.metrics.options import WHO_DRAWS, EitherOptions, published
 from pipelines.request.options import PROMISE, option
 
-_DIVIDED = "pipelines.metrics.cross_tab.divided:DividedTab"
 NOBODY = "none"
 
 
 class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
-    metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.cross_tab:CrossTab"
+    counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset({"rows_per_user"})
     sizing: ClassVar[str] = "pipelines.size.tables:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
@@ -80,10 +81,6 @@ examples, with the files of the repository:
     @classmethod
     def hides_who(cls, dummies: str | None) -> bool:
         return dummies != NOBODY
-
-    @property
-    def answered_by(self) -> str:
-        return self.metric if self.hides_presence else _DIVIDED
 
     @property
     def idle(self) -> frozenset[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from rich.console import Console
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
@@ -100,6 +102,16 @@ class ByReports(Randomised):
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         return dict(self.statistic.tables(self.evidence(estimate)))
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | dict(self.statistic.request)
+
+    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+        return bytes(self.statistic.page(tables, statement))
+
+    def show(self, screen: Console) -> None:
+        self.statistic.show(screen)
 
 
 _SHARES = "pipelines.metrics.reports.shares:SharesByReports"

@@ -273,10 +273,6 @@ class RowsByReports(ByReports):
         return f"one {self.unit}'s row is replaced by {self.another('row that can be used')}"
 
     @property
-    def request(self) -> dict[str, Any]:
-        return super().request | self.statistic.request
-
-    @property
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {"constants": self.rows.constants()}
 

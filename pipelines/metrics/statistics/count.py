@@ -62,9 +62,6 @@ class Count(Statistic):
     def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
         return expected / self.encoder.size, accuracy.total.standard_error
 
-    def error(self, accuracy: Accuracy, expected: int) -> float:
-        return accuracy.total.standard_error
-
     def error_in_words(self, error: float, expected: int) -> str:
         return f"count ± {three_digits(error)}"
 

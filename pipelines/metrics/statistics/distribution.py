@@ -101,7 +101,7 @@ class Distribution(Statistic):
         return f"{self.options.column}: distribution"
 
     @property
-    def covers(self) -> str:  # type: ignore[override]
+    def covers(self) -> str:
         """What its error covers."""
         drawn = "; of each user one number, drawn uniformly among its rows"
         return f"the noise of the dummies{drawn * (self.options.unit == 'user')}"

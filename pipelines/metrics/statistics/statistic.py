@@ -83,7 +83,6 @@ class Statistic(ABC):
     error_of: ClassVar[str] = ""  # what the predicted error is of, if not of all figures
     unstated: ClassVar[frozenset[str]] = frozenset()  # options that its tables say again
     error_key: ClassVar[str] = "standard_error"  # in a statement, of a predicted error
-    covers: ClassVar[str] = "the noise of the dummies, and roundings; not what was cut"
     reading: ClassVar[str]  # how to read its figures and their errors
 
     options: Any
@@ -164,6 +163,11 @@ class Statistic(ABC):
         """What its estimates are, as in "share"."""
 
     @property
+    def covers(self) -> str:
+        """What its predicted error covers, and what it does not."""
+        return "the noise of the dummies, and roundings; not what was cut"
+
+    @property
     @abstractmethod
     def title(self) -> str:
         """What was counted, in the words of the request."""
@@ -186,9 +190,9 @@ class Statistic(ABC):
             expected: about how many units take part.
         """
 
-    @abstractmethod
     def error(self, accuracy: Accuracy, expected: int) -> float:
         """The standard error of one figure; of a quotient, if so many take part."""
+        return accuracy.total.standard_error
 
     @abstractmethod
     def error_in_words(self, error: float, expected: int) -> str:
@@ -197,6 +201,11 @@ class Statistic(ABC):
     def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
         """What should be thought over of its own."""
         return []
+
+    @property
+    def exactly(self) -> tuple[str, ...]:
+        """What is published as it is, of its input."""
+        return ()
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what is said of all statistics."""
@@ -254,5 +263,6 @@ class Statistic(ABC):
 
     def show(self, screen: Console) -> None:
         """The first rows of a release, on the screen."""
-        table = read_own(self.options.output, self.table)
-        view.show(screen, table, self.options.confidence, self.labelled)
+        for name in self.files:
+            table = read_own(self.options.output, name)
+            view.show(screen, table, self.options.confidence, self.labelled)

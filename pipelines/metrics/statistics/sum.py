@@ -76,9 +76,6 @@ class Sum(Statistic):
         bound = max(abs(self.bounds.low), abs(self.bounds.high))
         return expected / self.encoder.size * bound, accuracy.total.standard_error
 
-    def error(self, accuracy: Accuracy, expected: int) -> float:
-        return accuracy.total.standard_error
-
     def error_in_words(self, error: float, expected: int) -> str:
         return f"sum ± {three_digits(error)}"
 

@@ -18,9 +18,9 @@ from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
-from pipelines.metrics.cross_tab.metric import CrossTab
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.cross_tab import CrossTab
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request.requests import request
@@ -123,8 +123,8 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
              "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0}  # fmt: skip
     metric = CrossTab.resolve(request(CrossTabOptions, asked))
     assert [row["cells"] for row in shown] == [4, 5, 20]
-    for row, table in zip(shown, metric.tabs.asked, strict=True):
-        variance = metric.tabs.variances(table, metric.design.variances).mean()
+    for row, table in zip(shown, metric.statistic.tabs.asked, strict=True):
+        variance = metric.statistic.tabs.variances(table, metric.design.variances).mean()
         assert row["error"] == variance**0.5
 
 

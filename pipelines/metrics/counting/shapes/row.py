@@ -18,7 +18,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.counting.rowwise import WholeRows
+from pipelines.metrics.counting.shapes.whole_rows import WholeRows
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.row_evidence import RowEvidence, RowFigures
 from pipelines.metrics.unusable.share import Share

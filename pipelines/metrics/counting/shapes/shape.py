@@ -50,6 +50,10 @@ class Shape(ABC):
         """What one more of a counter of weight 1 adds to a figure's total."""
         return 1.0
 
+    def unit_error(self, release: ByCounters) -> float:
+        """The mean squared error that is predicted, times the number of units."""
+        return release.design.column_variance
+
     def influence(self, release: ByCounters) -> float:
         """How far one liar moves a figure, at the most.
 
