@@ -104,7 +104,7 @@ ASKED["distribution of users"] = {
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
 # Kinds that have no other way than counters.
-COUNTED = ("active-users", "count", "cross-tab", "sum", "unknown-strings")
+COUNTED = ("active-users", "count", "cross-tab", "sum", "strings")
 TABS = {
     "kind": "cross-tab", "columns": ("value", "number"),
     "domains": (f"value={DOMAIN}", "number=-3..3"),
@@ -112,8 +112,9 @@ TABS = {
 ASKED["tabs"] = TABS
 ASKED["tabs of users"] = TABS | USERS
 STRINGS = {
-    "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
-    "max_length": 20, "dummies": "shuffler", "expected": 500,
+    "kind": "strings", "search": "levels", "column": "value",
+    "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", "max_length": 20,
+    "dummies": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 LOOKED_THROUGH = {"rows", "events", "means", "sum of devices", "row", "tabs"}
@@ -287,7 +288,7 @@ def test_figures_are_right_and_all_else_the_same_without_one_who_takes_part(
         statement.pop("took_part", None)
         statement.pop("unusable", None)
     assert statements[0] == statements[1]
-    kind = ASKED[case]["kind"] if case in ASKED else "heavy_hitters"
+    kind = ASKED[case]["kind"] if case in ASKED else "strings"
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
@@ -584,7 +585,7 @@ def test_files_that_change_are_told_of_without_a_number(
 
 def test_counting_metrics_answer_to_one_interface() -> None:
     of_totals = {kind for kind in COUNTED if issubclass(registry.find(kind), Statistic)}
-    assert of_totals == {"count", "sum"}
+    assert of_totals == {"count", "sum", "strings"}
     assert all(issubclass(registry.find(kind), Counting) for kind in {*COUNTED} - of_totals)
 
 
@@ -766,9 +767,9 @@ def test_strings_are_found_and_told_without_bias(run, log: str) -> None:
     outcome = run(words("strings of users", log))
     assert outcome.code == 0, outcome.said
     release = Release(Path("out"))
-    require_whole(release, ["heavy_hitters.parquet"])
+    require_whole(release, ["strings.parquet"])
     require_alone(release.read("report.html"))
-    table, statement = release.table("heavy_hitters.parquet"), release.statement
+    table, statement = release.table("strings.parquet"), release.statement
     assert {*table["value"].to_pylist()} == {*canaries.DECLARED}
     error = table["standard_error"][0].as_py()
     assert statement["search"]["detection_limit"] < 115

@@ -22,7 +22,7 @@ from transforms.rows.encode import EncodeDoFn
 from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.units.contributions import ChooseDoFn
 
-TABLE = "unknown_strings.parquet"
+TABLE = "strings.parquet"
 FAR = 8  # standard errors: noise of a crowd goes no farther than its threshold, of seven users
 SHOWN = {*canaries.DECLARED, "CANARY-STRAY"}  # 15 users hold the last one
 PLAN = """\
@@ -53,7 +53,7 @@ def words(log: str, **changes: object) -> list[str]:
     asked = {
         "input": log, "column": "value", "user_column": "user", "epsilon": 2.0, "output": "out",
     }  # fmt: skip
-    return canaries.words("unknown-strings", asked | changes, joined=True)
+    return canaries.words("strings", asked | changes, joined=True)
 
 
 def holders() -> dict[str, int]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mechanisms.channel import Guarantee
 from mechanisms.heavy_hitters.schedule import MISSED
-from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.statistics.strings import UndeclaredStrings
@@ -29,19 +28,14 @@ class CountedStrings(ByCounters):
     """Strings, of which the job counts what a declared domain would have counters for.
 
     Attributes:
-        one_job: why three parties cannot serve it, if they cannot.
         drawn: what hides who takes part, in words.
         sure: what else is sure of what is found, in words.
     """
 
-    one_job: ClassVar[str] = ""
     drawn: ClassVar[str]
     sure: ClassVar[str] = ""
 
     statistic: UndeclaredStrings
-
-    def redesigned(self) -> Any:
-        raise RequestError(self.one_job)
 
     @property
     def model(self) -> Literal["shuffle", "central"]:

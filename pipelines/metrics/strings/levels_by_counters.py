@@ -11,6 +11,7 @@ import numpy as np
 from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
 from mechanisms.randomness import SecureRandom
+from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import meeting
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 class LevelsByCounters(CountedStrings):
     """The strings that many units hold, found by noisy counters of their beginnings."""
 
-    one_job = (
-        "its counters are what earlier levels let stand, so a shuffler would have to be told "
-        "them level by level; leave `dummies` out, or run it in one job"
-    )
     drawn = "dummies for every counter that it looked at"
 
     design: Counters
@@ -57,6 +54,12 @@ class LevelsByCounters(CountedStrings):
             options=options, telemetry=telemetry, open_rng=open_rng, statistic=statistic,
             design=cast(Counters, meeting(options, search.levels, ())), reporting=search,
         )  # fmt: skip
+
+    def redesigned(self) -> Self:
+        raise RequestError(
+            "its counters are what earlier levels let stand, so a shuffler would have to be told "
+            "them level by level; leave `dummies` out, or run it in one job"
+        )
 
     @property
     def limit(self) -> float:
