@@ -236,7 +236,7 @@ class StringsAboveThreshold(CountedStrings):
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {
             "source": "Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022 (arXiv 2006.03684); "
-            "several strings a user: hushbeam's page on heavy hitters",
+            "several strings a user: hushbeam's page on frequent strings",
             "constants": {
                 "threshold": self.reporting.threshold,
                 "noise": recorded(self.reporting.law),
