@@ -29,13 +29,7 @@ from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.strings import StringEvidence, UndeclaredStrings
 from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
 from pipelines.metrics.strings.options import StringsOptions
-from pipelines.metrics.terms import (
-    cautioned,
-    least_batch,
-    next_to_nothing,
-    require_proven,
-    target_terms,
-)
+from pipelines.metrics.terms import least_batch, require_proven, target_terms
 from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder
 
@@ -124,11 +118,7 @@ class LevelsByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        release, report = self.guarantees
-        lines = cautioned(release.delta, self.options.min_reports)
-        if self.plan.detection_limit == math.inf:
-            lines.append(self.prospect)
-        return lines + next_to_nothing(release, report)
+        return [*super().cautions, *[self.prospect] * (self.plan.detection_limit == math.inf)]
 
     @property
     def expected_error(self) -> str:
@@ -261,7 +251,6 @@ def poisoning(plan: FittedSearch, forgeable: bool) -> Poisoning:
     needed = limit * oracle.contrast / (1 - oracle.other)
     more, also = (
         f"; {100 * enough:.2g} % are enough to have a string of theirs found, and fewer may be"
-        * (limit < math.inf)
         * (limit < math.inf)
         for enough in (limit, needed)
     )
