@@ -129,10 +129,10 @@ def test_an_option_of_a_search_needs_that_search(refused) -> None:
     for option in ("--alphabet lower", "--dummies shuffler", "--model local", "--enrolled 9"):
         why = f"{option.split()[0]}: means nothing with --search threshold"
         refused([*words, *option.split()], why)
+    refused([*words, "--search", "trees"], "invalid choice: 'trees'")
     words += ["--search", "levels"]
     refused([*words, "--rows-per-user", "2"], "--rows-per-user: says something of dummies")
     refused([*words, "--dummies", "shuffler", "--system", "pem"], "--system: with --dummies")
-    refused([*words, "--search", "trees"], "invalid choice: 'trees'")
     refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 
 
