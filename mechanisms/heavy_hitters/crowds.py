@@ -1,4 +1,4 @@
-"""Unknown strings by the crowds that hold them: a noisy count is published above a threshold.
+"""Undeclared strings by the crowds that hold them: a noisy count is published above a threshold.
 
 Every string there could be has a counter, whose noise is Z on -mu .. mu. What a string's counter
 says, N + Z for a crowd of N users, is published if it is above mu: which noise alone never is, so

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipelines.command import metric as metric_command
 from pipelines.errors import RequestError
-from pipelines.metrics import naming
+from pipelines.metrics import registry
 
 
 class Command(NamedTuple):
@@ -113,7 +113,7 @@ def add_commands(commands: Any, word: str | None) -> None:
     """
     if word in _OTHERS:
         import_module(_OTHERS[word].module).add_to(commands)
-    elif word is not None and naming.is_written(word):
+    elif word is not None and registry.known(word):
         metric_command.add_to(commands, word)
     elif word in _others():
         import_module(_others()[word].module).add_to(commands)
@@ -125,7 +125,7 @@ def add_commands(commands: Any, word: str | None) -> None:
 def names() -> list[str]:
     """Every command."""
     others = _others()
-    return [*(name for name in naming.written() if name not in others), *others]
+    return [*(name for name in registry.names() if name not in others), *others]
 
 
 def listed() -> str:
@@ -145,6 +145,6 @@ def listed() -> str:
 def _brief(name: str) -> str:
     """What a metric publishes; or why it cannot be imported, and the list is there all the same."""
     try:
-        return naming.command_options(name).brief
+        return registry.options(name).brief
     except RequestError as error:
         return str(error)

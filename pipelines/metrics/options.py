@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, PrivateAttr
@@ -151,18 +151,18 @@ class ReleaseOptions(FileOptions):
         return "row" if self.user_column is None else "user"
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
         """Whether nobody learns how many take part; the model is then "shuffle".
 
         Args:
-            dummies: who draws noise for all, as it was asked; None if every report has its own.
+            written: option -> what was asked; without `dummies` every report has noise of its own.
         """
-        return dummies is not None
+        return written.get("dummies") is not None
 
     @property
     def hides_presence(self) -> bool:
         """The same of what was asked."""
-        return self.hides_who(getattr(self, "dummies", None))
+        return self.hides_who(dict(self))
 
     @property
     def answered_by(self) -> str:

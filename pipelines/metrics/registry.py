@@ -26,8 +26,7 @@ HORIZON = "horizon"
 
 _OURS = {
     "histogram": "pipelines.metrics.histogram.options:HistogramOptions",
-    "heavy-hitters": "pipelines.metrics.heavy_hitters.options:HeavyHittersOptions",
-    "unknown-strings": "pipelines.metrics.unknown_strings.options:UnknownStringsOptions",
+    "strings": "pipelines.metrics.strings.options:StringsOptions",
     "mean": "pipelines.metrics.mean.options:MeanOptions",
     "distribution": "pipelines.metrics.distribution.options:DistributionOptions",
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",

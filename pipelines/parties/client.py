@@ -161,7 +161,7 @@ def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
             "all"
         )
     if file is not None and not parted.strings:
-        raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")
+        raise RequestError(f"{flag}: no metric here seals strings whole: leave it out")
     return b"" if file is None else secrets.read(flag, file)
 
 

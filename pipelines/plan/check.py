@@ -10,7 +10,6 @@ from rich.table import Table
 
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
-from pipelines.metrics import naming
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
@@ -112,7 +111,7 @@ def _table(job: PlanJob) -> Table:
         released, local = metric.promises[0], metric.guarantees[1]
         shown.add_row(
             f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
-            f"{naming.words_of(metric.kind)['kind']}\n{metric.system}",
+            f"{metric.kind}\n{metric.system}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             "sealed" if local.model == "none" else f"{local.epsilon:.4g}",
             f"{metric.min_reports:,}" if metric.min_reports else "any",

@@ -6,7 +6,6 @@ from typing import Any
 
 from mechanisms.memoised import law_of
 from mechanisms.wire.report import Form
-from pipelines.metrics import naming
 from pipelines.metrics.metric import Metric
 from pipelines.plan.client_schema import FORMAT, ClientMetric, DrawRange, PermanentKeys
 from pipelines.plan.design import design_of, mark_of_design, mark_of_reports
@@ -65,7 +64,7 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
     return {
         "place": place,
         "name": metric.name,
-        **naming.words_of(metric.kind),
+        "kind": metric.kind,
         "resolved": design_of(job.plan, job.window, metric),
         **_declared(metric),
         "min_reports": int(metric.min_reports),

@@ -385,7 +385,7 @@ class PlanDocument(PlanPart):
         Raises:
             ValidationError: the metric's kind does not understand it.
         """
-        kind = registry.options_in_plan(metric.registered, metric.options)
+        kind = registry.options_in_plan(metric.kind, metric.options)
         share = self.spending(divided)[metric.name]
         common = {
             "model": self.model,
@@ -439,18 +439,18 @@ def _joined(*parts: Any) -> Any:
 
 def _hides(metric: MetricRequest) -> bool:
     """Whether nobody learns from a metric how many take part."""
-    return registry.options(metric.registered).hides_who(metric.options.get("dummies"))
+    return registry.options(metric.kind).hides_who(metric.options)
 
 
 def _looks_back(metric: MetricRequest) -> bool:
     """Whether a metric takes rows of earlier windows, too."""
-    return registry.options(metric.registered).looks_back
+    return registry.options(metric.kind).looks_back
 
 
 def _runs(metric: MetricRequest) -> bool:
     """Whether a metric's noise goes on from window to window."""
-    kind = registry.options(metric.registered)
-    return registry.options_in_plan(metric.registered, metric.options) is not kind
+    kind = registry.options(metric.kind)
+    return registry.options_in_plan(metric.kind, metric.options) is not kind
 
 
 def _grown(epsilon: float, scale: float) -> float:

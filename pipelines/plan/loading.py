@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
-from pipelines.metrics import naming, registry
+from pipelines.metrics import registry
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.source_lines import Place, SourceLines
@@ -64,9 +64,8 @@ def load(path: str) -> PlanDocument:
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            kind = registry.options_in_plan(metric.registered, metric.options)
-            keys = [*kind.model_fields, naming.SEARCH]
-            raise _wrong(places, error, ("metrics", index), keys) from None
+            kind = registry.options_in_plan(metric.kind, metric.options)
+            raise _wrong(places, error, ("metrics", index), [*kind.model_fields]) from None
     placed = plan.placed(places, _home(path, plan))
     placed.reading, placed.view  # noqa: B018 (refused here, with their lines)
     for index, metric in enumerate(placed.metrics):

@@ -159,8 +159,7 @@ def _said(plan: PlanDocument, metric: MetricRequest) -> dict[str, Any]:
     except ValidationError:
         raise RequestError(f"metric {metric.name}: its kind does not understand it") from None
     digests = [_digest(file) for file in options.placed(plan.place).declared_files]
-    kind = metric.registered
-    return {"name": metric.name, "kind": kind, "asked": options.meaning, "declared": digests}
+    return {"name": metric.name, "kind": metric.kind, "asked": options.meaning, "declared": digests}
 
 
 def _digest(file: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from mechanisms.nearest import meant
-from pipelines.metrics import naming
+from pipelines.metrics import registry
 from pipelines.plan.consistency import about
 from pipelines.request.requests import RequestOptions
 
@@ -23,15 +23,15 @@ OF_PLAN = frozenset(
 
 def _require_kind(name: str) -> str:
     """Refuse a kind of metric that nobody has registered."""
-    if not naming.is_written(name):
-        kinds = naming.written()
+    if not registry.known(name):
+        kinds = registry.names()
         raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
     return name
 
 
 def _list_kinds(schema: dict[str, Any]) -> None:
     """Offer the kinds to whoever writes a plan."""
-    schema["enum"] = list(naming.written())
+    schema["enum"] = list(registry.names())
 
 
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
@@ -59,27 +59,7 @@ class MetricRequest(RequestOptions):
     @property
     def options(self) -> dict[str, Any]:
         """What the kind asks, as it was written."""
-        chosen = {naming.SEARCH} if naming.searches(self.kind) else set()
-        return {name: said for name, said in self._extra.items() if name not in chosen}
-
-    @property
-    def registered(self) -> str:
-        """The kind as the registry knows it: of several searches, the one that is written."""
-        searches = naming.searches(self.kind)
-        search = self._extra.get(naming.SEARCH) if searches else None
-        return naming.usual(self.kind) if search is None else searches[search]
-
-    @property
-    def _extra(self) -> dict[str, Any]:
         return self.model_extra or {}
-
-    @model_validator(mode="after")
-    def _searches_as_it_can(self) -> MetricRequest:
-        searches = naming.searches(self.kind)
-        search = self._extra.get(naming.SEARCH)
-        if searches and search is not None and search not in [*searches]:
-            raise about(f"there are {', '.join(searches)}; not {search!r}", naming.SEARCH)
-        return self
 
     @model_validator(mode="after")
     def _asks_no_more_than_it_may(self) -> MetricRequest:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pipelines.errors import DONE
-from pipelines.metrics import naming, registry
+from pipelines.metrics import registry
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.parts import OF_PLAN, MetricRequest
 from pipelines.request import answers
@@ -36,25 +36,11 @@ def _of_kind(name: str, metric: dict[str, Any]) -> dict[str, Any]:
     more = registry.options_in_plan(name, (registry.HORIZON,)).model_json_schema()["properties"]
     more = {n: value for n, value in more.items() if n not in own and n not in OF_PLAN}
     return {
-        "if": _named(name),
+        "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
         "then": {
-            "properties": metric["properties"] | _search(name) | own | more,
+            "properties": metric["properties"] | own | more,
             "required": needed,
             **({"dependentRequired": {n: [registry.HORIZON] for n in more}} if more else {}),
             "additionalProperties": False,
         },
     }
-
-
-def _named(name: str) -> dict[str, Any]:
-    """Whether a metric is of this kind; the usual search need not be written."""
-    words = naming.words_of(name)
-    needed = [word for word in words if word == "kind" or name != naming.usual(words["kind"])]
-    const = {word: {"const": value} for word, value in words.items()}
-    return {"properties": const, "required": needed}
-
-
-def _search(name: str) -> dict[str, Any]:
-    """The option that says which of several kinds is meant, if there are several."""
-    search = naming.words_of(name).get(naming.SEARCH)
-    return {} if search is None else {naming.SEARCH: {"const": search}}

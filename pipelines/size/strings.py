@@ -31,7 +31,7 @@ class StringsQuestion(PlannerQuestion):
     def table(self) -> Table:
         """A row for each K."""
         table = empty(
-            f"unknown strings, {self.terms}",
+            f"strings by a threshold, {self.terms}",
             "threshold: a string is published if its noisy number of users is above it; found "
             f"from: how many users must hold it so that it is with probability {1 - MISSED:g}; "
             "error: standard error of that number",

@@ -237,8 +237,9 @@ _COUNTED_SHARES = (
     ),
 )  # fmt: skip
 
-_FOUND = Truth("heavy_hitters.parquet", words)
-_FOUND_SHARES = Truth("heavy_hitters.parquet", word_shares)
+_FOUND = Truth("strings.parquet", words)
+_FOUND_SHARES = Truth("strings.parquet", word_shares)
+_LEVELS = {"alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12}
 
 _MEAN = Truth("mean.parquet", mean, joint=None)
 _STEADY = Truth("mean.parquet", steady, joint=None)
@@ -316,21 +317,14 @@ EXAMPLES = {
             "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHARES),
         },
     ),
-    "heavy-hitters": Example(
-        {"column": "word", "alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12},
-        {
-            "local": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
-            "shuffle": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
-            "shuffler": Form(_COUNTED, (_FOUND,)),
-            "devices": Form(
-                _COUNTED | _DEVICES,
-                refused="devices cannot know which counters earlier levels let stand",
-            ),
-        },
-    ),
-    "unknown-strings": Example(
+    "strings": Example(
         {"column": "word"},
-        {"the job": Form(_COUNTED, (Truth("unknown_strings.parquet", words),))},
+        {
+            "threshold, the job": Form(_COUNTED, (_FOUND,)),
+            "levels, local": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
+            "levels, shuffle": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
+            "levels, shuffler": Form(_LEVELS | _COUNTED, (_FOUND,)),
+        },
     ),
     "mean": Example(
         {"column": "size"},

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipelines.cli import cli
-from pipelines.metrics import naming, registry
+from pipelines.metrics import registry
 from tests.contract import examples
 from tests.contract.laws import ANY, LAPLACE_FAR, NORMAL, NORMAL_FAR, limits, most_outside
 from tests.contract.truth import Key, Log, Truth
@@ -102,7 +102,7 @@ def plan(metrics: Sequence[tuple[str, str, Mapping[str, Any]]], **said: Any) -> 
     listed = [
         {
             "name": name,
-            **naming.words_of(kind),
+            "kind": kind,
             **{n: _plain(v) for n, v in asked.items() if n not in left},
         }
         for name, kind, asked in metrics

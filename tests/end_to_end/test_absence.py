@@ -23,7 +23,7 @@ ASKED = {
     "mean": {"column": "value", "bounds": "0,4", "cells": 4},
     "distribution": {"column": "value", "bounds": "0,4", "bins": 8},
     "vector-mean": {"number": ("value=0,4",)},
-    "heavy-hitters": {"column": "value", "max_length": 2, "min_reports": USERS},
+    "strings": {"search": "levels", "column": "value", "max_length": 2, "min_reports": USERS},
 }
 
 
@@ -35,7 +35,7 @@ def metric(request, tmp_path_factory):
     options = registry.options(request.param)(
         input=(str(log),), output="out", model="local", epsilon=EPSILON, **ASKED[request.param]
     )
-    return registry.find(request.param).resolve(options, Source(seed=5))
+    return registry.find_for(options).resolve(options, Source(seed=5))
 
 
 def table(last: int | None) -> pa.Table:

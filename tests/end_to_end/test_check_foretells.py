@@ -33,7 +33,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "sums of 300 groups": {"kind": "sum", "expected": 2000} | MANY,
     "means of 300 groups": {"kind": "mean", "dummies": "shuffler", "expected": 2000} | MANY,
     "strings of users": STRINGS | {"alphabet": (STRINGS["alphabet"],)},
-    "unknown strings": {"kind": "unknown-strings", "column": "value"},
+    "strings by a threshold": {"kind": "strings", "column": "value"},
     "split-mix": {"kind": "sum", "column": "real", "bounds": "0,300"} | MIXED,
     "mean by split-mix": {"kind": "mean", "column": "real", "bounds": "0,300"}
     | MIXED

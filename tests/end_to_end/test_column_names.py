@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.metrics import naming, registry
+from pipelines.metrics import registry
 from pipelines.metrics.counting.result import COLUMNS
 from pipelines.releases.schema import LONG
 from tests.oracles.releases import Release
@@ -83,15 +83,15 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }  # fmt: skip
 STRINGS: dict[str, tuple[dict[str, Any], str]] = {
-    "heavy-hitters": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
+    "levels": (
+        {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "dummies": "shuffler"}, "value",
     ),
-    "heavy-hitters of reports": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
+    "levels of reports": (
+        {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "min_reports": 300}, "value",
     ),
-    "unknown-strings": ({"kind": "unknown-strings", "column": "X", "max_length": 2}, "value"),
+    "threshold": ({"kind": "strings", "column": "X", "max_length": 2}, "value"),
 }  # fmt: skip
 CASES = [
     *((case, values) for case in ASKED for values in (TEXTS, NUMBERS)),
@@ -136,9 +136,7 @@ def require_released(case: str, values: tuple[Any, ...], names: list[str], run: 
     Path("values.txt").write_text("a\nb\n")
     declared = "values.txt" if values is TEXTS else "1..2"
     metrics = [
-        {"name": f"m{k}"}
-        | {key: of_column(x, name, declared) for key, x in asked.items()}
-        | naming.words_of(asked["kind"])
+        {"name": f"m{k}"} | {key: of_column(x, name, declared) for key, x in asked.items()}
         for k, name in enumerate(names)
     ]
     plan = {"collection": "names", "version": 1, "input": "log.parquet", "unit": "row",

@@ -104,7 +104,7 @@ ASKED["distribution of users"] = {
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
 # Kinds that have no other way than counters.
-COUNTED = ("active-users", "count", "cross-tab", "sum", "unknown-strings")
+COUNTED = ("active-users", "count", "cross-tab", "sum", "strings")
 TABS = {
     "kind": "cross-tab", "columns": ("value", "number"),
     "domains": (f"value={DOMAIN}", "number=-3..3"),
@@ -112,8 +112,9 @@ TABS = {
 ASKED["tabs"] = TABS
 ASKED["tabs of users"] = TABS | USERS
 STRINGS = {
-    "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
-    "max_length": 20, "dummies": "shuffler", "expected": 500,
+    "kind": "strings", "search": "levels", "column": "value",
+    "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", "max_length": 20,
+    "dummies": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 LOOKED_THROUGH = {"rows", "events", "means", "sum of devices", "row", "tabs"}
@@ -288,7 +289,7 @@ def test_figures_are_right_and_all_else_the_same_without_one_who_takes_part(
         statement.pop("took_part", None)
         statement.pop("unusable", None)
     assert statements[0] == statements[1]
-    kind = ASKED[case]["kind"] if case in ASKED else "heavy_hitters"
+    kind = ASKED[case]["kind"] if case in ASKED else "strings"
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
@@ -439,7 +440,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
         ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
         ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
-        ("strings of users", {"dummies": "devices", "enrolled": 9}, "--dummies: devices cannot"),
+        ("strings of users", {"dummies": "devices"}, "--dummies: invalid choice: 'devices'"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
@@ -585,7 +586,7 @@ def test_files_that_change_are_told_of_without_a_number(
 
 def test_counting_metrics_answer_to_one_interface() -> None:
     of_totals = {kind for kind in COUNTED if issubclass(registry.find(kind), Statistic)}
-    assert of_totals == {"count", "sum"}
+    assert of_totals == {"count", "sum", "strings"}
     assert all(issubclass(registry.find(kind), Counting) for kind in {*COUNTED} - of_totals)
 
 
@@ -767,9 +768,9 @@ def test_strings_are_found_and_told_without_bias(run, log: str) -> None:
     outcome = run(words("strings of users", log))
     assert outcome.code == 0, outcome.said
     release = Release(Path("out"))
-    require_whole(release, ["heavy_hitters.parquet"])
+    require_whole(release, ["strings.parquet"])
     require_alone(release.read("report.html"))
-    table, statement = release.table("heavy_hitters.parquet"), release.statement
+    table, statement = release.table("strings.parquet"), release.statement
     assert {*table["value"].to_pylist()} == {*canaries.DECLARED}
     error = table["standard_error"][0].as_py()
     assert statement["search"]["detection_limit"] < 115

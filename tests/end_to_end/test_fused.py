@@ -186,7 +186,7 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
             {"column": "real", "choose_bounds": True, "min_reports": 1920},
             "with choose_bounds the shuffler withholds a first round",
         ),
-        ("unknown-strings", {"column": "value"}, "nothing is shuffled where the job counts"),
+        ("strings", {"column": "value"}, "nothing is shuffled where the job counts"),
     ],
 )
 def test_what_it_does_not_serve_is_refused(

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.verify
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "which": "histogram.parquet", "real": "mean.parquet", "shape": "distribution.parquet",
-    "often": "heavy_hitters.parquet", "row": "vector-mean.parquet",
+    "often": "strings.parquet", "row": "vector-mean.parquet",
 }  # fmt: skip
 PLAN = """\
 collection: parties

@@ -43,7 +43,7 @@ metrics:
   - {name: places, kind: strings, search: threshold, column: place, max_length: 40}
 """
 COUNT = "  - {name: people, kind: count}\n"
-TABLE = "unknown_strings.parquet"
+TABLE = "strings.parquet"
 N, LARGE = 2000, 700
 KEPT = 10  # strings that more users hold than any threshold here, or more
 
@@ -368,7 +368,7 @@ def test_bad_requests_are_one_line(run, refused) -> None:
     refused(shuffle("log.parquet"), "a report has room for 1,169 messages, and this one has 1,400")
     Path("plan.yaml").write_text(PLAN.partition("  - {name: heard")[0] + COUNT)
     words = client("log.parquet", "r.bin", "--crowd-key", "crowd.key")
-    refused(words, "--crowd-key: no metric here is of unknown strings")
+    refused(words, "--crowd-key: no metric here seals strings whole")
 
 
 def test_the_key_of_all_devices_is_made_once(run) -> None:

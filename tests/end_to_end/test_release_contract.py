@@ -156,7 +156,7 @@ def test_a_value_may_stand_in_the_place_of_those_that_cannot_be_used(kind, run, 
 @pytest.mark.parametrize("kind", [kind for kind, one in EXAMPLES.items() if one.filled])
 def test_a_value_that_cannot_stand_there_is_refused(kind: str, refused, log: str) -> None:
     words = Case(kind, "local", "row").words(log, unusable="fill=\u00e9")
-    if kind != "heavy-hitters":  # for which it is text like any other
+    if kind != "strings":  # for which it is text like any other
         refused(words, "--unusable fill: ")
 
 

@@ -38,9 +38,9 @@ COMMANDS = {
     "histogram": f"histogram {VALUES} {LOCAL}",
     "central histogram": f"histogram {VALUES} --model central --min-reports 1",
     "histogram of counters": f"histogram {VALUES} --dummies shuffler",
-    "heavy hitters": f"{LEVELS} {LOCAL}",
-    "heavy hitters of counters": f"{LEVELS} --dummies shuffler",
-    "unknown strings": "strings --column value --user-column u",
+    "strings by levels": f"{LEVELS} {LOCAL}",
+    "strings by counted levels": f"{LEVELS} --dummies shuffler",
+    "strings by a threshold": "strings --column value --user-column u",
     "active users": "active-users --time t --day 2026-11-20 --user-column u",
 }
 LOGS = ("0", "1", "2", "3", "nulls")

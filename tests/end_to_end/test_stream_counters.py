@@ -300,7 +300,7 @@ def test_unknown_strings_are_released_window_by_window(plan) -> None:
     assert not canaries.found(spoken, declared=False)
     assert released() == [*NAMES]
     for name, holders in zip(NAMES, (100, 0, 50, 0), strict=True):
-        table = release.read_table(f"out/{name}/heard", "unknown_strings.parquet")
+        table = release.read_table(f"out/{name}/heard", "strings.parquet")
         found = dict(zip(table["value"].to_pylist(), table["estimate"].to_pylist(), strict=True))
         assert {*found} == ({*canaries.DECLARED[:4]} if holders else set())
         errors = table["standard_error"].to_numpy()

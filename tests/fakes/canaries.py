@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.metrics import naming
-
 ROWS = 2000
 NULL_VALUES, STRAY_VALUES, NULL_USERS = 32, 48, 24  # 4 %: below the 5 % of cautions
 DECLARED = tuple(f"CANARY-DECLARED-{k}" for k in range(4))
@@ -81,8 +79,7 @@ def words(command: str, asked: Mapping[str, object], joined: bool = False) -> li
 
     A value may be joined to its option by an equals sign, as one that begins with a minus must be.
     """
-    kind, *search = naming.words_of(command).values()
-    found = [kind, *(f"--{naming.SEARCH}={name}" for name in search)]
+    found = [command]
     for name, value in asked.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:

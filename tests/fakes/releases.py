@@ -14,7 +14,6 @@ from tests.fakes import canaries
 # What each kind is asked of the log of canaries; the last two are no metrics, and have pages.
 COMMANDS = {
     "histogram": "--column value --domain values.txt --out-of-domain other",
-    "heavy-hitters": "--column value --max-length 20",
     "mean": "--column real --bounds 0,300 --group-by value --groups values.txt",
     "distribution": "--column real --bounds 0,300 --bins 64",
     "vector-mean": "--number real=0,300 --number number=-3,3 --category value=values.txt",
@@ -22,7 +21,7 @@ COMMANDS = {
     "sum": "--column real --bounds 0,300",
     "active-users": "--user-column user --time moment --day 2026-11-21",
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
-    "unknown-strings": "--column value --max-length 20",
+    "strings": "--search levels --column value --max-length 20",
     "train": "--number number=-3,3 --target real=0,300",
 }
 # Other requests of the same kinds, whose pages look different.
@@ -33,6 +32,7 @@ MORE = {
         "--column value --domain values.txt --by number --by-domain=-3..3",
         "--column value --domain values.txt --window 2026-11-21 --horizon 30",
     ),
+    "strings": ("--column value --max-length 20",),
     "sum": ("--column real --bounds 0,300 --group-by value --groups values.txt",),
     "distribution": ("--column real --bounds 0,300 --bins 1024 --dummies shuffler",),
     "vector-mean": ("--number real=0,300 --dummies shuffler",),
@@ -41,7 +41,7 @@ MORE = {
 _DEVICES = "--dummies devices --enrolled 4000"
 # What a kind refuses, though another of its forms needs the option.
 REFUSED = {
-    ("heavy-hitters", _DEVICES), ("vector-mean", _DEVICES),
+    ("vector-mean", _DEVICES),
     ("cross-tab", "--model local"), ("cross-tab", "--model shuffle"),
 }  # fmt: skip
 

@@ -158,8 +158,8 @@ CASES: tuple[Case, ...] = (
         f"{_VALUE} --epsilon 1 --mechanism correlated --max-messages 8",)),
     Case("histogram-puredump", (f"{_VALUE} --epsilon 1 --mechanism puredump --max-messages 50",)),
     Case("histogram-central", (f"{_VALUE} --model central --epsilon 0.5",)),
-    Case("heavy-hitters-pem", (f"{_WORD} --model local --epsilon 5",)),
-    Case("heavy-hitters-treehist", (
+    Case("strings-pem", (f"{_WORD} --model local --epsilon 5",)),
+    Case("strings-treehist", (
         f"{_WORD} --system treehist --model local --epsilon 7 --top 2",)),
     Case("mean", (f"mean {_NUMBER} --epsilon 1 --cells 16",)),
     Case("mean-public-groups", (
@@ -181,7 +181,7 @@ CASES: tuple[Case, ...] = (
     Case("count-events", (
         f"count {_LOG} --user-column user --column value --domain values.txt --rows-per-user 2 "
         "--per-value 3 --epsilon 1",)),
-    Case("unknown-strings", (
+    Case("strings-threshold", (
         f"strings {_LOG} --user-column user --column word --rows-per-user 2 --epsilon 2",)),
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "

@@ -20,9 +20,10 @@ from pydantic.fields import FieldInfo
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
 from pipelines.command import arguments, page
+from pipelines.command.metric import growing
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
-from pipelines.metrics import naming, registry
+from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.plan.parts import OF_PLAN
 from pipelines.plan.schema import schema
@@ -33,7 +34,7 @@ from tests.contract.forms import example
 
 ROOT = Path(__file__).parents[2]
 COMMANDS: dict[str, type[ReleaseOptions]] = {
-    **{name: naming.command_options(name) for name in naming.written()},
+    **{name: registry.options(name) for name in registry.names()},
     "train": TrainOptions,
 }
 _PLACES = {"input": "log.parquet", "output": "out"}
@@ -59,18 +60,17 @@ def actions(name: str) -> dict[str, argparse.Action]:
 
 def beside(name: str) -> dict[str, FieldInfo]:
     """Options of a command that mean something beside another one alone."""
-    known = naming.alternatives(name) if name in naming.written() else ()
-    fields = {k: field for one in known for k, field in one.options.model_fields.items()}
+    grows = growing(name) if name in registry.names() else None
+    fields = grows.model_fields if grows else {}
     return {key: field for key, field in fields.items() if key not in COMMANDS[name].model_fields}
 
 
 def required(options: type[ReleaseOptions]) -> dict[str, str]:
     """The least that can be typed: of a metric, what its example of the contract asks."""
-    kinds = {**COMMANDS, **{name: registry.options(name) for name in registry.names()}}
-    (name,) = (name for name, known in kinds.items() if known is options)
+    (name,) = (name for name, known in COMMANDS.items() if known is options)
     asked: dict[str, object] = {"target": "y=0,1"}
     if name != "train":
-        told = example(naming.usual(name))
+        told = example(name)
         asked = {**next(iter(told.forms.values())).asked, **told.asked}
     asked |= _PLACES
     return {n: str(asked[n]) for n, f in options.model_fields.items() if f.is_required()}
@@ -112,7 +112,6 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
 TOTALS = {"horizon", "window", "secret", "last", "user_windows"}
 ALTERNATIVES = {
     "count": ("(with --horizon):", TOTALS), "sum": ("(with --horizon):", TOTALS),
-    "strings": ("(with --search levels):", {"alphabet", "dummies", "model", "top"}),
 }  # fmt: skip
 
 
@@ -127,8 +126,13 @@ def test_what_means_something_beside_an_option_stands_under_a_heading(name: str,
 
 def test_an_option_of_a_search_needs_that_search(refused) -> None:
     words = ["strings", "--input", "x.parquet", "--column", "c", "--epsilon", "1", "--output", "o"]
-    refused([*words, "--alphabet", "lower"], "--alphabet needs --search levels")
-    refused([*words, "--search", "trees"], "there are: threshold, levels")
+    for option in ("--alphabet lower", "--dummies shuffler", "--model local", "--enrolled 9"):
+        why = f"{option.split()[0]}: means nothing with --search threshold"
+        refused([*words, *option.split()], why)
+    refused([*words, "--search", "trees"], "invalid choice: 'trees'")
+    words += ["--search", "levels"]
+    refused([*words, "--rows-per-user", "2"], "--rows-per-user: says something of dummies")
+    refused([*words, "--dummies", "shuffler", "--system", "pem"], "--system: with --dummies")
     refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 
 
@@ -236,12 +240,11 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
     (kind,) = (
         part["then"]
         for part in schema()["$defs"]["MetricRequest"]["allOf"]
-        if {word: one["const"] for word, one in part["if"]["properties"].items()}
-        == naming.words_of(name)
+        if part["if"]["properties"]["kind"]["const"] == name
     )
     fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
     own = fields.keys() - OF_PLAN
-    assert kind["properties"].keys() == own | {"name", "share"} | naming.words_of(name).keys()
+    assert kind["properties"].keys() == own | {"name", "share", "kind"}
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]

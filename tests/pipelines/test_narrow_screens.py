@@ -13,9 +13,9 @@ from rich.table import Table
 
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
-from pipelines.metrics.heavy_hitters import view as heavy_hitters
 from pipelines.metrics.histogram import view as histogram
 from pipelines.metrics.mean import view as mean
+from pipelines.metrics.strings import view as strings
 from pipelines.metrics.vector_mean import view as vector_mean
 from pipelines.train import run as train
 from tests.fakes.ledger_rivals import request
@@ -139,9 +139,9 @@ def test_means_fit() -> None:
     assert cells(text, 3).replace("to", "to ").split() == ["-987,654.32101", "to", "-0.00099"]
 
 
-def test_heavy_hitters_fit() -> None:
+def test_strings_fit() -> None:
     table = columns({"value": "v" * 40, "whole": True}, SHARES)
-    text = shown(heavy_hitters.show, table, 0.95)
+    text = shown(strings.show, table, 0.95)
     assert cells(text, 0) == "v" * 40
     assert "100 to 100" in text
 

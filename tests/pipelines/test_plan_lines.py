@@ -95,7 +95,7 @@ def test_what_a_metric_asks_in_vain_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
-        ("search: levels", "search: trees", 16, "metrics.1.search is wrong: there are thr"),
+        ("search: levels", "search: trees", 16, "metrics.1.search must be 'threshold' or "),
         ("kind: strings", "kind: heavy-hitters", 15, "metrics.1.kind is wrong: there are hist"),
         ("unit: row", "unit: user", 3, "unit is wrong: user_column"),
         ("unit: row", "unit: row\nuser_column: u", 4, "user_column is wrong"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.options import (
@@ -60,7 +61,7 @@ class HiddenOptions(SeveralOptions):
     )  # fmt: skip
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
         return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
@@ -79,8 +80,8 @@ examples, with the files of the repository:
     output: str = published("cross-tab.parquet")
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
-        return dummies != NOBODY
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
+        return written.get("dummies") != NOBODY
 
     @property
     def idle(self) -> frozenset[str]:

@@ -69,7 +69,7 @@ def request(log: str, **changes: object) -> list[str]:
         "false_strings": "1e-10",  # these releases are not seeded
         "output": "out",
     }
-    return canaries.words("heavy-hitters", asked | changes)
+    return canaries.words("strings", {"search": "levels"} | asked | changes)
 
 
 # Several kinds of request; whatever holds for every release is tested on all of them.
@@ -88,7 +88,7 @@ class Strings(Release):
 
     @property
     def rows(self) -> pa.Table:
-        return own(self.tables["heavy_hitters.parquet"])
+        return own(self.tables["strings.parquet"])
 
     def column(self, name: str) -> np.ndarray:
         return self.rows[name].to_numpy(zero_copy_only=False)
@@ -168,7 +168,7 @@ def test_the_most_frequent_come_first(release: Strings) -> None:
 
 
 def test_it_keeps_the_contract(release: Strings, strings: str) -> None:
-    require_contract(release, "heavy-hitters", ["heavy_hitters.parquet"], str(Path(strings).parent))
+    require_contract(release, "strings", ["strings.parquet"], str(Path(strings).parent))
     assert not leaked(release.page + json.dumps(release.statement) + str(release.rows.to_pylist()))
     assert release.rows.column_names == COLUMNS
     kinds = [field.type for field in release.rows.schema]
@@ -230,7 +230,7 @@ def test_one_heavy_user_moves_one_report(run, workspace) -> None:
     canaries.write(workspace / "log", pa.table({"value": values, "user": users}), 2, 1000)
     outcome = run(request("log/*.parquet", alphabet="lower", max_length=5, min_reports=3000))
     assert outcome.code == 0, outcome.said
-    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet")
+    table = pq.read_table(workspace / "out" / "strings.parquet")
     assert set(table["value"].to_pylist()) == {"left", "right"}
     assert json.loads((workspace / "out" / "statement.json").read_text())["n"] == 3001
 
@@ -258,7 +258,7 @@ def test_strings_that_would_command_a_terminal_or_a_page_are_shown_as_text(run, 
     asked = {"alphabet": "bytes", "max_length": 10, "user_column": None, "min_reports": None}
     outcome = run(request("log/*.parquet", **asked))
     assert outcome.code == 0, outcome.said
-    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet")
+    table = pq.read_table(workspace / "out" / "strings.parquet")
     assert set(table["value"].to_pylist()) == {evil, "[red]x"}
     assert "\x1b[m" not in outcome.out
     assert r"<b>\x1b[m\n$n" in outcome.out
@@ -271,7 +271,7 @@ def test_strings_that_would_command_a_terminal_or_a_page_are_shown_as_text(run, 
 def test_longer_strings_are_published_by_their_beginning(run, strings, workspace) -> None:
     outcome = run(request(strings, max_length=4, min_reports=USABLE))
     assert outcome.code == 0, outcome.said
-    table = pq.read_table(workspace / "out" / "heavy_hitters.parquet").to_pylist()
+    table = pq.read_table(workspace / "out" / "strings.parquet").to_pylist()
     whole = {row["value"]: row["whole"] for row in table}
     assert whole == {"a.or": False, "mail": True, "net/": False, "": True, "wiki": True}
     assert "net/… (and longer)" in outcome.out

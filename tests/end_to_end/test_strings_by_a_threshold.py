@@ -22,7 +22,7 @@ from transforms.rows.encode import EncodeDoFn
 from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.units.contributions import ChooseDoFn
 
-TABLE = "unknown_strings.parquet"
+TABLE = "strings.parquet"
 FAR = 8  # standard errors: noise of a crowd goes no farther than its threshold, of seven users
 SHOWN = {*canaries.DECLARED, "CANARY-STRAY"}  # 15 users hold the last one
 PLAN = """\
@@ -53,7 +53,7 @@ def words(log: str, **changes: object) -> list[str]:
     asked = {
         "input": log, "column": "value", "user_column": "user", "epsilon": 2.0, "output": "out",
     }  # fmt: skip
-    return canaries.words("unknown-strings", asked | changes, joined=True)
+    return canaries.words("strings", asked | changes, joined=True)
 
 
 def holders() -> dict[str, int]:
@@ -100,7 +100,7 @@ def test_what_one_user_holds_is_nowhere(run, log: str) -> None:
     assert outcome.code == 0, outcome.said
     release = Release(Path("out"))
     assert len(release.table(TABLE)) == 0
-    assert "no string passes the threshold" in outcome.out
+    assert "no string stands out of the noise" in outcome.out
     assert "rows_read" not in json.dumps(release.statement)
     assert release.statement["search"]["strings"] == 0
     kept = [path.read_bytes() for path in Path("tmp").rglob("*") if path.is_file()]
@@ -175,7 +175,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ({"max_length": 2000}, "--max-length must be "),
         ({"rows_per_user": 2, "user_column": None}, "--rows-per-user: where rows are protected"),
         ({"rows_per_user": 10_000, "epsilon": 1e-6}, "needs a threshold above 1,048,576 users"),
-        ({"dummies": "devices"}, "--dummies needs --search levels"),
+        ({"dummies": "shuffler"}, "--dummies: means nothing with --search threshold"),
     ],
 )
 def test_refuses(changes: dict[str, Any], complaint: str, refused, log: str) -> None:
@@ -232,7 +232,7 @@ def test_a_block_that_an_engine_loses_makes_no_release(
 
 @pytest.mark.verify
 def test_a_million_users_strings_are_found(run) -> None:
-    """The figures of docs/heavy-hitters.md, from files to the table: 40 holders are enough."""
+    """The figures of docs/strings.md, from files to the table: 40 holders are enough."""
     weights = np.arange(1, 1e5 + 1) ** -1.1
     held = np.random.default_rng(5).choice(weights.size, 10**6, p=weights / weights.sum())
     names = pa.array([f"page/{k:x}" for k in range(weights.size)])

@@ -1,4 +1,4 @@
-"""`hushbeam strings --search levels`: the frequent strings, of which none was declared."""
+"""`hushbeam strings --search levels`: by one randomised report of each unit."""
 
 from __future__ import annotations
 
@@ -14,30 +14,24 @@ from rich.console import Console
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.fitting import FittedSearch, fit
-from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode, alphabet
+from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
+from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
-from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.heavy_hitters import result, view
-from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
-from pipelines.metrics.poisoning import Poisoning
-from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.terms import (
-    cautioned,
-    least_batch,
-    next_to_nothing,
-    require_proven,
-    target_terms,
-)
-from pipelines.releases.schema import read_own
+from pipelines.logs.inputs import ALONE, Source, Telemetry
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.reports.by_reports import ByReports
+from pipelines.metrics.statistics.strings import StringEvidence, UndeclaredStrings
+from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
+from pipelines.metrics.strings.options import StringsOptions
+from pipelines.metrics.terms import least_batch, require_proven, target_terms
 from pipelines.wording import upward
-from transforms.encoders.prefixes import PrefixEncoder, accepts
+from transforms.encoders.prefixes import PrefixEncoder
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -46,55 +40,52 @@ if TYPE_CHECKING:
     from transforms.collector.discover import Discovered
     from transforms.elements.blocks import Generator
 
-_TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
 
 _BY_LEVELS = (
     "users are divided among the levels of a prefix tree by dice that do not look at the value, "
     "and a report of any level loses what a report of the bucket alone would"
 )
+_ESTIMATES = (
+    "unbiased before it is known which strings are published; given that one is, its share is too "
+    "large on average: by about 0.8 standard errors if it is found every second time, by 0.2 if "
+    "nine times in ten. lower_simultaneous and upper_simultaneous cover all the same."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeavyHitters(Randomised):
-    """The strings that many users hold.
+class LevelsByReports(ByReports):
+    """The strings that many units hold, found by randomised reports of their beginnings.
 
     Attributes:
         plan: what users run, what it guarantees and what it will find.
         fill: (positions,) the code in the place of what is no string of the alphabet, or None.
     """
 
-    kind = "heavy-hitters"
-    Options = HeavyHittersOptions
-
-    options: HeavyHittersOptions
+    statistic: UndeclaredStrings
     plan: FittedSearch
     fill: Codes | None = field(default=None, compare=False)
 
     @classmethod
-    def resolve(
+    def of(
         cls,
-        options: HeavyHittersOptions,
-        source: inputs.Source = inputs.ALONE,
+        statistic: Any,
+        telemetry: Telemetry,
         open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
-        require_randomised(options)
-        telemetry = source.open(options)
-        kind = telemetry.column_type(options.column, "--column")
-        if not (telemetry.unseen or accepts(kind)):
-            raise RequestError(
-                f"--column: {options.column!r} holds {kind}; text is needed, or integers"
-            )
+        options = statistic.options
         expected = least_batch(options, telemetry.rows, "the search is planned for that number")
+        seed, code = public_seed(source, open_rng), code_of(options, telemetry)
         try:
-            plan = _planned(options, kind, expected, source, open_rng)
+            plan = _planned(options, code, expected, seed)
         except ValueError as error:
             raise RequestError(str(error)) from None
         require_proven(options, plan.design.release)
         least = 1 if options.model == "local" and options.min_reports is None else expected
         return cls(
             options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            design=plan.design, plan=plan, fill=_filled(options, plan.protocol.code),
+            statistic=statistic, design=plan.design, plan=plan, fill=_filled(options, code),
         )  # fmt: skip
 
     @property
@@ -127,11 +118,7 @@ class HeavyHitters(Randomised):
 
     @property
     def cautions(self) -> list[str]:
-        release, report = self.guarantees
-        lines = cautioned(release.delta, self.options.min_reports)
-        if self.plan.detection_limit == math.inf:
-            lines.append(self.prospect)
-        return lines + next_to_nothing(release, report)
+        return [*super().cautions, *[self.prospect] * (self.plan.detection_limit == math.inf)]
 
     @property
     def expected_error(self) -> str:
@@ -159,23 +146,12 @@ class HeavyHitters(Randomised):
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
         return reports.messages | "Discover" >> discover
 
-    @property
-    def labelled(self) -> dict[str, str]:
-        return {"value": self.options.column}
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return {result.TABLE: "share"}
-
-    @property
-    def title(self) -> str:
-        return f"{self.options.column}: frequent strings"
-
-    def tables(self, estimate: Discovered) -> dict[str, pa.Table]:
-        return {result.TABLE: result.heavy_hitters_table(estimate.strings)}
+    def evidence(self, estimate: Discovered) -> StringEvidence:
+        strings = estimate.strings
+        return StringEvidence.of(strings.values, strings.whole, strings._asdict())
 
     def poisoning(self, estimate: Discovered) -> Poisoning:
-        return result.poisoning(self.plan, self.collects)
+        return poisoning(self.plan, self.collects)
 
     @property
     def neighbours(self) -> str:
@@ -197,19 +173,31 @@ class HeavyHitters(Randomised):
 
     @property
     def request(self) -> dict[str, Any]:
-        code = self.plan.protocol.code
-        characters = code.characters or "all text, as UTF-8 bytes"
-        return super().request | {"alphabet": characters, "max_length": code.max_length}
+        return super().request | alphabet_statement(self.plan.protocol.code)
 
     def own_statement(self, estimate: Discovered) -> dict[str, Any]:
-        return {"search": result.search_statement(self.plan, self.prospect, estimate.strings)}
+        """How strings were searched for, and how many there are."""
+        plan, schedule = self.plan, self.plan.protocol.schedule
+        search = {
+            "prospect": self.prospect,
+            "detection_limit": _known(plan.detection_limit),
+            "planned_for": plan.design.target.n,
+            "steps": list(schedule.steps),
+            "rows": list(schedule.rows),
+            "shares": list(schedule.shares),
+            "public_seed": plan.protocol.seed,
+            "beam": plan.search.beam,
+            "candidates": estimate.strings.candidates,
+            "strings": len(estimate.strings.values),
+            "estimates": _ESTIMATES,
+        }
+        return {"search": search}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
+        return self.statistic.page(tables, statement)
 
     def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, result.TABLE)
-        view.show(screen, table, self.options.confidence)
+        self.statistic.show(screen)
 
 
 def _by_levels(guarantee: Guarantee) -> Guarantee:
@@ -217,13 +205,7 @@ def _by_levels(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, how=f"{guarantee.how}; {_BY_LEVELS}")
 
 
-def _planned(
-    options: HeavyHittersOptions,
-    kind: pa.DataType,
-    expected: int,
-    source: inputs.Source,
-    open_rng: Generator,
-) -> FittedSearch:
+def _planned(options: StringsOptions, code: PrefixCode, expected: int, seed: int) -> FittedSearch:
     """The search.
 
     Raises:
@@ -233,18 +215,11 @@ def _planned(
         **target_terms(options, options.model, expected, options.unit),
         task=FrequencyTask(2),  # the plan says how many buckets there are
     )
-    return fit(
-        target,
-        code_of(options, kind),
-        Search(max(Search.beam, _BEAM_PER_STRING * (options.top or 0)), options.false_strings),
-        # Public, and drawn anew for each job, before it looks at a value.
-        int(open_rng().words(1)[0]) if source.seed is None else source.seed,
-        options.system,
-        options.oracle,
-    )
+    search = Search(max(Search.beam, _BEAM_PER_STRING * (options.top or 0)), options.false_strings)
+    return fit(target, code, search, seed, options.system, options.oracle)
 
 
-def _filled(options: HeavyHittersOptions, code: PrefixCode) -> Codes | None:
+def _filled(options: StringsOptions, code: PrefixCode) -> Codes | None:
     """The code in the place of what is no string of the alphabet, if a string was named."""
     if options.fill is None:
         return None
@@ -254,14 +229,41 @@ def _filled(options: HeavyHittersOptions, code: PrefixCode) -> Codes | None:
     return codes[0]
 
 
-def code_of(options: HeavyHittersOptions, kind: pa.DataType) -> PrefixCode:
-    """The code of the strings, by default as wide as the column's type calls for."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    whole = bool(pa.types.is_integer(kind))
-    names = options.alphabet or (("digits",) if whole else ("bytes",))
-    length = options.max_length or (_INTEGER_LENGTH if whole else _TEXT_LENGTH)
-    try:
-        return PrefixCode(alphabet(names), length)
-    except ValueError as error:
-        raise RequestError(f"--alphabet: {error}") from None
+def poisoning(plan: FittedSearch, forgeable: bool) -> Poisoning:
+    """How far liars can move the share of a string, and how many of them make up a string.
+
+    Args:
+        plan: what users run.
+        forgeable: whether others than the job make reports.
+    """
+    protocol, limit = plan.protocol, plan.detection_limit
+    oracle, shares = protocol.oracle, protocol.schedule.group_shares
+    # A string that is judged by one group alone, the smallest of those at the last level: reports
+    # say their group, so all liars can be in it.
+    least = shares[-1] / sum(shares)
+    width = oracle.domain_size
+    reports = np.append(oracle.extreme_reports, NOBODY, axis=0)
+    reports[:2, 0] = (reports[:2, 0] - 1 / width) / (1 - 1 / width)  # others share its bucket
+    moved = max(
+        float(quotient_reach((share * least, least), reports, LIARS)) for share in (0.0, 1.0)
+    )
+    # So many reports for its prefixes as so many holders would make, and none astray.
+    needed = limit * oracle.contrast / (1 - oracle.other)
+    more, also = (
+        f"; {100 * enough:.2g} % are enough to have a string of theirs found, and fewer may be"
+        * (limit < math.inf)
+        for enough in (limit, needed)
+    )
+    return Poisoning(
+        "the share of any string",
+        LIARS,
+        moved if forgeable else None,
+        more=more,
+        also=also,
+        beside={"found": {"lies": _known(limit), "forged": _known(needed) if forgeable else None}},
+    )
+
+
+def _known(share: float) -> float | None:
+    """A share as JSON can hold it."""
+    return share if share < math.inf else None

@@ -1,20 +1,19 @@
-"""What strings that nobody declared share: the job itself counts what has no counter."""
+"""What searches of the job itself share: it counts what a declared domain has counters for."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import pyarrow as pa
-
-from mechanisms.channel import Floats, Guarantee
-from pipelines.errors import RequestError
-from pipelines.logs import inputs
-from pipelines.metrics.counting.metric import Counting
+from mechanisms.channel import Guarantee
+from mechanisms.heavy_hitters.schedule import MISSED
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.statistics.strings import UndeclaredStrings
 from transforms.encoders.block import CellBlock, applicable
-from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest, fresh_digest
 
 if TYPE_CHECKING:
@@ -25,19 +24,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedStrings(Counting):
+class CountedStrings(ByCounters):
     """Strings, of which the job counts what a declared domain would have counters for.
 
     Attributes:
-        one_job: why three parties cannot serve it, if they cannot.
         drawn: what hides who takes part, in words.
+        sure: what else is sure of what is found, in words.
     """
 
-    one_job: ClassVar[str] = ""
     drawn: ClassVar[str]
+    sure: ClassVar[str] = ""
 
-    def redesigned(self) -> Any:
-        raise RequestError(self.one_job)
+    statistic: UndeclaredStrings
 
     @property
     def model(self) -> Literal["shuffle", "central"]:
@@ -62,8 +60,16 @@ class CountedStrings(Counting):
         """How many units must hold a string so that it is all but sure to be found."""
 
     @property
-    def _typical(self) -> None:
-        return None
+    def prospect(self) -> str | None:
+        return (
+            f"every string that at least {math.ceil(self.limit):,} {self.unit}s hold is found with "
+            f"probability {1 - MISSED:g} or more, and how many do is told with a standard error of "
+            f"{self.error:.3g}{self.sure}"
+        )
+
+    @property
+    def expected_error(self) -> str:
+        return self.statistic.error_in_words(self.limit, self.expected)
 
     @property
     def cautions(self) -> list[str]:
@@ -74,9 +80,13 @@ class CountedStrings(Counting):
             f"of {self.expected:,} {self.unit}s no string is sure to be found",
         ]
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.string()}
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        search = {"prospect": self.prospect, "detection_limit": self.limit}
+        return super().statement(estimate, tallies) | {"search": search | self.searched(estimate)}
+
+    @abstractmethod
+    def searched(self, estimate: Any) -> dict[str, Any]:
+        """How strings were searched for, and how many there are."""
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
@@ -132,21 +142,6 @@ class CountedStrings(Counting):
     def shuffled(self, reports: MetricReports) -> MetricReports:
         return reports  # nobody but the job sees any of it
 
-    def totals(self, counts: Any) -> Floats:
-        raise TypeError("strings are no total")
-
     @property
     def influence(self) -> float:
         return 1.0
-
-
-def require_text(telemetry: inputs.Telemetry, column: str) -> pa.DataType:
-    """What a column holds whose strings are looked for.
-
-    Raises:
-        RequestError: neither text nor integers.
-    """
-    kind = telemetry.column_type(column, "--column")
-    if not (telemetry.unseen or pa.types.is_null(kind) or accepts(kind)):
-        raise RequestError(f"--column: {column!r} holds {kind}; text is needed, or integers")
-    return kind

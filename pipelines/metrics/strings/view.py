@@ -52,7 +52,7 @@ def page(table: pa.Table, statement: Mapping[str, Any]) -> bytes:
     largest = max(top[selected.UPPER].to_pylist(), default=1.0)
     rows = zip(labels(top), top.to_pylist(), strict=True)
     return pages.page(
-        "pipelines.metrics.heavy_hitters",
+        "pipelines.metrics.strings",
         head(table, statement),
         unit=html.escape(request["unit"]),
         strings=f"{len(table):,}",

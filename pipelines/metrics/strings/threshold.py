@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
 from mechanisms.counters.laws import recorded
 from mechanisms.heavy_hitters.crowds import Crowds
-from mechanisms.heavy_hitters.schedule import MISSED
-from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.randomness import RandomSource
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.strings import seals_of
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
-from pipelines.metrics.counting import result, view
-from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
-from pipelines.metrics.heavy_hitters.view import labels
+from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
-from pipelines.releases.schema import read_own
+from pipelines.metrics.statistics.evidence import Accuracy
+from pipelines.metrics.statistics.strings import StringEvidence
+from pipelines.metrics.strings.counted import CountedStrings
+from pipelines.request.options import flag
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
-    from typing_extensions import Self
 
-    from transforms.elements.blocks import Generator
-
-TABLE = "unknown_strings.parquet"
+_LENGTH = 64  # bytes that are looked at, where nobody says
 
 _SELECTED = (
     "Strings were chosen by the very numbers that are told of them: a string is here because its "
@@ -59,39 +52,39 @@ _SEALED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnknownStrings(CountedStrings):
+class StringsAboveThreshold(CountedStrings):
     """The strings that enough units hold, and how many do.
 
     Attributes:
-        crowds: which strings are published, and with what number.
+        reporting: which strings are published, and with what number.
     """
 
-    kind = "unknown-strings"
-    Options = UnknownStringsOptions
     drawn = "noise for the number of those who hold a string, of each string that anybody holds"
+    sure = "; one that nobody holds is never there"
 
-    options: UnknownStringsOptions
     design: Counters
-    reporting: Crowds  # type: ignore[assignment]
+    reporting: Crowds
 
     @classmethod
-    def resolve(
-        cls,
-        options: UnknownStringsOptions,
-        source: inputs.Source = inputs.ALONE,
-        open_rng: Generator = SecureRandom,
-    ) -> Self:
-        telemetry = source.open(options, empty=True)
-        require_text(telemetry, options.column)
+    def require(cls, options: Any, kind: str) -> None:
+        if named := sorted(options.model_fields_set & options.idle):
+            raise RequestError(
+                f"{flag(named[0])}: means nothing with --search threshold, which counts the "
+                "strings as they are; leave it out, or take --search levels"
+            )
+        if options.delta == 0:
+            raise RequestError("--delta must be a number greater than 0, not 0")
         require_bounded(options, options.rows_per_user)
-        crowds = _meeting(options)
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, design=crowds.design,
-            reporting=crowds,
-        )  # fmt: skip
 
-    def redesigned(self) -> Self:
-        return self  # a seal for each string, and the noise of one job
+    @classmethod
+    def least(cls, statistic: Any, sealed: bool = False) -> tuple[Counters, Crowds]:
+        options = statistic.options
+        target = target_of(options)
+        try:
+            crowds = Crowds.meeting(options.rows_per_user, *target)
+        except ValueError as error:
+            raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
+        return crowds.design, crowds
 
     @property
     def undivided(self) -> str:
@@ -102,9 +95,14 @@ class UnknownStrings(CountedStrings):
         return self.reporting
 
     @property
+    def length(self) -> int:
+        """How many bytes of a string are looked at."""
+        return self.options.max_length or _LENGTH
+
+    @property
     def width(self) -> int:
         """Words of a string."""
-        return width_of(self.options.max_length)
+        return width_of(self.length)
 
     @property
     def slots(self) -> int:
@@ -116,7 +114,7 @@ class UnknownStrings(CountedStrings):
 
     @property
     def resolved(self) -> tuple[Any, ...]:
-        return self.design, self.options.max_length
+        return self.design, self.length
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -131,31 +129,16 @@ class UnknownStrings(CountedStrings):
         return replace(release, how=how), report
 
     @property
-    def limit(self) -> float:
+    def limit(self) -> int:
         return self.reporting.detection_limit
 
     @property
-    def error(self) -> float:
-        return self.errors().standard_error
-
-    def errors(self) -> result.FigureError:
+    def accuracy(self) -> Accuracy:
         """Of how many units hold a string, before it is known which are published."""
-        return result.FigureError.of(self.design, 1, least=1)
-
-    @property
-    def prospect(self) -> str | None:
-        return (
-            f"every string that at least {self.limit:,} {self.unit}s hold is found with "
-            f"probability {1 - MISSED:g} or more, and how many do is told with a standard error of "
-            f"{self.error:.3g}; one that nobody holds is never there"
-        )
-
-    @property
-    def expected_error(self) -> str:
-        return f"finds {self.limit:,} of {self.expected:,}"
+        return Accuracy(FigureError.of(self.design, 1, least=1))
 
     def encoder(self, coins: Any = None) -> StringEncoder:  # type: ignore[override]
-        return StringEncoder(self.options.column, self.options.max_length)
+        return StringEncoder(self.options.column, self.length)
 
     @property
     def _distinct(self) -> int:
@@ -165,7 +148,7 @@ class UnknownStrings(CountedStrings):
     def bits(self) -> float:
         if self.sealed:
             return 8.0 * SEALED * self.slots
-        return 8.0 * self.options.max_length * self.messages
+        return 8.0 * self.length * self.messages
 
     def own_reports(
         self, blocks: Sequence[Any], one: bool, rng: RandomSource
@@ -184,7 +167,7 @@ class UnknownStrings(CountedStrings):
         from transforms.elements.blocks import bucket_count
 
         # Long strings make wide rows, and a bucket's rows are in memory together.
-        return bucket_count(self.telemetry.rows * max(1, self.options.max_length // 64))
+        return bucket_count(self.telemetry.rows * max(1, self.length // 64))
 
     def counted(self, block: CellBlock) -> CellBlock:
         return block
@@ -198,39 +181,18 @@ class UnknownStrings(CountedStrings):
     def arrived(self, estimate: Any) -> int:
         return estimate.messages
 
-    @property
-    def labelled(self) -> dict[str, str]:
-        return {"value": self.options.column}
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return {TABLE: f"{self.unit}s"}
-
-    @property
-    def title(self) -> str:
-        return f"{self.options.column}: strings that enough {self.unit}s hold"
-
-    def tables(self, estimate: Any) -> dict[str, pa.Table]:
+    def evidence(self, estimate: Any) -> StringEvidence:
         texts, whole = texts_of(estimate.strings)
         values, confidence = estimate.values, self.options.confidence
-        limits = {
-            "": self.reporting.limits(values, confidence),
-            "_simultaneous": self.reporting.limits(values, confidence ** (1 / max(len(texts), 1))),
-        }
-        columns = {"estimate": values, "standard_error": np.full(values.size, self.error)}
-        for suffix, (lower, upper) in limits.items():
-            columns |= {f"lower{suffix}": lower, f"upper{suffix}": upper}
-        first = {"value": pa.array(texts, pa.string()), "whole": pa.array(whole)}
-        return {TABLE: pa.table(first | columns)}
+        figures = {"estimate": values, "standard_error": np.full(values.size, self.error)}
+        together = ("", 1), ("_simultaneous", max(len(texts), 1))
+        for suffix, several in together:
+            lower, upper = self.reporting.limits(values, confidence ** (1 / several))
+            figures |= {f"lower{suffix}": lower, f"upper{suffix}": upper}
+        return StringEvidence.of(texts, whole, figures)
 
-    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
-        search = {
-            "prospect": self.prospect,
-            "threshold": self.reporting.threshold,
-            "detection_limit": self.limit,
-            "strings": len(estimate.values),
-        }
-        return super().statement(estimate, tallies) | {"search": search}
+    def searched(self, estimate: Any) -> dict[str, Any]:
+        return {"threshold": self.reporting.threshold, "strings": len(estimate.values)}
 
     def _cut(self, estimate: Any) -> dict[str, Any]:
         return {}
@@ -255,7 +217,7 @@ class UnknownStrings(CountedStrings):
             limit=self.limit, limit_bias=crowds.too_large(crowds.detection_limit), fair=fair,
         )  # fmt: skip
         covers = "the noise" + "; not what was left out of users with more strings" * self._several
-        return super().error_statement | {"covers": covers, "reading": reading}
+        return {"standard_error": self.error, "covers": covers, "reading": reading}
 
     @property
     def _several(self) -> bool:
@@ -274,38 +236,13 @@ class UnknownStrings(CountedStrings):
     def mechanism_statement(self) -> dict[str, Any]:
         return super().mechanism_statement | {
             "source": "Desfontaines, Voss, Gipson, Mandayam, PoPETs 2022 (arXiv 2006.03684); "
-            "several strings a user: hushbeam's page on heavy hitters",
+            "several strings a user: hushbeam's page on frequent strings",
             "constants": {
                 "threshold": self.reporting.threshold,
                 "noise": recorded(self.reporting.law),
             },
         }
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[TABLE], statement, _readable(tables[TABLE]))
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, TABLE)
-        if not len(table):
-            screen.print("no string passes the threshold")
-            return
-        view.show(screen, _readable(table), self.options.confidence)
-
-
-def _meeting(options: UnknownStringsOptions) -> Crowds:
-    """The crowds of a request.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
-    target = target_of(options)
-    try:
-        return Crowds.meeting(options.rows_per_user, *target)
-    except ValueError as error:
-        raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """A table whose strings can be shown."""
-    values = pa.array(labels(table), pa.string())
-    return table.drop_columns(["whole"]).set_column(0, "string", values)
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | {"max_length": self.length}
