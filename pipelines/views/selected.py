@@ -21,7 +21,10 @@ NOTHING = (
 )
 
 
-_WIDEST_FIRST = ((LOWER, UPPER), ("lower_of_all", "upper_of_all"), ("lower", "upper"))
+TOGETHER = ((LOWER, UPPER), ("lower_of_all", "upper_of_all"))
+"""Columns of intervals that cover all figures of a table together."""
+
+_WIDEST_FIRST = (*TOGETHER, ("lower", "upper"))
 
 
 def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -29,8 +32,11 @@ def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
     >>> ends({"lower": 2, "upper": 3, "lower_of_all": 1, "upper_of_all": 4})
     (1, 4)
+    >>> ends({"estimate": 2})
+    (None, None)
     """
-    return next((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    known = ((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    return next(known, (None, None))
 
 
 def heading(confidence: float, values: int) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.counters.activity import HISTORIES, Activity, Figure
 from mechanisms.counters.choose import NoisyCounters
@@ -19,16 +18,13 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
 from pipelines.metrics.active_users.stickiness import shares
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_bounded
-from pipelines.releases.schema import read_own
 from pipelines.storage.paths import DAY
-from pipelines.views.digits import digits
-from pipelines.views.headline import FIRST
-from pipelines.views.pictures import bars
+from pipelines.views.headline import FIRST, TRIANGLE
 from transforms.columns import is_moment
 from transforms.encoders.activity import ActivityReporting, DayEncoder
 
@@ -148,7 +144,7 @@ class ActiveUsers(Counting):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": TABLE, "rows": FIRST}
+        return {"table": TABLE, "rows": FIRST, "picture": TRIANGLE}
 
     def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         totals = self.totals(self.design.centred(estimate.counts))
@@ -277,38 +273,9 @@ class ActiveUsers(Counting):
     def cautions(self) -> list[str]:
         return [*super().cautions, *self._gaps()]
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        table = tables[TABLE]
-        names = (table[name].to_pylist() for name in ("group", "value"))
-        labels = [" · ".join(row) for row in zip(*names, strict=True)]
-        ends = [table[f"{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
-        confidence = self.options.confidence
-        legend = f"estimate, {100 * confidence:g} % interval of all together"
-        drawn = bars(labels, table["estimate"].to_numpy(), ends, legend)
-        said = "Users by when they were active"
-        figure = view.framed(drawn, said, len(table), confidence)
-        figure += "".join(map(_sentence, tables[STICKINESS].to_pylist() if self._pairs else ()))
-        return view.page(table, statement, figure=figure)
-
-    def show(self, screen: Console) -> None:
-        for name in self.figures:
-            view.show(screen, read_own(self.options.output, name), self.options.confidence)
-
 
 def _designed(
     options: ActiveUsersOptions, reporting: ActivityReporting, sealed: bool = False
 ) -> NoisyCounters:
     """The counters that err least; arguments as of `meeting`."""
     return meeting(options, reporting.levels, (), sealed, releases=options.releases)
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    """A share of the active users, as a paragraph; nothing where there is none."""
-    if row["estimate"] is None:
-        return ""
-    error = 100 * row["standard_error"]
-    share, low, high = (
-        digits(100 * row[name], error)
-        for name in ("estimate", "lower_simultaneous", "upper_simultaneous")
-    )
-    return f"<p>Active users of {row['value']}: {share} % ({low} to {high}).</p>\n"

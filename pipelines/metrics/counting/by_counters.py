@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.counters.dummies import Independent
 from mechanisms.randomness import SecureRandom
@@ -276,6 +275,3 @@ class ByCounters(Counting):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return bytes(self.statistic.page(tables, statement))
-
-    def show(self, screen: Console) -> None:
-        self.statistic.show(screen)

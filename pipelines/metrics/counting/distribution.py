@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
@@ -21,7 +20,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
@@ -30,8 +29,7 @@ from pipelines.metrics.distribution.metric import read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import read_own
-from pipelines.views.headline import MIDDLE, QUANTILE
+from pipelines.views.headline import LINE, MIDDLE, QUANTILE
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.reports import UNUSABLE, PathReporting
 
@@ -147,7 +145,7 @@ class CountedDistribution(Counting):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": QUANTILES, "rows": MIDDLE}
+        return {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}
 
     @property
     def whole_numbers(self) -> bool:
@@ -238,14 +236,6 @@ class CountedDistribution(Counting):
         whole = " All are whole, as are ends of bins and quantiles." * self.whole_numbers
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.bins.bins:,}."
         return [f"{sentence}{whole} A share below is of the numbers less than the `high` of a bin."]
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        figure = view.cumulative(tables[TABLE], self.options.confidence)
-        return view.page(tables[QUANTILES], statement, figure=figure)
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, QUANTILES)
-        view.show_quantiles(screen, table, self.options.confidence)
 
 
 def _fitted(shares: Floats) -> Floats:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
@@ -17,16 +16,14 @@ from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.heavy_hitters.metric import code_of
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
 from pipelines.metrics.heavy_hitters.result import TABLE
-from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import MetricReports
-from pipelines.releases.schema import read_own
 from pipelines.wording import upward
 from transforms.encoders.block import CellBlock
 from transforms.encoders.prefixes import PrefixEncoder
@@ -180,19 +177,3 @@ class CountedHeavyHitters(CountedStrings):
         code = self.reporting.code
         characters = code.characters or "all text, as UTF-8 bytes"
         return super().request | {"alphabet": characters, "max_length": code.max_length}
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[TABLE], statement, _readable(tables[TABLE]))
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, TABLE)
-        if not len(table):
-            screen.print("no string stands out of the noise")
-            return
-        view.show(screen, _readable(table), self.options.confidence)
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """A table whose strings can be shown."""
-    values = pa.array(labels(table), pa.string())
-    return table.drop_columns(["whole", "expected_false"]).set_column(0, "string", values)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.design import Counters
@@ -21,13 +20,12 @@ from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.row_attributes import read_attributes
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.options import DELTA, require_counted
 from pipelines.metrics.counting.rowwise import RowWise
 from pipelines.metrics.unusable.share import Share
-from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.metric import require_numbers
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.result import (
@@ -305,23 +303,6 @@ class CountedRows(RowWise):
             "clipped is not published. Intervals are Fieller's: where nobody may have a number "
             "they are all between its bounds."
         ]
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        numbers, names = tables[TABLE], ["coordinate", *result.COLUMNS]
-        drawn = rows_view.chart(numbers, self.options.confidence)
-        figure = f'<figure class="scroll">\n{drawn}\n</figure>\n'
-        parts = [numbers]
-        if shares := tables.get(FREQUENCIES):
-            pairs = zip(shares["attribute"].to_pylist(), shares["value"].to_pylist(), strict=True)
-            labels = pa.array([f"{attribute} = {value}" for attribute, value in pairs])
-            parts.insert(0, shares.append_column("coordinate", labels))
-        kept = [name for name in names if all(name in part.column_names for part in parts)]
-        table = pa.concat_tables([part.select(kept) for part in parts])
-        return view.page(numbers, statement, table, figure)
-
-    def show(self, screen: Console) -> None:
-        shares = bool(categorical(self.attributes))
-        rows_view.show(screen, self.options.output, shares, self.options.confidence)
 
 
 def _designed(

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.crosstabs import CrossTabs
@@ -18,15 +17,14 @@ from mechanisms.counters.details import Table
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting import view as counting_view
-from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, named, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.metric import Metric
-from pipelines.releases import schema
-from pipelines.views.headline import TOTAL
+from pipelines.views.headline import HEAT, TOTAL
 
 TABLE = "cross-tab.parquet"
+
+OTHER, ALL, TIMES = "(any other)", "all", " × "
 
 READING = (
     "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "
@@ -108,7 +106,7 @@ class Tabulated(Metric):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": TABLE, "rows": TOTAL}
+        return {"table": TABLE, "rows": TOTAL, "picture": HEAT}
 
     def table(
         self,
@@ -151,9 +149,9 @@ class Tabulated(Metric):
                 named(table, self.dimensions), table, places, strict=True
             )
         }
-        texts = [pc.fill_null(own[name].cast(pa.string()), view.OTHER) for name in own]
-        value = pc.binary_join_element_wise(*texts, view.TIMES) if own else pa.array([view.ALL])
-        group = view.TIMES.join(own) or view.ALL
+        texts = [pc.fill_null(own[name].cast(pa.string()), OTHER) for name in own]
+        value = pc.binary_join_element_wise(*texts, TIMES) if own else pa.array([ALL])
+        group = TIMES.join(own) or ALL
         head = {"group": pa.repeat(group, cells), "value": value}
         return head, {
             column: own.get(name, pa.nulls(cells, kind))
@@ -185,19 +183,3 @@ class Tabulated(Metric):
             "hierarchies": [d.category.column for d in self.dimensions if d.groups],
             "tables": [",".join(named(table, self.dimensions)) for table in self.tabs.asked],
         }
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        (table,) = tables.values()
-        labels = [
-            (
-                view.TIMES.join(named(table, self.dimensions)),
-                [self.dimensions[column].labels(level) for column, level in table],
-            )
-            for table in self.tabs.asked
-        ]
-        figure = view.maps(table, labels, self.options.confidence)
-        return counting_view.page(table, statement, view.plain(table), figure)
-
-    def show(self, screen: Console) -> None:
-        table = schema.read_own(self.options.output, TABLE)
-        counting_view.show(screen, view.plain(table), self.options.confidence)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Mechanism
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
@@ -22,7 +21,7 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fill
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.distribution import result, view
+from pipelines.metrics.distribution import result
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
@@ -34,9 +33,8 @@ from pipelines.metrics.terms import (
     require_proven,
     target_terms,
 )
-from pipelines.releases import release
-from pipelines.releases.schema import read_own
-from pipelines.views.headline import MIDDLE, QUANTILE
+from pipelines.views import report
+from pipelines.views.headline import LINE, MIDDLE, QUANTILE
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
 
@@ -160,7 +158,7 @@ class DistributionOfNumbers(Randomised):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": result.QUANTILES, "rows": MIDDLE}
+        return {"table": result.QUANTILES, "rows": MIDDLE, "picture": LINE}
 
     def tables(self, estimate: Distribution) -> dict[str, pa.Table]:
         return {
@@ -195,13 +193,7 @@ class DistributionOfNumbers(Randomised):
         return result.own_statement(estimate.known, self.bounds, self.fitted, smooth, self.unit)
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[result.TABLE], tables[result.QUANTILES], statement)
-
-    def show(self, screen: Console) -> None:
-        folder = self.options.output
-        statement = release.statement_of(folder)
-        quantiles = read_own(folder, result.QUANTILES)
-        view.show(screen, quantiles, statement["mean"], self.options.confidence)
+        return report.page(tables, statement, result.reading(statement), result.facts(statement))
 
 
 def read_quantiles(text: str | None) -> tuple[float, ...]:

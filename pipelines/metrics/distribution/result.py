@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mechanisms.distribution.fitting import DistributionDesign
 from mechanisms.distribution.quantiles import quantiles
 from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.views.digits import digits
 from pipelines.wording import upward
 from transforms.encoders.bounds import Bounds
 
@@ -177,3 +178,29 @@ def _mean(summary: NumberSummary, bounds: Bounds) -> dict[str, float | None]:
         "upper": float(scaled(np.array(mean.upper), bounds)),
         "of_the_estimated_shares": float(scaled(np.array(summary.mean_of_estimate), bounds)),
     }
+
+
+def reading(statement: Mapping[str, Any]) -> list[str]:
+    """How a distribution from randomised reports is to be read."""
+    mean, method = statement["mean"], statement["estimation"]["method"]
+    low, high = (digits(mean[end], mean["standard_error"]) for end in ("lower", "upper"))
+    return [
+        "Numbers were stochastically rounded to a grid (unbiased); then every report was "
+        f"randomised by itself. The shares were found by {method}. They are nonnegative, add up "
+        "to 1 and are slightly biased; the unbiased ones stand beside them.",
+        f"The mean is {digits(mean['estimate'], mean['standard_error'])}, with a standard error of "
+        f"{digits(mean['standard_error'], mean['standard_error'])} and the interval {low} to "
+        f"{high}. It is straight from the reports and unbiased; the estimated shares have the mean "
+        f"{digits(mean['of_the_estimated_shares'], mean['standard_error'])}.",
+    ]
+
+
+def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the shares were estimated."""
+    estimation = statement["estimation"]
+    rest = "" if estimation["converged"] else ", not at rest"
+    return [
+        ("bins", str(estimation["bins"])),
+        ("estimate", f"{estimation['method']} ({estimation['iterations']} iterations{rest})"),
+        ("cumulative intervals", f"by averages over {estimation['span']} bins"),
+    ]

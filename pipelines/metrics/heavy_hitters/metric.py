@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
@@ -23,9 +22,9 @@ from mechanisms.targets.target import Target
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.heavy_hitters import result, view
+from pipelines.metrics.heavy_hitters import result
 from pipelines.metrics.heavy_hitters.options import HeavyHittersOptions
-from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import (
@@ -35,7 +34,7 @@ from pipelines.metrics.terms import (
     require_proven,
     target_terms,
 )
-from pipelines.releases.schema import read_own
+from pipelines.views import report
 from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder, accepts
 
@@ -205,11 +204,7 @@ class HeavyHitters(Randomised):
         return {"search": result.search_statement(self.plan, self.prospect, estimate.strings)}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, result.TABLE)
-        view.show(screen, table, self.options.confidence)
+        return report.page(tables, statement, result.reading(statement), result.facts(statement))
 
 
 def _by_levels(guarantee: Guarantee) -> Guarantee:

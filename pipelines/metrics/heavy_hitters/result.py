@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,28 @@ def search_statement(plan: FittedSearch, prospect: str, strings: FrequentStrings
         "strings": len(strings.values),
         "estimates": _ESTIMATES,
     }
+
+
+def reading(statement: Mapping[str, Any]) -> list[str]:
+    """How the strings of a release are to be read."""
+    request, search = statement["request"], statement["search"]
+    return [
+        f"Nobody declared these strings: they were built up from the reports of {request['unit']}s."
+        f" Planned was: {search['prospect']}. Rarer strings are identified by chance or not at "
+        "all, so a string that is missing may still be frequent.",
+        f"Of {search['candidates']:,} candidates those are listed that chance would bring up "
+        f"{request['false_strings']:g} times in a release like this, on average, at most. A share "
+        "is of the reports that were counted. Its standard error covers the randomisation of "
+        "reports, the division of users among levels, and strings that share a bucket.",
+    ]
+
+
+def facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was searched through."""
+    request, search = statement["request"], statement["search"]
+    levels = "+".join(map(str, search["steps"]))
+    return [
+        ("system", f"{request['system']}, levels of {levels} symbols"),
+        ("symbols that are looked at", f"{request['max_length']} of {request['alphabet']}"),
+        ("seed of the public hash", str(search["public_seed"])),
+    ]

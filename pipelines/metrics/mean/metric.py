@@ -26,19 +26,21 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import of_moments, open_numbers, read_fill
-from pipelines.metrics.mean import result, view
+from pipelines.metrics.mean import result
 from pipelines.metrics.mean.design import (
     best_design,
     declared_groups,
     require_memory,
 )
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
 from pipelines.releases.schema import read_own
 from pipelines.releases.statement import published_exactly
+from pipelines.views import report
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
@@ -368,7 +370,7 @@ class MeanByReports(Randomised):
         return statement
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
+        return report.page(tables, statement, READING)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That the batch, or every group, was too small."""
@@ -380,9 +382,9 @@ class MeanByReports(Randomised):
         return f"{reports:,} reports came, fewer than --min-reports {least:,}"
 
     def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, result.TABLE)
-        view.show(screen, table, self.options.confidence)
+        super().show(screen)
         if of_moments(self.options.bounds):
+            table = read_own(self.options.output, result.TABLE)
             screen.print("in seconds since 1970; as timestamps:", highlight=False)
             for row in map(result.moments, table.to_pylist()):
                 line = ", ".join(f"{name} {value}" for name, value in row.items())

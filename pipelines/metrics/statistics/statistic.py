@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs import inputs
-from pipelines.metrics.counting import view
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import LABELS, read_own
+from pipelines.releases.schema import LABELS
+from pipelines.views import report
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
@@ -241,9 +240,4 @@ class Statistic(ABC):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
-        return view.page(tables[self.table], statement)
-
-    def show(self, screen: Console) -> None:
-        """The first rows of a release, on the screen."""
-        table = read_own(self.options.output, self.table)
-        view.show(screen, table, self.options.confidence, self.labelled)
+        return report.page(tables, statement)

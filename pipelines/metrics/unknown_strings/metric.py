@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
@@ -20,14 +19,12 @@ from mechanisms.wire.report import SEALED
 from mechanisms.wire.strings import seals_of
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.central import CountedStrings, require_text
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
-from pipelines.metrics.heavy_hitters.view import labels
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.unknown_strings.options import UnknownStringsOptions
-from pipelines.releases.schema import read_own
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 
@@ -281,16 +278,6 @@ class UnknownStrings(CountedStrings):
             },
         }
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[TABLE], statement, _readable(tables[TABLE]))
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, TABLE)
-        if not len(table):
-            screen.print("no string passes the threshold")
-            return
-        view.show(screen, _readable(table), self.options.confidence)
-
 
 def _meeting(options: UnknownStringsOptions) -> Crowds:
     """The crowds of a request.
@@ -303,9 +290,3 @@ def _meeting(options: UnknownStringsOptions) -> Crowds:
         return Crowds.meeting(options.rows_per_user, *target)
     except ValueError as error:
         raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """A table whose strings can be shown."""
-    values = pa.array(labels(table), pa.string())
-    return table.drop_columns(["whole"]).set_column(0, "string", values)

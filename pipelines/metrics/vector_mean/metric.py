@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Mechanism
 from mechanisms.mean.public_groups import PublicGroups
@@ -27,15 +26,17 @@ from pipelines.logs import inputs
 from pipelines.logs.numbers import read_fill
 from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
-from pipelines.metrics.vector_mean import result, view
+from pipelines.metrics.vector_mean import result
 from pipelines.metrics.vector_mean.absence import require_absence
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
+from pipelines.views import report
 from pipelines.views.headline import FIRST
 from transforms.elements.progress import REPORTS
 from transforms.encoders.attributes import Attribute, categorical, width
@@ -295,11 +296,7 @@ class AverageRow(Randomised):
         }
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables, statement)
-
-    def show(self, screen: Console) -> None:
-        shares = bool(categorical(self.attributes))
-        view.show(screen, self.options.output, shares, self.options.confidence)
+        return report.page(tables, statement, [*READING, *result.shrunk_words(statement)])
 
 
 def _require_sense(options: VectorMeanOptions) -> None:

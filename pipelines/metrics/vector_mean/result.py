@@ -385,3 +385,15 @@ def error_statement(
 def _root_mean_square(values: NDArray[np.float64]) -> float | None:
     known = values[np.isfinite(values)]
     return float(np.sqrt(np.mean(known**2))) if known.size else None
+
+
+def shrunk_words(statement: Mapping[str, Any]) -> list[str]:
+    """What became of the estimates, if they were shrunk."""
+    shrunk = statement["error"].get("shrunk")
+    if shrunk is None:
+        return []
+    kept = f"{100 * shrunk['factor']:.3g} %"
+    return [
+        f"The shrunk row was moved towards {shrunk['towards']}; {kept} of the distance were kept. "
+        f"{shrunk['means']}"
+    ]
