@@ -165,10 +165,8 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
         name: [part.percent * row[name] for row in top] for name in ("difference", "lower", "upper")
     }
     first, second = part.sides
-    drawn = bars(
-        labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]],
-        f"{second} less {first}: bars, and {_together(comparison)}", part.unit,
-    )  # fmt: skip
+    drawn = bars(labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]])
+    legend = html.escape(f"{part.unit}, {second} less {first}: bars, and {_together(comparison)}.")
     heads = (*part.sides, "difference", _together(comparison))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in ("of", "beyond noise", *heads))
     body = "".join(
@@ -183,7 +181,8 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
     name = html.escape(f"{part.metric}, {part.unit}")
     return (
         f'<h2>{name}</h2>\n<figure class="scroll" role="img" aria-label="Differences of {name}; '
-        f'the table below has the numbers">\n{drawn}\n</figure>\n'
+        f'the table below has the numbers">\n{drawn}\n'
+        f'<figcaption class="note">{legend}</figcaption>\n</figure>\n'
         f'<div class="scroll" tabindex="0" role="region" aria-label="the differences of {name}">\n'
         f'<table class="numbers">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"

@@ -20,7 +20,6 @@ from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
-from pipelines.metrics import view
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import MetricReports as MetricReports
 from pipelines.metrics.permanent import Permanent
@@ -29,6 +28,7 @@ from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
 from pipelines.releases import release
 from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
+from pipelines.views import report
 from pipelines.views.headline import LARGEST
 from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
@@ -484,7 +484,7 @@ class Metric(ABC):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
-        return view.page(tables, statement)
+        return report.page(tables, statement)
 
     def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
         """What is published of an estimate; None if the batch is too small."""
@@ -525,10 +525,9 @@ class Metric(ABC):
 
     def show(self, screen: Console) -> None:
         """The release, where people look first."""
-        tables = {
-            name: own(table) for name, table in release.read_tables(self.options.output).items()
-        }
-        view.show(screen, tables)
+        folder = self.options.output
+        tables = {name: own(table) for name, table in release.read_tables(folder).items()}
+        report.show(screen, tables, release.statement_of(folder))
 
 
 def columns_of(*names: str | None) -> frozenset[str]:

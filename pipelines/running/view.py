@@ -50,7 +50,6 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         "pipelines.running",
         begin,
         pictures="\n".join(_picture(table, name, confidence) for name in _largest(table)),
-        promises=facts.promises(statement),
         rows="".join(map(_row, newest)),
         listed=listed if len(newest) < len(table) else "",
         confidence=f"{confidence:g}",

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import RequestError, reason
-from pipelines.metrics import registry
 from pipelines.releases import release, schema, statements
 from pipelines.releases.history import Published
 from pipelines.releases.release import REPORT
+from pipelines.site.retention import retention
 from pipelines.site.series import History, gaps, histories, rounded, table_now
 from pipelines.storage.table_files import harmless
-from pipelines.views.headline import promise, title, unit_of
+from pipelines.views.drawing import drawn
+from pipelines.views.headline import TRIANGLE, chosen, promise, title, unit_of
+from pipelines.views.pages import STATEMENT_LINK, styles
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"
@@ -254,13 +256,13 @@ def _write(site: Site, folder: Path) -> int:
     """All files; returns how many pages there are."""
     (folder / MARK).write_text("made by hushbeam site; it is made again whole\n")
     search = site.search()
-    _page(folder / "index.html", "Releases", site.index(), search, "index", ())
+    _page(folder / "index.html", "Releases", site.index(), search, "index")
     for history in site.histories:
         path = folder / _page_of(history)
         path.parent.mkdir(exist_ok=True)
         _takeaways(history, path.with_suffix(""))
         named = f"{history.metric} · {history.collection or ALONE}"
-        _page(path, named, _metric(history), search, "metric", (history.kind,), up="../")
+        _page(path, named, _metric(history), search, "metric", _picture(history), up="../")
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)
@@ -305,31 +307,27 @@ def _metric(history: History) -> dict[str, Any]:
 
 
 def _page(
-    path: Path, title: str, data: Any, search: Any, view: str, kinds: Sequence[str], up: str = ""
+    path: Path, title: str, data: Any, search: Any, view: str, picture: str = "", up: str = ""
 ) -> None:
     """One page, with all that it needs inside: it works from a disk, and nothing is loaded."""
-    pictures = "".join(f"<script>{text}</script>\n" for kind in kinds for text in _pictures(kind))
     parts = {
         "title": html.escape(title),
-        "style": _asset("site.css"),
+        "style": styles() + _asset("site.css"),
         "charts": _asset("vendor/uPlot.min.css"),
         "plot": _asset("vendor/uPlot.iife.min.js"),
         "app": _asset("app.js"),
-        "pictures": pictures,
+        "picture": picture,
         "data": in_script({"view": view, "up": up, "search": search, **data}),
     }
     path.write_text(Template(_asset("page.html")).substitute(parts), "utf-8")
 
 
-def _pictures(kind: str) -> Iterator[str]:
-    """The picture that a kind brings, if it brings one, beside its options."""
-    try:
-        package = registry.options(kind).__module__.rpartition(".")[0]
-    except RequestError:  # of a distribution that is not installed here
-        return
-    own = resources.files(package).joinpath("picture.js")
-    if own.is_file():
-        yield own.read_text("utf-8")
+def _picture(history: History) -> str:
+    """What the newest release shows, as its own page draws it, and who stays."""
+    said, kept = history.newest.statement, ""
+    if chosen(said).get("picture") == TRIANGLE:
+        kept = "".join(retention(series.drawn(), history.windows) for series in history.series[:1])
+    return kept + drawn({series.name: series.plain for series in history.series}, said)
 
 
 def in_script(data: Any) -> str:
@@ -359,7 +357,8 @@ def _copies(one: Published, place: Path, title: str) -> None:
     """The statement and the page of a metric's release, one click away."""
     place.mkdir(parents=True, exist_ok=True)
     (place / release.STATEMENT).write_bytes(one.written)
-    page = statements.read_page(one.folder)
+    # The frame loads nothing, and its own bar leads to the statement.
+    page = statements.read_page(one.folder).replace(STATEMENT_LINK, "")
     # The release's own first page is not here; the site's is, around it.
     parts = {"title": html.escape(title), "page": html.escape(page)}
     framed = Template(_asset("release.html")).substitute(parts)

@@ -172,6 +172,13 @@ class Series:
     def newest(self) -> pa.Table:
         return self.tables[self.last]
 
+    @property
+    def plain(self) -> pa.Table:
+        """The newest without what is the same in all of its rows, as pictures take it."""
+        table = self.newest
+        same = [name for name in schema.LABELS if table[name].null_count == len(table)]
+        return table.drop_columns([*schema.RELEASE.names, *same])
+
     @cached_property
     def labels(self) -> list[Label]:
         """What is drawn over time: of the newest window those that a reader looks for first."""

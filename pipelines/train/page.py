@@ -37,8 +37,7 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     return pages.page(
         "pipelines.train",
         head(None, {**statement, "title": title, "in_words": promised}, lead),
-        curve=_section(curve, statement),
-        promises=facts.promises(statement),
+        curve=facts.paragraphs(statement["in_words"][:1]) + _section(curve, statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
         heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
         weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
@@ -144,4 +143,10 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
 
 def _counted(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What was read, and what could not be used, where that is published."""
-    return facts.rows(statement)
+    said = []
+    if "rows_read" in statement:
+        said.append(("rows read", f"{statement['rows_read']:,}"))
+    if rejects := statement.get("rejects"):
+        left_out = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
+        said.append(("rows left out", left_out))
+    return said

@@ -29,8 +29,11 @@ def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
     >>> ends({"lower": 2, "upper": 3, "lower_simultaneous": 1, "upper_simultaneous": 4})
     (1, 4)
+    >>> ends({"estimate": 2})
+    (None, None)
     """
-    return next((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    known = ((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    return next(known, (None, None))
 
 
 def heading(confidence: float, values: int) -> str:

@@ -169,7 +169,7 @@ def test_users_who_are_divided_among_tables(model: str, unit: str, run, log: pa.
     assert statement["n"] == n
     assert sum(each["share"] for each in statement["mechanism"]["drawn"]) == pytest.approx(1)
     page = Path("out/report.html").read_text()
-    assert all(look in page for look in ("divided_tables", "<h2>city × version<"))
+    assert all(look in page for look in ("divided tables", "<h2>city × version<"))
 
 
 def test_some_tables(run, log: pa.Table) -> None:

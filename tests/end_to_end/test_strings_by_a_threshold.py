@@ -100,7 +100,7 @@ def test_what_one_user_holds_is_nowhere(run, log: str) -> None:
     assert outcome.code == 0, outcome.said
     release = Release(Path("out"))
     assert len(release.table(TABLE)) == 0
-    assert "no string stands out of the noise" in outcome.out
+    assert "Nothing stands out of the noise." in outcome.out
     assert "rows_read" not in json.dumps(release.statement)
     assert release.statement["search"]["strings"] == 0
     kept = [path.read_bytes() for path in Path("tmp").rglob("*") if path.is_file()]

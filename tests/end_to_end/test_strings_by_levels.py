@@ -284,7 +284,7 @@ def test_too_few_users_are_cautioned(run, workspace) -> None:
     assert outcome.code == 0
     assert "no string is sure to be found" in outcome.err
     assert outcome.err.startswith("hushbeam: warning: ")
-    assert "no string stands out" in outcome.out
+    assert "Nothing stands out of the noise." in outcome.out
     statement = json.loads((workspace / "out" / "statement.json").read_text())
     assert statement["search"]["detection_limit"] is None
 

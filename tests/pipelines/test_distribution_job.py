@@ -14,7 +14,6 @@ from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs.numbers import are_whole
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.distribution.view import number, probability
 from pipelines.metrics.reports.bins import covers, scaled
 from pipelines.metrics.statistics.distribution import (
     Distribution,
@@ -120,11 +119,6 @@ def test_the_ends_of_the_scale_are_the_bounds_exactly(ends: tuple[float, float])
 def test_what_is_covered_depends_on_the_unit() -> None:
     assert "Of each user one number was drawn" in covers("user")
     assert "was drawn" not in covers("row")
-
-
-def test_numbers_are_told_shortly() -> None:
-    assert (number(1234567.0), number(0.1 + 0.2)) == ("1.23457e+06", "0.3")
-    assert [probability(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]
 
 
 def test_quantiles_of_whole_numbers_are_whole() -> None:

@@ -22,7 +22,7 @@ from pipelines.releases import release
 from pipelines.releases.schema import LONG, joinable
 from pipelines.releases.statement import parquet
 from pipelines.views.headline import Head
-from pipelines.views.pages import page
+from pipelines.views.pages import whole
 
 GUARANTEE = {"model": "shuffle", "epsilon": 0.5, "delta": 1e-6, "unit": "user"}
 HOSTILE = '=cmd|"/c calc"!A1'
@@ -47,8 +47,7 @@ def publish_day(day: int, folder: Path) -> None:
     mean = {"group": ["a", "b"], "estimate": [1.5, 2.5], "standard_error": [0.1, 0.2]}
     mean |= {"users": [70.0, 30.0], "users_standard_error": [2.0, 2.0]}
     bins = {"low": [0.0, 1.0], "high": [1.0, 2.5], "estimate": [0.25, 0.75]}
-    names = ("tables", "promises", "exactly", "facts")
-    made = page("pipelines.metrics", Head("", ""), **dict.fromkeys(names, ""))
+    made = whole(Head("", "<h1></h1>\n"), "")
     contents = {
         "cities": Content(
             {"histogram.parquet": histogram("Oslo", HOSTILE), PAGE: made},

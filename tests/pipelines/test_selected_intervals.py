@@ -15,13 +15,13 @@ from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import SeededRandom
 from pipelines.logs.inputs import UNREAD, Source
-from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.reports.means import Averaged
 from pipelines.metrics.reports.shares import share_evidence
 from pipelines.metrics.statistics.histogram import Histogram
 from pipelines.metrics.statistics.mean import Mean
+from pipelines.views import report
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
 from transforms.collector.collect_counts import Counted
@@ -60,8 +60,14 @@ def released(
 def shown(table: pa.Table) -> list[tuple[int, float, float]]:
     """The rows that a screen shows: the value and the ends of its interval."""
     screen = Console(record=True, width=200, file=io.StringIO())
-    view.show(screen, table, 10, 0.95)
-    lines = re.findall(r"│ (\d+) +│ +[-\d.]+ │ +([-\d.]+) to ([-\d.]+) │", screen.export_text())
+    said = {
+        "release": "histogram", "n": USERS, "request": {"confidence": 0.95},
+        "guarantees": {"release": {"epsilon": 0.5, "delta": 0.0, "unit": "row"}},
+        "figures": {"histogram.parquet": "share"},
+    }  # fmt: skip
+    report.show(screen, {"histogram.parquet": table}, said)
+    line = r"│ (\d+) +│ +[-\d.]+ │ +[-\d.]+ │ +[\d.]+ │ +([-\d.]+) to ([-\d.]+) │"
+    lines = re.findall(line, screen.export_text())
     return [(int(value), float(low) / 100, float(high) / 100) for value, low, high in lines]
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Messages
 from mechanisms.counters.dummies import Independent
@@ -306,9 +305,3 @@ class ByCounters(Counting):
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
         own = self.statistic.statement(self.evidence(estimate))
         return super().statement(estimate, tallies) | own
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return bytes(self.statistic.page(tables, statement))
-
-    def show(self, screen: Console) -> None:
-        self.statistic.show(screen)

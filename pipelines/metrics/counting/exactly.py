@@ -17,8 +17,8 @@ from pipelines.errors import FailedError, RequestError, WithheldError, reason
 from pipelines.jobs.publishing import require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
 from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.view import OTHER_LABEL
 from pipelines.views.console import Screen
+from pipelines.views.headline import OTHER
 from transforms.collector.collect_counts import Counted
 from transforms.elements.blocks import Generator
 from transforms.elements.conservation import (
@@ -90,9 +90,7 @@ def names(metric: Counting) -> tuple[str, ...]:
     """What each number is of; all rows of other values share the last."""
     columns = [labels.to_pylist() for labels in metric.labels().values()]
     rows = zip(*columns, strict=True) if columns else [("all",)]
-    return tuple(
-        OTHER_LABEL if None in row else " · ".join(str(part) for part in row) for row in rows
-    )
+    return tuple(OTHER if None in row else " · ".join(str(part) for part in row) for row in rows)
 
 
 @dataclass

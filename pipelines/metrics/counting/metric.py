@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.choose import NoisyCounters, SlottedCounters
@@ -21,11 +20,11 @@ from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
-from pipelines.metrics.counting import result, view, wording
+from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
-from pipelines.metrics.metric import Metric, MetricReports, table_of
+from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.metrics.terms import cautioned, next_to_nothing
-from pipelines.releases.schema import LABELS, read_own
+from pipelines.releases.schema import LABELS
 from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
 from pipelines.wording import RAISING_NONE, among
@@ -505,14 +504,7 @@ class Counting(Metric):
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
-
     # Afterwards.
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, f"{self.kind}.parquet")
-        view.show(screen, table, self.options.confidence, self.labelled)
 
 
 @lru_cache(maxsize=64)  # a ledger asks for it again with every window

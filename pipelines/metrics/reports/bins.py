@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Floats, Mechanism
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
@@ -25,14 +24,12 @@ from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics import terms
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.distribution import view
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
-from pipelines.metrics.statistics.distribution import QUANTILES
 from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
-from pipelines.releases import release
-from pipelines.releases.schema import read_own
+from pipelines.views import report
+from pipelines.views.digits import digits
 from pipelines.wording import upward
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.numbers import NumberEncoder
@@ -220,12 +217,7 @@ class BinsByReports(ByReports):
         return {"mean": mean, "estimation": estimation, "error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables[self.statistic.table], tables[QUANTILES], statement)
-
-    def show(self, screen: Console) -> None:
-        folder, confidence = self.options.output, self.options.confidence
-        mean = release.statement_of(folder)["mean"]
-        view.show(screen, read_own(folder, QUANTILES), mean, confidence)
+        return report.page(tables, statement, _reading(statement), _facts(statement))
 
 
 def scaled(values: Floats, bounds: Bounds) -> Floats:
@@ -271,3 +263,29 @@ def _mean(summary: NumberSummary, bounds: Bounds) -> dict[str, float | None]:
         "upper": float(scaled(np.array(mean.upper), bounds)),
         "of_the_estimated_shares": float(scaled(np.array(summary.mean_of_estimate), bounds)),
     }
+
+
+def _reading(statement: Mapping[str, Any]) -> list[str]:
+    """How a distribution from randomised reports is to be read."""
+    mean, method = statement["mean"], statement["estimation"]["method"]
+    low, high = (digits(mean[end], mean["standard_error"]) for end in ("lower", "upper"))
+    return [
+        "Numbers were stochastically rounded to a grid (unbiased); then every report was "
+        f"randomised by itself. The shares were found by {method}. They are nonnegative, add up "
+        "to 1 and are slightly biased; the unbiased ones stand beside them.",
+        f"The mean is {digits(mean['estimate'], mean['standard_error'])}, with a standard error of "
+        f"{digits(mean['standard_error'], mean['standard_error'])} and the interval {low} to "
+        f"{high}. It is straight from the reports and unbiased; the estimated shares have the mean "
+        f"{digits(mean['of_the_estimated_shares'], mean['standard_error'])}.",
+    ]
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the shares were estimated."""
+    estimation = statement["estimation"]
+    rest = "" if estimation["converged"] else ", not at rest"
+    return [
+        ("bins", str(estimation["bins"])),
+        ("estimate", f"{estimation['method']} ({estimation['iterations']} iterations{rest})"),
+        ("cumulative intervals", f"by averages over {estimation['span']} bins"),
+    ]

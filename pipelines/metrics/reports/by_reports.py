@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
@@ -106,12 +104,6 @@ class ByReports(Randomised):
     @property
     def request(self) -> dict[str, Any]:
         return super().request | dict(self.statistic.request)
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return bytes(self.statistic.page(tables, statement))
-
-    def show(self, screen: Console) -> None:
-        self.statistic.show(screen)
 
 
 _SHARES = "pipelines.metrics.reports.shares:SharesByReports"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism
 from mechanisms.mean.fieller import RatioEstimate
@@ -28,15 +27,15 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.mean import view
-from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
+from pipelines.metrics.mean.reading import READING
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.reports.mean_design import best_design, grouping, require_memory
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
-from pipelines.releases.schema import read_own
 from pipelines.releases.statement import published_exactly
+from pipelines.views import report
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
@@ -408,7 +407,7 @@ class MeansByReports(ByReports):
         return statement
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
+        return report.page(tables, statement, READING)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That the batch, or every group, was too small."""
@@ -418,11 +417,6 @@ class MeansByReports(ByReports):
         if self.options.groups_public:
             return f"{reports:,} reports came, and no group has --min-reports {least:,} of them"
         return f"{reports:,} reports came, fewer than --min-reports {least:,}"
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, self.statistic.table)
-        view.show(screen, table, self.options.confidence)
-        self.statistic.show_moments(screen, table)
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:

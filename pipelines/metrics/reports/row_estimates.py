@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -239,3 +239,15 @@ def shrunk(row: RowEstimate, towards: str, prior: Floats | None) -> Shrunk | Non
     whole = np.full(known.size, np.nan)
     whole[known] = moved.estimate
     return moved._replace(estimate=whole)
+
+
+def shrunk_words(statement: Mapping[str, Any]) -> list[str]:
+    """What became of the estimates, if they were shrunk."""
+    shrunk = statement["error"].get("shrunk")
+    if shrunk is None:
+        return []
+    kept = f"{100 * shrunk['factor']:.3g} %"
+    return [
+        f"The shrunk row was moved towards {shrunk['towards']}; {kept} of the distance were kept. "
+        f"{shrunk['means']}"
+    ]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.catalog import find, of_task
 from mechanisms.channel import Floats, Mechanism
@@ -27,19 +26,25 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
-from pipelines.metrics.reports.row_estimates import Received, VectorEstimate, estimated, shrunk
+from pipelines.metrics.reports.row_estimates import (
+    Received,
+    VectorEstimate,
+    estimated,
+    shrunk,
+    shrunk_words,
+)
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence
-from pipelines.metrics.statistics.vector_mean import REPORTS
+from pipelines.metrics.statistics.vector_mean import REPORTS, TABLE
 from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
-from pipelines.metrics.vector_mean import view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
-from pipelines.metrics.vector_mean.view import TABLE
+from pipelines.views import report
 from transforms.elements.progress import REPORTS as SENT
 from transforms.encoders.attributes import Attribute, categorical, width
 from transforms.encoders.coordinates import CoordinateEncoder
@@ -281,10 +286,7 @@ class RowsByReports(ByReports):
         return self.statistic.statement(self.evidence(estimate)) | {"error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(tables, statement)
-
-    def show(self, screen: Console) -> None:
-        self.statistic.show(screen)
+        return report.page(tables, statement, [*READING, *shrunk_words(statement)])
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -27,14 +26,14 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.histogram import view
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.metric import FRESH, Coins, MetricReports, table_of
+from pipelines.metrics.histogram.reading import facts, reading
+from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.terms import best_design, drowned, hiding_cost
-from pipelines.releases.schema import read_own
+from pipelines.views import report
 from pipelines.wording import covered, many_messages
 from transforms.encoders.domain import Domain
 from transforms.encoders.values import ValueEncoder
@@ -229,11 +228,7 @@ class SharesByReports(ByReports):
         return {"error": error, "postprocessing": chosen}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, self.statistic.table)
-        view.show(screen, table, 10, self.options.confidence)
+        return report.page(tables, statement, reading(statement), facts(statement))
 
 
 def _poisoned(postprocess: str, hides: bool) -> str:

@@ -17,14 +17,13 @@ from mechanisms.mean.fieller import RatioEstimate, quotients
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, ActiveUsersOptions
-from pipelines.metrics.counting import result, view
+from pipelines.metrics.counting import result
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.storage.paths import DAY
 from pipelines.views.digits import digits
-from pipelines.views.headline import FIRST
-from pipelines.views.pictures import bars
+from pipelines.views.headline import FIRST, TRIANGLE
 from transforms.columns import is_moment
 from transforms.encoders.activity import DayEncoder
 
@@ -135,7 +134,7 @@ class ActiveUsers(Statistic):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": self.table, "rows": FIRST}
+        return {"table": self.table, "rows": FIRST, "picture": TRIANGLE}
 
     def labels(self) -> dict[str, pa.Array]:
         groups, values = zip(*map(self._label, self.shown), strict=True)
@@ -243,17 +242,6 @@ class ActiveUsers(Statistic):
                 "no day without activity, so what would need them is left out."
             )
         return lines
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        table, confidence = tables[self.table], self.options.confidence
-        names = (table[name].to_pylist() for name in ("group", "value"))
-        labels = [" · ".join(row) for row in zip(*names, strict=True)]
-        ends = [table[f"{end}_simultaneous"].to_numpy() for end in ("lower", "upper")]
-        legend = f"estimate, {100 * confidence:g} % interval of all together"
-        drawn = bars(labels, table["estimate"].to_numpy(), ends, legend)
-        figure = view.framed(drawn, "Users by when they were active", len(table), confidence)
-        figure += "".join(map(_sentence, tables[STICKINESS].to_pylist() if self._pairs else ()))
-        return view.page(table, statement, figure=figure)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

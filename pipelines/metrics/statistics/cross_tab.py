@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,26 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.details import Table
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting import view as counting_view
 from pipelines.metrics.counting.result import clipped
-from pipelines.metrics.cross_tab import view
 from pipelines.metrics.cross_tab.dimensions import Dimension, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
-from pipelines.releases.schema import read_own
-from pipelines.views.headline import TOTAL
+from pipelines.views.headline import HEAT, TOTAL
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+OTHER, ALL, TIMES = "(any other)", "all", " × "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +146,7 @@ class CrossTab(Statistic):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": self.table, "rows": TOTAL}
+        return {"table": self.table, "rows": TOTAL, "picture": HEAT}
 
     def columns(  # type: ignore[override]
         self, evidence: TableEvidence, confidence: float
@@ -224,16 +222,16 @@ class CrossTab(Statistic):
             for (column, level), place in places
         }
         cells, texts = self.tabs.cells(table), [array.cast(pa.string()) for array in own.values()]
-        texts = [pc.fill_null(array, view.OTHER) for array in texts] or [pa.array([view.ALL])]
+        texts = [pc.fill_null(array, OTHER) for array in texts] or [pa.array([ALL])]
         columns = (
             own.get((column, level), pa.nulls(cells, dimension.labels(level).type))
             for column, dimension in enumerate(self.dimensions)
             for level in range(1, len(dimension.names) + 1)
         )
-        group = view.TIMES.join(self.named(table)) or view.ALL
+        group = TIMES.join(self.named(table)) or ALL
         return pa.table({
             "group": pa.repeat(group, cells),
-            "value": pc.binary_join_element_wise(*texts, view.TIMES),
+            "value": pc.binary_join_element_wise(*texts, TIMES),
             **dict(zip(self.labelled, columns, strict=True)),
         })  # fmt: skip
 
@@ -242,22 +240,6 @@ class CrossTab(Statistic):
         last = [*self.labelled]
         first = [name for name in table.column_names if name not in self.labelled]
         return {self.table: table.select([*first, *last])}
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        (table,) = tables.values()
-        labels = [
-            (
-                view.TIMES.join(self.named(tab)),
-                [self.dimensions[column].labels(level) for column, level in tab],
-            )
-            for tab in self.tabs.asked
-        ]
-        figure = view.maps(table, labels, self.options.confidence)
-        return counting_view.page(table, statement, view.plain(table), figure)
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, self.table)
-        counting_view.show(screen, view.plain(table), self.options.confidence)
 
 
 def ravelled(tables: Iterable[NDArray[Any]]) -> NDArray[Any]:

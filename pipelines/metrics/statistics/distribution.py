@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
-from pipelines.metrics.counting import view
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import read_own
-from pipelines.views.headline import MIDDLE, QUANTILE
+from pipelines.views.headline import LINE, MIDDLE, QUANTILE
 from transforms.encoders.bins import BinEncoder
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.reports import UNUSABLE
@@ -94,7 +91,7 @@ class Distribution(Statistic):
 
     @property
     def headline(self) -> dict[str, str]:
-        return {"table": QUANTILES, "rows": MIDDLE}
+        return {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}
 
     @property
     def title(self) -> str:
@@ -156,14 +153,6 @@ class Distribution(Statistic):
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
         return [f"{sentence}{whole} A share below is of the numbers less than the `high` of a bin."]
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        figure = view.cumulative(tables[self.table], self.options.confidence)
-        return view.page(tables[QUANTILES], statement, figure=figure)
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, QUANTILES)
-        view.show_quantiles(screen, table, self.options.confidence)
 
 
 def whole_quantiles(numbers: Floats, bounds: Bounds) -> NDArray[np.int64]:

@@ -13,16 +13,12 @@ from mechanisms.channel import Floats
 from mechanisms.postprocess.simplex import project
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting import view
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.view import chart, largest
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.domain import Domain
-
-_BARS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,14 +156,6 @@ class Histogram(Statistic):
             f"Shares are of all {unit}s{several * (unit == 'user')}. What a liar moves is said of "
             f"a count: a share moves by that over the number of {unit}s."
         ]
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        confidence, table = self.options.confidence, tables[self.table]
-        table = largest(table, len(table))
-        drawn = chart(table.slice(0, _BARS), confidence, f"share of {self.options.unit}s, %")
-        shown = f"The {min(_BARS, len(table))} largest of {len(table):,} shares with error bars"
-        figure = view.framed(drawn, shown, len(table), confidence)
-        return view.page(table, statement, figure=figure)
 
 
 def _require_postprocess(options: HistogramOptions) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers
@@ -19,7 +18,6 @@ from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import read_own
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
@@ -155,19 +153,6 @@ class Mean(Statistic):
             "Intervals are Fieller's: where nobody may have a number they are all between the "
             "bounds."
         ]
-
-    def show_moments(self, screen: Console, table: pa.Table) -> None:
-        """Of timestamps, when the means are, below the table."""
-        if not of_moments(self.options.bounds):
-            return
-        screen.print("in seconds since 1970; as timestamps:", highlight=False)
-        for row in map(_moments, table.to_pylist()):
-            line = ", ".join(f"{name} {value}" for name, value in row.items())
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def show(self, screen: Console) -> None:
-        super().show(screen)
-        self.show_moments(screen, read_own(self.options.output, self.table))
 
 
 def _moments(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs import inputs
-from pipelines.metrics.counting import view
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import LABELS, read_own
+from pipelines.releases.schema import LABELS
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
@@ -256,13 +254,3 @@ class Statistic(ABC):
         # Not every noise tells of those that are in no group.
         labels = {name: column.slice(0, rows) for name, column in self.labels().items()}
         return {self.table: pa.table(labels | arrays)}
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        """The release for readers."""
-        return view.page(tables[self.table], statement)
-
-    def show(self, screen: Console) -> None:
-        """The first rows of a release, on the screen."""
-        for name in self.files:
-            table = read_own(self.options.output, name)
-            view.show(screen, table, self.options.confidence, self.labelled)

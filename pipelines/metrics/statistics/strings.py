@@ -10,18 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mechanisms.channel import Floats
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting import view as counts
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
-from pipelines.metrics.strings import view
 from pipelines.metrics.strings.options import StringsOptions
-from pipelines.releases.schema import read_own
 from transforms.encoders.prefixes import accepts
 
 _SHARE = "share"
@@ -136,22 +132,3 @@ class UndeclaredStrings(Statistic):
     def error_in_words(self, error: float, expected: int) -> str:
         """From how many units on a string is found: a search errs by what it misses."""
         return f"finds {math.ceil(error):,} of {expected:,}"
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        table = tables[self.table]
-        if self.figure == _SHARE:
-            return view.page(table, statement)
-        return counts.page(table, statement, _readable(table))
-
-    def show(self, screen: Console) -> None:
-        table, confidence = read_own(self.options.output, self.table), self.options.confidence
-        if self.figure == _SHARE or not len(table):
-            view.show(screen, table, confidence)
-        else:
-            counts.show(screen, _readable(table), confidence)
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """A table of holders whose strings can be shown."""
-    kept = [name for name in table.column_names if name not in ("value", "whole", "expected_false")]
-    return table.select(kept).add_column(0, "string", pa.array(view.labels(table), pa.string()))

@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
 
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.row_attributes import read_attributes
-from pipelines.metrics.counting import view
-from pipelines.metrics.counting.result import COLUMNS
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence, nullable
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
-from pipelines.metrics.vector_mean import view as rows_view
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.view import FREQUENCIES, TABLE
 from pipelines.views.headline import FIRST
 from transforms.encoders.attributes import Attribute, Category, categorical, numeric, width
 from transforms.encoders.rows import Absence, RowEncoder
@@ -31,6 +26,9 @@ REPORTS = "reports.parquet"
 
 _NAMED = 3  # columns that a title names
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
+
+
+TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,20 +216,3 @@ class AverageRow(Statistic):
             rows = CoordinateScale.of(self.attributes).units(evidence.perturbed)
             tables[REPORTS] = pa.table([*rows.T], names)
         return tables
-
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        numbers, names = tables[TABLE], ["coordinate", *COLUMNS]
-        drawn = rows_view.chart(numbers, self.options.confidence)
-        figure = f'<figure class="scroll">\n{drawn}\n</figure>\n'
-        parts = [numbers]
-        if shares := tables.get(FREQUENCIES):
-            pairs = zip(shares["attribute"].to_pylist(), shares["value"].to_pylist(), strict=True)
-            labels = pa.array([f"{attribute} = {value}" for attribute, value in pairs])
-            parts.insert(0, shares.append_column("coordinate", labels))
-        kept = [name for name in names if all(name in part.column_names for part in parts)]
-        table = pa.concat_tables([part.select(kept) for part in parts])
-        return view.page(numbers, statement, table, figure)
-
-    def show(self, screen: Console) -> None:
-        shares = bool(self.categories)
-        rows_view.show(screen, self.options.output, shares, self.options.confidence)

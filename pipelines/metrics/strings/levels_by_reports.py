@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
@@ -30,6 +29,7 @@ from pipelines.metrics.statistics.strings import StringEvidence, UndeclaredStrin
 from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
 from pipelines.metrics.strings.options import StringsOptions
 from pipelines.metrics.terms import least_batch, require_proven, target_terms
+from pipelines.views import report
 from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder
 
@@ -194,10 +194,7 @@ class LevelsByReports(ByReports):
         return {"search": search}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return self.statistic.page(tables, statement)
-
-    def show(self, screen: Console) -> None:
-        self.statistic.show(screen)
+        return report.page(tables, statement, _reading(statement), _facts(statement))
 
 
 def _by_levels(guarantee: Guarantee) -> Guarantee:
@@ -267,3 +264,28 @@ def poisoning(plan: FittedSearch, forgeable: bool) -> Poisoning:
 def _known(share: float) -> float | None:
     """A share as JSON can hold it."""
     return share if share < math.inf else None
+
+
+def _reading(statement: Mapping[str, Any]) -> list[str]:
+    """How the strings of a release are to be read."""
+    request, search = statement["request"], statement["search"]
+    return [
+        f"Nobody declared these strings: they were built up from the reports of {request['unit']}s."
+        f" Planned was: {search['prospect']}. Rarer strings are identified by chance or not at "
+        "all, so a string that is missing may still be frequent.",
+        f"Of {search['candidates']:,} candidates those are listed that chance would bring up "
+        f"{request['false_strings']:g} times in a release like this, on average, at most. A share "
+        "is of the reports that were counted. Its standard error covers the randomisation of "
+        "reports, the division of users among levels, and strings that share a bucket.",
+    ]
+
+
+def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was searched through."""
+    request, search = statement["request"], statement["search"]
+    levels = "+".join(map(str, search["steps"]))
+    return [
+        ("system", f"{request['system']}, levels of {levels} symbols"),
+        ("symbols that are looked at", f"{request['max_length']} of {request['alphabet']}"),
+        ("seed of the public hash", str(search["public_seed"])),
+    ]

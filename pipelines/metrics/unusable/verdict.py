@@ -15,8 +15,8 @@ import pyarrow as pa
 from pipelines.metrics.content import Content
 from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
 from pipelines.releases.statement import parquet
-from pipelines.views import facts, pages
-from pipelines.views.headline import FIRST, head
+from pipelines.views import report
+from pipelines.views.headline import FIRST
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -128,12 +128,5 @@ def share_alone(
         "title": metric.title,
         "headline": {"table": TABLE, "rows": FIRST},
     }
-    page = pages.page(
-        "pipelines.metrics.unusable",
-        head(None, kept, "Withheld: nearly no value can be used."),
-        shares=facts.table(
-            (name or "share", str(share)) for name, share in judgement.parts.items()
-        ),
-        promises=facts.promises(kept),
-    )
+    page = report.page({TABLE: table}, kept)
     return Content({TABLE: parquet(table), "report.html": page}, kept, tuple(metric.shared_words))
