@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.cli.cli import main
 from pipelines.metrics.counting.options import TRUSTED
+from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.instead import instead, said
@@ -41,6 +42,7 @@ KINDS = pytest.mark.parametrize(
         (HistogramOptions, {"column": "g", "domain": "0..4"}, {"mechanism": "grr"}),
         (MeanOptions, {"column": "v", "bounds": "0,10"}, {"cells": 16}),
         (DistributionOptions, {"column": "v", "bounds": "0,10", "bins": 16}, {"smooth": False}),
+        (CrossTabOptions, {"columns": ("g",), "domains": ("g=0..4",)}, {"dummies": "none"}),
     ],
 )
 

@@ -98,7 +98,8 @@ class ActiveUsers(Statistic):
 
     @property
     def workload(self) -> Workload:
-        return Workload(len(self.activity.figures), most_groups=len(self.shown), shape="days")
+        groups = len(self.activity.figures)  # whatever the day, which a plan may not have yet
+        return Workload(groups, most_groups=groups, shape="days")
 
     @property
     def encoder(self) -> DayEncoder:  # type: ignore[override]
