@@ -141,4 +141,4 @@ def test_numbers_are_whole_where_their_type_and_their_bounds_are(
 ) -> None:
     asked = options(log, bounds=bounds).model_copy(update={"column": column})
     job = resolved(asked)
-    assert are_whole(job.telemetry, column, job.statistic.bounds) is job.statistic.whole is whole
+    assert are_whole(job.telemetry, column, job.bounds) is job.statistic.whole is whole

@@ -112,6 +112,12 @@ class BinsByReports(ByReports):
         return self.mechanism, self.fitted.rounding
 
     @property
+    def bounds(self) -> Bounds:
+        """What numbers are clipped to."""
+        bounds: Bounds = self.statistic.bounds
+        return bounds
+
+    @property
     def estimator(self) -> DistributionEstimator:
         """The collector."""
         return self.fitted.estimator(self.options.smooth)
@@ -143,8 +149,7 @@ class BinsByReports(ByReports):
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         rounding = coins.rounding(self.fitted.rounding)
         none = rounding.inputs if self.options.hides else None
-        bounds = self.statistic.bounds
-        return NumberEncoder(self.options.column, bounds, rounding, None, none, self.fill)
+        return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect_distribution import CollectDistribution
@@ -154,7 +159,7 @@ class BinsByReports(ByReports):
 
     def evidence(self, estimate: CollectedNumbers) -> PrefixEvidence:
         """Bins hold numbers as rounding moved them; the first and the last are half as wide."""
-        known, n, bounds = estimate.known, float(estimate.n), self.statistic.bounds
+        known, n, bounds = estimate.known, float(estimate.n), self.bounds
         evenly = known.cumulative_lower, known.cumulative_upper
         names = ("unbiased", "standard_error", "lower", "upper")
         return PrefixEvidence(
@@ -170,7 +175,7 @@ class BinsByReports(ByReports):
         return {} if unusable is None else unusable._asdict()
 
     def poisoning(self, estimate: CollectedNumbers) -> Poisoning:
-        known, bounds, hides = estimate.known, self.statistic.bounds, self.options.hides
+        known, bounds, hides = estimate.known, self.bounds, self.options.hides
         present = _present(known)
         some = np.concatenate([HONEST, NOBODY]) if hides else HONEST
         averages = np.array([known.mean.estimate * present, present])
@@ -201,7 +206,7 @@ class BinsByReports(ByReports):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | {"bounds": list(self.statistic.bounds)}
+        return super().request | {"bounds": list(self.bounds)}
 
     def own_statement(self, estimate: CollectedNumbers) -> dict[str, Any]:
         known, fitted = estimate.known, self.fitted
@@ -213,7 +218,7 @@ class BinsByReports(ByReports):
             "expected_length_of_cumulative_intervals": fitted.expected_length,
             "covers": covers(self.unit) + _QUOTIENT * fitted.hides,
         }
-        mean = _mean(known, self.statistic.bounds)
+        mean = _mean(known, self.bounds)
         return {"mean": mean, "estimation": estimation, "error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
