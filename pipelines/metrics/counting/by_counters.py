@@ -143,6 +143,10 @@ class ByCounters(Counting):
     def unstated(self) -> frozenset[str]:  # type: ignore[override]
         return self.statistic.unstated | getattr(self.options, "of_reports", frozenset())
 
+    def published_in(self, folder: str, window: str) -> Self:
+        made = super().published_in(folder, window)  # a statistic reads what it shows from there
+        return replace(made, statistic=replace(made.statistic, options=made.options))
+
     # What is known of its noise.
 
     @property

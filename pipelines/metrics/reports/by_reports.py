@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -69,6 +69,10 @@ class ByReports(Randomised):
     @property
     def unstated(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset(self.statistic.unstated)
+
+    def published_in(self, folder: str, window: str) -> Self:
+        made = super().published_in(folder, window)  # a statistic reads what it shows from there
+        return replace(made, statistic=replace(made.statistic, options=made.options))
 
     def evidence(self, estimate: Any) -> Evidence:
         """What is known of a batch.
