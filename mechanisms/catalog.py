@@ -56,6 +56,7 @@ MODULES = {
     "mechanisms.vector.mixed_choice": "attributes",
     "mechanisms.papers.privkv": "key value",
     "mechanisms.central.histogram": "frequency",
+    "mechanisms.papers.histograms": "frequency",
 }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Counts, Floats, Guarantee
-from mechanisms.postprocess.consistency import IntervalTree
+from mechanisms.papers.consistency import IntervalTree
 from mechanisms.randomness import RandomSource
 
 _TOTAL = 1 << 53  # doubles hold all counts below it exactly

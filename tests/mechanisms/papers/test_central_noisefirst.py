@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.central.laplace import DiscreteLaplace, histogram
-from mechanisms.central.noisefirst import NoiseFirst
+from mechanisms.papers.noisefirst import NoiseFirst
 from mechanisms.randomness import SeededRandom
 from tests.oracles.central import exact_vector_delta, least_spreads, partitions
 from tests.oracles.statistics import FALSE_ALARM, zipf

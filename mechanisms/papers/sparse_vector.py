@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.central.laplace import DiscreteLaplace
-from mechanisms.central.rounds import accounted, shifted_loss
 from mechanisms.channel import Counts, Guarantee, require_epsilon, require_integer
+from mechanisms.papers.rounds import accounted, shifted_loss
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource

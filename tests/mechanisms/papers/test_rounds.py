@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mechanisms.central.laplace import DiscreteLaplace
-from mechanisms.central.rounds import accounted, shifted_loss
 from mechanisms.channel import Guarantee
+from mechanisms.papers.rounds import accounted, shifted_loss
 
 
 def test_two_equal_releases_of_a_round_count_twice():

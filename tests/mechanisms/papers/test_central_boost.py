@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mechanisms.central.boost import Boost, for_ranges
 from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.papers.boost import Boost, for_ranges
 from mechanisms.randomness import SeededRandom
 from tests.oracles.central import exact_vector_delta
 from tests.oracles.statistics import FALSE_ALARM
