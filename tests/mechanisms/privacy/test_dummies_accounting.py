@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, nbinom
 from scipy.stats import poisson as scipy_poisson
 
+from mechanisms.papers.aue import least_binomial_chance, least_users
 from mechanisms.privacy.dummies_accounting import (
     DummyLaw,
     binomial,
     dummies_delta,
     dummies_epsilon,
-    least_binomial_chance,
     least_poisson_mean,
-    least_users,
     poisson,
 )
 from tests.oracles.privacy import poisson_dummies_delta

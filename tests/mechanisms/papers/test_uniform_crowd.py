@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.privacy.published_dummies import (
+from mechanisms.papers.published_dummies import (
     mixdump_dummies,
     puredump_dummies,
     puredump_messages,
 )
-from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
+from mechanisms.papers.uniform_crowd import UniformCrowd, least_dummies
 from tests.oracles.dummies import crowd_delta
 
 

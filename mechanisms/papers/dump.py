@@ -18,11 +18,11 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.task import FrequencyTask
+from mechanisms.papers.published_dummies import mixdump_dummies, puredump_dummies
+from mechanisms.papers.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.binomial_sums import binomial_sum
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
-from mechanisms.privacy.published_dummies import mixdump_dummies, puredump_dummies
-from mechanisms.privacy.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling.dummy_shares import Keys, uniform_keys
