@@ -31,8 +31,8 @@ class FiniteField:
         ValueError: there is no such field here.
 
     >>> four = FiniteField(4)
-    >>> four.products[2].tolist(), four.inverses.tolist()
-    ([0, 2, 3, 1], [0, 1, 3, 2])
+    >>> four.products[2].tolist()
+    [0, 2, 3, 1]
     >>> int(four.add(np.uint16(2), np.uint16(3)))
     1
     """
@@ -99,12 +99,6 @@ class FiniteField:
             doubled = shifted << np.uint32(1)
             shifted = doubled ^ np.uint32(modulus) * (doubled >> np.uint32(self.degree))
         return total.astype(np.uint16)
-
-    @cached_property
-    def inverses(self) -> Elements:
-        """(q,) what each element must be multiplied with to give 1; 0 for 0, which has none."""
-        inverses: Elements = (self.products == 1).argmax(axis=1).astype(np.uint16)
-        return inverses
 
     @cached_property
     def traces(self) -> Elements:

@@ -21,11 +21,11 @@ from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
 from mechanisms.learning.whole_gradients import WholeGradients
 from mechanisms.privacy.composition import Neighbours
-from mechanisms.privacy.moments import SubsampledGaussian
 from mechanisms.privacy.sampled_gaussian import (
     LARGEST_SIGMA,
     SOURCES,
     Accountant,
+    SubsampledGaussian,
     epsilon_of,
 )
 from mechanisms.randomness import RandomSource

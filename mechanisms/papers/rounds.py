@@ -10,8 +10,8 @@ import numpy as np
 
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Guarantee
+from mechanisms.papers.renyi import renyi
 from mechanisms.privacy.accountant import compose
-from mechanisms.privacy.composition import renyi
 from mechanisms.privacy.loss import PrivacyLoss
 
 _LARGEST = 300.0  # epsilons beyond it protect nobody, and overflow in the numerical accountant
