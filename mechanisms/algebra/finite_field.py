@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.algebra.primes import is_prime
+from mechanisms.algebra.prime_forms import is_prime
 
 LARGEST_ORDER = 512  # the table of products has the square of it
 Elements = NDArray[np.uint16]

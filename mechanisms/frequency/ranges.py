@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.budget import LARGEST_LOCAL, largest_local_epsilon, require
-from mechanisms.privacy.odds import odds, odds_budget, odds_epsilon
+from mechanisms.privacy.clones import odds, odds_budget, odds_epsilon
 
 Response = TypeVar("Response", bound=FrequencyOracle)
 

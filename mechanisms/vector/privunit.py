@@ -36,8 +36,7 @@ from mechanisms.registry import register
 from mechanisms.vector.cap_channel import CapChannel
 from mechanisms.vector.cap_law import CapLaw
 from mechanisms.vector.cap_moments import CapMoments, best_cap_size
-from mechanisms.vector.codebooks import Codebooks
-from mechanisms.vector.directions import PublicDirections
+from mechanisms.vector.directions import Codebooks, PublicDirections
 from mechanisms.vector.rows import lifted, require_dimension, require_radius, rows_of_numbers
 
 _CODES = 1 << 20

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collector.collect_distribution import Distribution
+    from transforms.collector.collect import Distribution
     from transforms.elements.blocks import Generator
 
 _MOST_QUANTILES = 1000
@@ -144,7 +144,7 @@ class DistributionOfNumbers(Randomised):
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.collect_distribution import CollectDistribution
+        from transforms.collector.collect import CollectDistribution
 
         confidence = self.options.confidence
         collect = CollectDistribution(self.estimator, confidence, self.probabilities)

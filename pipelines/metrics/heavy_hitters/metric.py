@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collector.discover import Discovered
+    from transforms.collector.discover_counted import Discovered
     from transforms.elements.blocks import Generator
 
 _TEXT_LENGTH, _INTEGER_LENGTH = 32, 10  # symbols, where nobody says
@@ -153,7 +153,7 @@ class HeavyHitters(Randomised):
         return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.discover import Discover
+        from transforms.collector.discover_counted import Discover
 
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)
