@@ -23,7 +23,7 @@ from mechanisms.planner.search import designs, least_epsilon, least_reports, sea
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 CASES = [
     (10**6, 4.0, 100),

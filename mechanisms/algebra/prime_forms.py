@@ -1,7 +1,4 @@
-"""Linear forms over a large prime field: arithmetic in place of tables, and fast transforms.
-
-Prime numbers, for hash families over prime fields.
-"""
+"""Linear forms over a large prime field: arithmetic in place of tables, and fast transforms."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mechanisms.frequency.task import FrequencyTask
-    from mechanisms.targets.target import Target
+    from mechanisms.targets.rules import Target
 
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 20  # messages made at a time

@@ -26,10 +26,9 @@ from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search, row_tail
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from mechanisms.privacy.budget import largest_local_epsilon
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 ROWS, LAST_ROWS = 4, 6  # groups at each level, and at the last: more gain next to nothing
 

@@ -18,16 +18,16 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.papers.published_dummies import mixdump_dummies, puredump_dummies
+from mechanisms.papers.published_bounds import mixdump_dummies, puredump_dummies
 from mechanisms.papers.uniform_crowd import UniformCrowd, least_dummies
 from mechanisms.postprocess.intervals import Noise
-from mechanisms.privacy.binomial_sums import binomial_sum
+from mechanisms.privacy.binomial_edges import binomial_sum
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling.dummy_shares import Keys, uniform_keys
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _WORD = 1 << 64
 _LARGEST_NUMBER = 1 << 20  # dummies from one user

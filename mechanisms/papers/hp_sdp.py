@@ -14,7 +14,7 @@ from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.papers import published_bounds
 from mechanisms.registry import explain, register
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 

@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
+from mechanisms.privacy.binomial_edges import binomial_sum, seldom_below
 from mechanisms.privacy.blanket import COARSE, dominated_delta
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.dummies_accounting import least_poisson_mean

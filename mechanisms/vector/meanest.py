@@ -3,12 +3,10 @@
 In an even dimension some corners are on neither side of the user's own. Whoever counts them with
 both sides makes them as likely as both together, which loses ln(1 + e^epsilon) instead of epsilon.
 
-A corner of a cube as the report of a whole row: what MeanEST's two forms have in common.
-
 Each number of a row is first rounded to -1 or 1, without bias: that is the grid of one cell. The
 report is a corner, too: one of those on the side of the user's own corner with probability
-e^epsilon / (e^epsilon + 1), else one of those on the other side. In an even dimension some
-corners are on neither side, and it matters what becomes of them.
+e^epsilon / (e^epsilon + 1), else one of those on the other side. That is
+what both forms have in common (`Corners`).
 """
 
 from __future__ import annotations

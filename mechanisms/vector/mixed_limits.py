@@ -16,7 +16,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.intervals import intervals, normal_quantile
 from mechanisms.postprocess.simplex import project
-from mechanisms.vector.attribute_estimates import AttributeEstimate
+from mechanisms.vector.attribute_reports import AttributeEstimate
 from mechanisms.vector.limits import RowEstimate, half_widths
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.quotients import JUDGED_FROM, Quotients

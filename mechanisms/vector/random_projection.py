@@ -4,7 +4,7 @@ Fewer coordinates mean less noise in each, at the price of everything outside th
 no number of users brings back. Whoever multiplies Multi-HM's estimate by q / d does better with
 any data, and `mechanisms.postprocess.shrinkage` better than that; this is here to compare with.
 
-Random subspaces that everybody can rebuild from a public seed, and what they cost.
+Anybody can rebuild a subspace from its public seed.
 """
 
 from __future__ import annotations

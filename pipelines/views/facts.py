@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mechanisms.counters.laws import laws_in
+from mechanisms.counters.noise import laws_in
 
 Fact = tuple[str, str]
 

@@ -14,7 +14,7 @@ from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean, average_variance
 from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal

@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "first-above-noise-of-one-threshold",
         "Counts that are compared with a threshold have noise of the threshold's epsilon.",
-        "mechanisms/central/first_above.py",
+        "mechanisms/central/exponential.py",
         "self.threshold_noise.epsilon * _QUERY",
         "self.threshold_noise.epsilon",
         ("tests/mechanisms/central/test_first_above.py",),

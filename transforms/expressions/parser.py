@@ -24,8 +24,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from transforms.expressions.errors import ExpressionError
-from transforms.expressions.tree import Call, Column, Expression, Literal
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError, Literal
 
 LONGEST = 4096  # signs
 

@@ -13,11 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.nearest import meant
-from transforms.expressions.errors import ExpressionError
 from transforms.expressions.functions import FUNCTIONS
 from transforms.expressions.parser import parse
 from transforms.expressions.registry import said
-from transforms.expressions.tree import Call, Column, Expression, Literal, columns
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError, Literal, columns
 from transforms.expressions.values import (
     NUMBER,
     OTHER,

@@ -12,8 +12,13 @@ from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon, require_integer
 from mechanisms.papers.learning.exchange import portion
 from mechanisms.papers.learning.selection import Chosen, Selection, require_threshold
-from mechanisms.papers.rounds import accounted, shifted_loss
-from mechanisms.papers.sparse_vector import BALANCED, EpsilonSplit, SparseVector
+from mechanisms.papers.sparse_vector import (
+    BALANCED,
+    EpsilonSplit,
+    SparseVector,
+    accounted,
+    shifted_loss,
+)
 from mechanisms.privacy.composition import sequential
 from mechanisms.randomness import RandomSource
 

@@ -32,7 +32,7 @@ from pipelines.metrics.distribution.result import QUANTILES, TABLE
 from pipelines.metrics.unusable.share import Share
 from pipelines.releases.schema import read_own
 from pipelines.views.headline import MIDDLE, QUANTILE
-from transforms.encoders.bins import BinEncoder
+from transforms.encoders.prefixes import BinEncoder
 from transforms.encoders.reports import UNUSABLE, PathReporting
 
 if TYPE_CHECKING:

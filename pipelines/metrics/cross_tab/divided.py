@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.divided_tables import DividedTables, TablesTask

@@ -17,7 +17,7 @@ from mechanisms.distribution.quantiles import USUAL
 from mechanisms.mean.task import MeanTask
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds, read_fill

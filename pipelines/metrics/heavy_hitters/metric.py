@@ -19,7 +19,7 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_randomised

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from pipelines.metrics.mean.design import SCOUTS, Scouts, two_rounds
 from pipelines.metrics.mean.metric import Averaged, MeanByReports
 from pipelines.metrics.mean.options import MeanOptions

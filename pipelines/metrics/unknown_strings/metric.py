@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
-from mechanisms.counters.laws import recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource, SecureRandom

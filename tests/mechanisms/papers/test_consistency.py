@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.papers.consistency import IntervalTree
+from mechanisms.papers.boost import IntervalTree
 from tests.oracles.central import dense_fit, levels_of_intervals
 
 trees = st.builds(IntervalTree, st.integers(2, 70), st.integers(2, 12))

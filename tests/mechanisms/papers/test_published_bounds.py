@@ -12,12 +12,12 @@ from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import support_variance
 from mechanisms.papers.published_bounds import (
     aue_noise,
+    puredump_messages,
     theorem_1_budget,
     theorem_1_epsilon,
     theorem_1_hash_range,
     theorem_1_local_epsilon,
 )
-from mechanisms.papers.published_dummies import puredump_messages
 from mechanisms.privacy.amplification import shuffled_epsilon
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())

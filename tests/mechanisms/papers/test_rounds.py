@@ -6,7 +6,7 @@ import pytest
 
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Guarantee
-from mechanisms.papers.rounds import accounted, shifted_loss
+from mechanisms.papers.sparse_vector import accounted, shifted_loss
 
 
 def test_two_equal_releases_of_a_round_count_twice():

@@ -9,8 +9,14 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from mechanisms.papers.rounds import accounted, shifted_loss
-from mechanisms.papers.sparse_vector import BALANCED, PUBLISHED, EpsilonSplit, SparseVector
+from mechanisms.papers.sparse_vector import (
+    BALANCED,
+    PUBLISHED,
+    EpsilonSplit,
+    SparseVector,
+    accounted,
+    shifted_loss,
+)
 from mechanisms.randomness import SeededRandom
 from tests.oracles.sparse_vector import (
     compared_law,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.papers.published_dummies import (
+from mechanisms.papers.published_bounds import (
     mixdump_dummies,
     puredump_dummies,
     puredump_messages,

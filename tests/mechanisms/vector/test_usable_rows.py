@@ -12,7 +12,7 @@ from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.limits import estimate_row
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.mixed_limits import estimate_mixed

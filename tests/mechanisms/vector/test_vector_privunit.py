@@ -11,8 +11,7 @@ import pytest
 from mechanisms.privacy.audit import attack, audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.cap_law import CapLaw
-from mechanisms.vector.cap_moments import largest_projections
+from mechanisms.vector.cap_law import CapLaw, largest_projections
 from mechanisms.vector.directions import PublicDirections
 from mechanisms.vector.privunit import PrivUnit, privunit
 from mechanisms.vector.rows import shortened
