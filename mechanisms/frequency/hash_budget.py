@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mechanisms.algebra.prime_forms import next_prime, previous_prime
+from mechanisms.algebra.finite_field import next_prime, previous_prime
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy import budget

@@ -29,7 +29,7 @@ from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
-from mechanisms.heavy_hitters.protocol import Public
+from mechanisms.heavy_hitters.public import Public
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import IntegerNoise

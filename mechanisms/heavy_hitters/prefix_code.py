@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import require_integer
 from mechanisms.heavy_hitters import utf8
-from mechanisms.heavy_hitters.protocol import Public
+from mechanisms.heavy_hitters.public import Public
 from mechanisms.nearest import nearest
 
 Codes = NDArray[np.uint16]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.heavy_hitters.prefix_code import Codes
-from mechanisms.heavy_hitters.protocol import Public
+from mechanisms.heavy_hitters.public import Public
 from mechanisms.randomness import SeededRandom
 
 Buckets = NDArray[np.uint32]

@@ -1,13 +1,9 @@
-"""What clients and the collector of a search share: code, hash, levels. All of it is public.
-
-What everybody who takes part in a search knows.
-"""
+"""What clients and the collector of a search share: code, hash, levels. All of it is public."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +12,11 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
+from mechanisms.heavy_hitters.public import Public
 from mechanisms.heavy_hitters.schedule import Schedule
 from mechanisms.randomness import RandomSource
 
 _BLOCK = 1 << 16  # strings encoded at a time
-
-
-class Public:
-    """A frozen dataclass that travels as its fields: what follows from them is computed again."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True)

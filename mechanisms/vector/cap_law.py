@@ -3,8 +3,9 @@
 A codebook has H lines and so 2 H directions, the ends of its lines. A user's cap is an end of each
 of K lines. Direction e is numbered 2 * line, plus 1 for the negative end.
 
-`CapChannel` is what is private of it, whatever rows and directions are. A user has ranked the lines of a codebook and reports one of its 2 H directions, those of the cap,
-the near ends of the first K lines, being likelier. Nothing else bears on privacy.
+`CapChannel` is what is private of it, whatever rows and directions are. A user has ranked the lines
+of a codebook and reports one of its 2 H directions, those of the cap, the near ends of the first K
+lines, being likelier. Nothing else bears on privacy.
 
 How well a report points at the row, on average over public seeds, are order statistics on the
 sphere (`CapMoments`): they decide accuracy alone.

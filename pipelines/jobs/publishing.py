@@ -17,7 +17,7 @@ from pipelines.views import console
 from pipelines.views.console import rejects
 from pipelines.wording import one_line
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
-from transforms.files.names import shown
+from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
 from transforms.files.format import FileFacts
 from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
-from transforms.files.names import listed, shown
+from transforms.files.names import listed
+from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, format_of, head, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of

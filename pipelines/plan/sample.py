@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import Telemetry, matched, open_telemetry
 from transforms.columns import decoded
-from transforms.files.names import shown
+from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, TYPES, Reading, parsed
 from transforms.files.source import UnreadableError, beginning, format_of, known, tables
 

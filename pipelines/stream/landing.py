@@ -20,7 +20,7 @@ from pipelines.stream.clocks import FileSpan, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from transforms.files.kinds import Agreed, alike, kind_of, of_stream
-from transforms.files.names import shown
+from transforms.files.partitions import shown
 from transforms.files.source import UnreadableError, format_of, look, packed, tables
 from transforms.files.systems import FileSystems
 from transforms.windows import accepts, time_in, times

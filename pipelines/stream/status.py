@@ -20,7 +20,7 @@ from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, require_stream
 from pipelines.views.console import Screen
-from transforms.files.names import shown
+from transforms.files.partitions import shown
 from transforms.windows import SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -15,8 +15,8 @@ from transforms.elements.block_coders import TableCoder, weighed
 from transforms.elements.progress import UNREADABLE, tally
 from transforms.files.format import opener
 from transforms.files.kinds import AS_WRITTEN, Agreed
-from transforms.files.names import parts_of
 from transforms.files.parquet import RowGroups
+from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import PARQUET, UnreadableError, format_of, tables
 from transforms.files.systems import FileSystems

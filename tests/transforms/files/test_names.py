@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fakes import canaries
-from transforms.files.names import names_of, shown
+from transforms.files.names import names_of
+from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import look
 
