@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from mechanisms.central.histogram import CentralHistogram, require_domain
 from mechanisms.channel import Counts, Floats, Guarantee
-from mechanisms.frequency.noise_laws import Normal, TwoSidedGeometric
+from mechanisms.frequency.noise_laws import TwoSidedGeometric
 from mechanisms.papers.boost import Boost, for_ranges
 from mechanisms.papers.noisefirst import NoiseFirst
+from mechanisms.papers.public_seed import Normal
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register

@@ -13,13 +13,12 @@ from mechanisms.channel import require_epsilon
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, DummyLaw, binomial, poisson
 from mechanisms.privacy.search import gaussian_mu, private_end
-from mechanisms.privacy.two_bins import two_bins_delta, two_bins_epsilon
+from mechanisms.privacy.two_bins import two_bins_delta
 
 __all__ = [
     "DummyLaw",
     "binomial",
     "dummies_delta",
-    "dummies_epsilon",
     "least_mean",
     "least_poisson_mean",
     "poisson",
@@ -41,22 +40,6 @@ def dummies_delta(law: DummyLaw, epsilon: float) -> float:
     """
     bin_law = law.bin_law
     return two_bins_delta(bin_law, bin_law, epsilon)[1]
-
-
-def dummies_epsilon(law: DummyLaw, delta: float) -> float:
-    """epsilon of one replaced value among independent dummies, on the private side.
-
-    Args:
-        law: of the dummies in each bin.
-        delta: in (0, 1).
-
-    Returns:
-        An epsilon at which delta is met; infinite if none below 512 does.
-
-    Raises:
-        ValueError: delta is out of range, or not a number.
-    """
-    return two_bins_epsilon(law.bin_law, delta)[1]
 
 
 def least_poisson_mean(epsilon: float, delta: float) -> float:
