@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
+from mechanisms.frequency.dummy_batch import STEEPEST, IndependentBins
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance

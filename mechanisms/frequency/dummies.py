@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms import specification
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.dummy_batch import uniform_bags
-from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
+from mechanisms.frequency.dummy_batch import STEEPEST, IndependentBins, uniform_bags
 from mechanisms.frequency.noise_laws import Poisson
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy import dummies_accounting

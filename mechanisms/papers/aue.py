@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Report, require_epsilon
-from mechanisms.frequency.independent_bins import IndependentBins
+from mechanisms.frequency.dummy_batch import IndependentBins
 from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.papers.published_bounds import aue_noise
 from mechanisms.postprocess.intervals import Noise

@@ -22,13 +22,13 @@ from transforms.files.format import (
     Format,
     Mangled,
     Opener,
+    Unmarked,
     opener,
 )
 from transforms.files.json_lines import JsonLines
 from transforms.files.parquet import Orc, Parquet
 from transforms.files.partitions import parts_of, shown
 from transforms.files.reading import PLAIN, Reading, parsed
-from transforms.files.recoding import Unmarked
 from transforms.files.systems import UNCOMPRESSED, FileSystems, is_beams
 
 _LONGEST = 16
