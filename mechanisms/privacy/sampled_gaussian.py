@@ -19,6 +19,7 @@ from scipy import special
 from mechanisms.channel import require_epsilon
 from mechanisms.compat.pld import accounting
 from mechanisms.privacy.composition import Neighbours
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.search import gaussian_mu, private_end
 
 Accountant = Literal["pld", "rdp", "moments"]
@@ -122,8 +123,7 @@ def epsilon_of(
     >>> [round(epsilon_of(run, 1e-5, name), 3) for name in ("moments", "rdp", "pld")]
     [1.259, 1.035, 0.947]
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    require_delta(delta)
     delta_at = profile(run, accountant, neighbours)
     if delta_at(0.0) <= delta:
         return 0.0
@@ -186,8 +186,7 @@ def least_sigma(
     True
     """
     require_epsilon(epsilon)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    require_delta(delta)
     start = SubsampledGaussian(rate, LEAST_SIGMA, steps)
 
     def delta_at(sigma: float) -> float:
