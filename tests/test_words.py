@@ -15,7 +15,8 @@ PRODUCT = ("mechanisms", "transforms", "pipelines", "hushbeam")
 WORDS = {"told", "found", "asked", "held", "each"}
 
 # Fingerprints of plans cover the names of mechanisms and of their fields, by
-# `mechanisms.wire.design`: under others, reports on their way would be dropped as another plan's.
+# `mechanisms.wire.fingerprint`: under others, reports on their way would be dropped as those of
+# another plan.
 TWICE = {
     "Gaussian": {"mechanisms/counters/noise.py", "mechanisms/mean/gaussian.py"},
     "Laplace": {"mechanisms/counters/noise.py", "mechanisms/mean/additive.py"},

@@ -29,8 +29,8 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
-from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
 from mechanisms.privacy.divergence import require_batch, require_delta

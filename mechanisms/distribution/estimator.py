@@ -13,11 +13,15 @@ import numpy as np
 from mechanisms.channel import Counts, Floats, Mechanism, require_integer
 from mechanisms.distribution.limits import opened_limits
 from mechanisms.distribution.noise import WeightNoise
-from mechanisms.distribution.prefixes import PrefixSums
+from mechanisms.distribution.prefixes import (
+    NumberEstimate,
+    PrefixSums,
+    mean_of_usable,
+    unusable_share,
+)
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
-from mechanisms.distribution.usable import NumberEstimate, mean_of_usable, unusable_share
 from mechanisms.mean.intervals import half_width
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.usable_mean import ShareEstimate

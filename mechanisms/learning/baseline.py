@@ -155,20 +155,3 @@ class Error(NamedTuple):
 
     value: float
     variance: float
-
-
-def variance_of(mean: float, of_mean: float, square: float, of_square: float) -> Error:
-    """The variance of numbers, unbiased, so that it may be negative.
-
-    Args:
-        mean: an unbiased estimate of their mean.
-        of_mean: its variance.
-        square: an unbiased estimate of their mean square, independent of the first.
-        of_square: its variance.
-
-    >>> variance_of(0.0, 0.0, 1 / 3, 0.0).value == 1 / 3
-    True
-    """
-    # The square of an estimate exceeds that of the truth by the estimate's variance.
-    value = square - (mean**2 - of_mean)
-    return Error(value, of_square + 4 * mean**2 * of_mean + 2 * of_mean**2)

@@ -108,33 +108,6 @@ class Objective(ABC):
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def gradients_at(
-        self, weights: Floats, rows: Numbers, targets: ArrayLike, coordinates: ArrayLike
-    ) -> Numbers:
-        """A few coordinates of each row's gradient, others left alone.
-
-        Args:
-            weights: (parameters,).
-            rows: (n, inputs).
-            targets: (n,).
-            coordinates: (n, k) integers in 0 .. parameters - 1.
-
-        Returns:
-            (n, k).
-        """
-        wanted = np.asarray(coordinates, np.int64)
-        picked, begin = np.zeros(wanted.shape, rows.dtype), 0
-        for layer in self.layers(weights, rows, targets):
-            width = layer.slopes.shape[1]
-            size = layer.inputs.shape[1] * width
-            place = np.clip(wanted - begin, 0, size - 1)
-            source, sink = (place, 0 * place) if width == 1 else np.divmod(place, width)
-            own = np.take_along_axis(layer.inputs, source, 1)
-            own *= np.take_along_axis(layer.slopes, sink, 1)
-            picked = np.where(wanted >= begin, own, picked)
-            begin += size
-        return picked
-
     def weighted_gradient(
         self, weights: Floats, rows: Numbers, targets: ArrayLike, factors: ArrayLike
     ) -> Floats:

@@ -32,8 +32,8 @@ from mechanisms.channel import (
 )
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import RandomSource
-from mechanisms.sampling.alias import AliasTable
 from mechanisms.sampling.grid import Grid
+from mechanisms.sampling.integer_tables import AliasTable
 
 _WORD = 1 << 64
 _TRIED = 257  # means at which the envelope of variances is computed

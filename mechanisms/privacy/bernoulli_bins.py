@@ -19,8 +19,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from mechanisms.privacy.binomial_edges import LEAST_VARIANCE, Edges, binomial_edges
-from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
+from mechanisms.privacy.binomial_edges import (
+    LEAST_VARIANCE,
+    Edges,
+    binomial_edges,
+    binomial_sum,
+    seldom_below,
+)
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.dominating_bins import Mixture, Profile, dominating
 from mechanisms.privacy.search import gaussian_epsilon, private_end

@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -303,10 +304,8 @@ def least(
     Raises:
         ValueError: a parameter is out of range, or the target is out of reach.
     """
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    require_epsilon(epsilon)
+    require_delta(delta)
     factors = buffered(horizon)
     sigma = contribution.norm * factors.sensitivity(contribution.days) / gaussian_mu(epsilon, delta)
     for _ in range(100):

@@ -21,8 +21,8 @@ from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
-from mechanisms.targets.target import Target, Task
-from mechanisms.vector.cells import cells_in_range
+from mechanisms.targets.rules import Target, Task
+from mechanisms.vector.coordinates import cells_in_range
 from mechanisms.vector.mixed_choice import oracle
 
 _PARTS = 1000

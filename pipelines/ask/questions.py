@@ -11,8 +11,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from mechanisms.central.exponential import ExponentialMechanism
-from mechanisms.central.first_above import FirstAbove
+from mechanisms.central.exponential import ExponentialMechanism, FirstAbove
 from mechanisms.channel import Counts, Floats
 from mechanisms.counters.amounts import Ends
 from mechanisms.mean.fieller import quotients

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from pipelines.errors import RequestError
 from transforms.expressions.view import View, ViewError
+from transforms.files.format import encoding_of
 from transforms.files.reading import TYPES, Reading
-from transforms.files.recoding import encoding_of
 
 
 def reading_of(

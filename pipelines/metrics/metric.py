@@ -33,9 +33,8 @@ from pipelines.views.headline import LARGEST
 from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
-from transforms.encoders.part import Part
+from transforms.encoders.part import Part, Viewed
 from transforms.encoders.users import UserDigest
-from transforms.encoders.viewed import Viewed
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mechanisms.channel import Guarantee
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.metrics.metric import Metric, MetricReports

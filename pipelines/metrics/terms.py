@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.targets.target import M, Target, Task, default_delta
+from mechanisms.planner.search import Design
+from mechanisms.targets.rules import M, Target, Task, default_delta
 from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
 

@@ -44,7 +44,7 @@ from transforms.elements.progress import LOST, REPORTS, tally
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
-from transforms.reports.ordered import ByIds
+from transforms.reports.repeats import ByIds
 from transforms.reports.reports import ReportsCoder
 from transforms.rows.perturb import PerturbDoFn
 from transforms.units.enrolled import OfEnrolled

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mechanisms.wire.design import agreed, described, described_loss
-from mechanisms.wire.fingerprint import Json, of_design, of_window
+from mechanisms.wire.fingerprint import (
+    Json,
+    agreed,
+    described,
+    described_loss,
+    of_design,
+    of_window,
+)
 from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.metrics import mark, public_seed

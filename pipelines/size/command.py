@@ -14,10 +14,9 @@ from rich.table import Table
 
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
 from mechanisms.planner.histograms import error_after_projection, zipf
-from mechanisms.planner.search import designs, least_epsilon, least_reports
-from mechanisms.targets.target import MODELS, Target
+from mechanisms.planner.search import Design, designs, least_epsilon, least_reports
+from mechanisms.targets.rules import MODELS, Target
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
 from pipelines.request.requests import Whole, no_more, request

@@ -11,9 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Task
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Task
 from pipelines.errors import RequestError
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.terms import target_terms

@@ -11,9 +11,9 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from mechanisms.planner.design import Design
 from mechanisms.planner.rows import Prediction, crossover, predict
-from mechanisms.targets.target import Target
+from mechanisms.planner.search import Design
+from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from mechanisms.vector.task import VectorTask

@@ -6,7 +6,7 @@ from mechanisms.learning.dp_sgd_design import design
 from mechanisms.learning.noisy_averages import NoisyAverages
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum
-from mechanisms.targets.target import default_delta
+from mechanisms.targets.rules import default_delta
 from pipelines.errors import RequestError
 from pipelines.train.curator import CuratorPlan, delta_left
 from pipelines.train.options import TrainOptions

@@ -25,7 +25,7 @@ from pipelines.wording import upward
 from transforms.elements.blocks import Generator
 from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD
 from transforms.encoders.attributes import Category, Number
-from transforms.rows.examples import Examples
+from transforms.rows.encode import Examples
 
 HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says

@@ -34,9 +34,9 @@ from transforms.elements.conservation import (
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.examples import ExampleEncoder
+from transforms.encoders.part import Viewed
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.encoders.viewed import Viewed
 from transforms.units.contributions import EncodeContributions, EncodedContributions
 
 _ALL_PASS = Shuffled(0, Batches(1))

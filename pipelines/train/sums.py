@@ -10,7 +10,7 @@ from typing import Any
 
 from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.counters.design import Counters
-from mechanisms.counters.laws import recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.learning.features import Features
 from mechanisms.learning.logistic_rounds import logistic_for
 from mechanisms.learning.normal_equations import largest_noise

@@ -26,7 +26,7 @@ from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 from transforms.elements.conservation import PASSED, Batches, leaving
 from transforms.encoders.block import RowBlock, pieces
-from transforms.rows.examples import Examples
+from transforms.rows.encode import Examples
 from transforms.shuffle.dummies import AddDummies
 from transforms.shuffle.group_codes import GroupCodes
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mechanisms.counters.laws import laws_in
+from mechanisms.counters.noise import laws_in
 from pipelines.views.digits import digits
 
 Fact = tuple[str, str]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mechanisms.targets.target import MODELS
+from mechanisms.targets.rules import MODELS
 from pipelines.metrics import registry
 from tests.fakes import canaries
 

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
+from mechanisms.central.histogram import LaplaceHistogram
+from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
 from pipelines.cli import cli

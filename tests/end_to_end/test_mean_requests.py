@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Target
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Target
 from tests.fakes import canaries
 
 USABLE_USERS = (canaries.ROWS - canaries.NULL_USERS) // 4

@@ -135,7 +135,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(RoundedNormal, "draw", drawn)
     monkeypatch.setattr(ExponentialMechanism, "select", select)
-    monkeypatch.setattr("mechanisms.central.first_above.FirstAbove.choose", choose)
+    monkeypatch.setattr("mechanisms.central.exponential.FirstAbove.choose", choose)
     return handed
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import PlanDocument

@@ -10,7 +10,7 @@ import pytest
 
 from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
-from mechanisms.wire.design import described as described_mechanism
+from mechanisms.wire.fingerprint import described as described_mechanism
 from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.jobs.publishing import counts

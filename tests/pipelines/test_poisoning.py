@@ -20,7 +20,7 @@ from mechanisms.mean.widths import noise
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.strings import levels_by_reports

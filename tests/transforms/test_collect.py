@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
+from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates

@@ -12,10 +12,10 @@ from mechanisms.channel import Mechanism
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collector.collect import EstimateFn
-from transforms.collector.collect_distribution import (
+from transforms.collector.collect import (
     CollectDistribution,
     CollectedNumbers,
+    EstimateFn,
     distribution,
 )
 

@@ -13,24 +13,80 @@
 
 No function takes a truth, so a name and one = within its brackets name an argument. A column whose
 name is no word, or a word of the language, stands in backquotes.
+
+An expression as words: names, numbers, texts and signs, each with where it stands.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NoReturn
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, NoReturn
 
-from transforms.expressions.errors import ExpressionError
-from transforms.expressions.lexer import COLUMN, END, NAME, NUMBER, SIGN, TEXT, Word, words
-from transforms.expressions.tree import Call, Column, Expression, Literal
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError, Literal
 
+LONGEST = 4096  # signs
+
+NAME, COLUMN, NUMBER, TEXT, SIGN, END = "name", "column", "number", "text", "sign", "end"
+
+_WORD = re.compile(
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?!\w))"
+    r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
+    r"|(?P<column>`[^`]+`)"
+    r"|(?P<sign><=|>=|==|!=|<>|[-+*/<>=(),])"
+    r"|(?P<end>$))"
+)
 _DEEPEST = 64  # brackets within brackets
 _LONGEST = 256  # of operators of operators: what walks over a tree calls itself so often
 _LITERALS = {"true": True, "false": False, "null": None}
 _RESERVED = {"and", "or", "not", "in", "is", *_LITERALS}
 _COMPARISONS = {"==", "=", "!=", "<>", "<", "<=", ">", ">="}
 _SAME = {"=": "==", "<>": "!="}
+
+
+class Word(NamedTuple):
+    """One word.
+
+    Attributes:
+        kind: one of the names above.
+        text: as it is written, quotes taken off.
+        position: of its first sign, from 1 on.
+    """
+
+    kind: str
+    text: str
+    position: int
+
+
+def words(text: str) -> Iterator[Word]:
+    """The words of an expression, the last of which is its end.
+
+    Raises:
+        ExpressionError: something in it is no word.
+
+    >>> [word.text for word in words("lower(`home city`) == 'Oslo'")]
+    ['lower', '(', 'home city', ')', '==', 'Oslo', '']
+    """
+    if len(text) > LONGEST:
+        raise ExpressionError(f"an expression is longer than {LONGEST:,} signs", LONGEST)
+    place = 0
+    while match := _WORD.match(text, place):
+        kind = match.lastgroup or END
+        written, position = match[kind], match.start(kind) + 1
+        if kind in (TEXT, COLUMN):
+            quote, written = written[0], written[1:-1]
+            written = written.replace(quote * 2, quote) if kind == TEXT else written
+        yield Word(kind, written, position)
+        if kind == END:
+            return
+        place = match.end()
+    begun = re.compile(r"\s*").match(text, place)
+    position = (begun.end() if begun else place) + 1
+    if text[position - 1] in "'\"`":
+        raise ExpressionError("a quote is opened and not closed", position)
+    raise ExpressionError("there is a sign that no expression has", position)
 
 
 def parse(text: str) -> Expression:

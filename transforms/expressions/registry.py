@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.expressions.errors import ExpressionError
-from transforms.expressions.tree import Call, Column, Expression
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError
 from transforms.expressions.values import NAMES, NUMBER, UNSAID, WHOLE, Bound, Values, as_number
 
 

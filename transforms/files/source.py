@@ -1,4 +1,7 @@
-"""A file of any format that is known: what is in it, and its rows; and why it cannot be read."""
+"""A file of any format that is known: what is in it, and its rows; and why it cannot be read.
+
+What a file is by its first bytes, where its name says nothing, or something else.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import pyarrow as pa
 
 from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
-from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
 from transforms.files.format import (
     CUT_OFF,
@@ -20,16 +22,25 @@ from transforms.files.format import (
     Format,
     Mangled,
     Opener,
+    Unmarked,
     opener,
 )
 from transforms.files.json_lines import JsonLines
-from transforms.files.orc import Orc
-from transforms.files.parquet import Parquet
+from transforms.files.parquet import Orc, Parquet
 from transforms.files.partitions import parts_of, shown
 from transforms.files.reading import PLAIN, Reading, parsed
-from transforms.files.recoding import Unmarked
-from transforms.files.systems import is_beams
+from transforms.files.systems import UNCOMPRESSED, FileSystems, is_beams
 
+_LONGEST = 16
+
+# First bytes -> what begins with them.
+_BEGINNINGS = {
+    b"PAR1": "Parquet", b"PARE": "Parquet with an encrypted footer", b"ORC": "ORC",
+    b"Obj\x01": "Avro", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "Arrow",
+    b"FEA1": "Feather of version 1", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"\x04\x22\x4d\x18": "lz4",
+    b"\xff\x06\x00\x00sNaPpY": "snappy", b"SQLite format 3\x00": "SQLite", b"%PDF": "PDF",
+}  # fmt: skip
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
 _BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
@@ -38,6 +49,16 @@ _BY_ENDING[".tsv"] = Csv("\t")
 _BY_NAME: dict[str, Format] = {one.name: one for one in FORMATS}
 _SOME = 1 << 20  # rows
 _TEXTS = ", ".join(ending for one in FORMATS if one.text for ending in one.endings)
+
+
+def begins_like(path: str) -> str:
+    """The format, packer or program whose first bytes a file has; empty if it is none of these."""
+    try:
+        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
+            start = stream.read(_LONGEST)
+    except Exception:  # whoever reads the file says why
+        return ""
+    return next((name for begin, name in _BEGINNINGS.items() if start.startswith(begin)), "")
 
 
 class UnreadableError(Exception):

@@ -1,4 +1,7 @@
-"""From tables to blocks: the one step that runs any encoder."""
+"""From tables to blocks: the one step that runs any encoder.
+
+What a model sees of a row, and what it should tell.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam import typehints
+from numpy.typing import NDArray
 
+from mechanisms.learning.features import Features
+from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
 from transforms.elements.blocks import Generator
@@ -104,3 +110,23 @@ class EncodeDoFn(beam.DoFn):
             if self._reported:
                 tally(name, amount)
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What takes blocks of rows to what a model sees and what it should tell.
+
+    Attributes:
+        features: of the model.
+        classified: whether the target is the last of the categories, rather than of the numbers.
+    """
+
+    features: Features
+    classified: bool
+
+    def __call__(self, block: RowBlock) -> tuple[Numbers, NDArray[Any]]:
+        """((n, inputs) rows, (n,) targets) of a block whose last column is the target's."""
+        if self.classified:
+            rows = self.features.rows(block.numbers, block.categories[:, :-1])
+            return rows, block.categories[:, -1]
+        return self.features.rows(block.numbers[:, :-1], block.categories), block.numbers[:, -1]

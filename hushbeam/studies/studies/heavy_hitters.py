@@ -23,7 +23,7 @@ from mechanisms.heavy_hitters.fitting import SYSTEMS, FittedSearch
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.request.options import option
 from pipelines.request.requests import Whole

@@ -27,10 +27,10 @@ from mechanisms import planner
 from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.request.options import option
 
 COLUMNS = pa.schema(

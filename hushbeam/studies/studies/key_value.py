@@ -21,8 +21,8 @@ from hushbeam.studies.populations.keys import FORMS, KeyValuePopulation, read_ke
 from mechanisms.channel import Floats
 from mechanisms.papers.privkv import privkv
 from mechanisms.randomness import SeededRandom
+from mechanisms.vector.limits import UsableCoordinates
 from mechanisms.vector.multi import harmony, multi_optimal
-from mechanisms.vector.usable_coordinates import UsableCoordinates
 from pipelines.errors import RequestError
 
 COLUMNS = pa.schema(

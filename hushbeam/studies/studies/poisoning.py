@@ -28,7 +28,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import Unary
 from mechanisms.heavy_hitters.plausibility import chance
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
 

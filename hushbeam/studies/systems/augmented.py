@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hushbeam.studies.systems.dummy_laws import ThinnedLaw
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.independent_bins import IndependentBins
+from mechanisms.frequency.dummy_batch import IndependentBins
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom

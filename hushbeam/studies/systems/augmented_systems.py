@@ -11,9 +11,8 @@ from hushbeam.studies.systems.dummy_laws import LAWS, PUBLISHED
 from hushbeam.studies.systems.filtered import Filtered
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Target
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Target
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 from mechanisms.learning.scores import Numbers
 from mechanisms.mean.scalar import ScalarMean
-from mechanisms.papers.learning.local_steps import LocalSteps, TrainingState
+from mechanisms.papers.learning.local_steps import LocalSteps, TrainingState, gradients_at
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 
@@ -127,7 +127,7 @@ class CommonRun:
             raise TypeError("common chance is for sampled coordinates")
         n, k = len(rows), mechanism.sampled
         chosen = mechanism.choose(n, SeededRandom(2 * seed))
-        values = objective.gradients_at(model.weights, rows, targets, chosen).astype(np.float64)
+        values = gradients_at(objective, model.weights, rows, targets, chosen).astype(np.float64)
         # For each of k a column of its own, so that the first is common whatever k is.
         words = SeededRandom(2 * seed + 1).words(2 * n * k).reshape(k, 2, n)
         uniforms = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

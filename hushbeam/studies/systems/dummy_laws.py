@@ -22,7 +22,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.search import least_integer
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 TAIL = 1e-40  # what a law may have beyond its window
 _CUT = 1e-50  # of its largest probability, at which a window ends

@@ -23,7 +23,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 ALPHA = 0.05  # of the hashes that nobody holds, how many pass
 _SIZES = 7  # of a dummy of a hash, sealed up to three times, in messages sealed once

@@ -23,7 +23,7 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner.search import search
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _BEYOND = 1e-18  # what central noise may have beyond its table
 

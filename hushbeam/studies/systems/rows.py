@@ -17,7 +17,7 @@ from mechanisms.catalog import of_task
 from mechanisms.planner.rows import Prediction, predict
 from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.task import VectorTask

@@ -147,7 +147,7 @@ class LocalSteps:
         """
         if isinstance(self.mechanism, SampledCoordinates):
             chosen = self.mechanism.choose(len(rows), rng)
-            values = self.objective.gradients_at(weights, rows, targets, chosen)
+            values = gradients_at(self.objective, weights, rows, targets, chosen)
             return self.mechanism.send(chosen, self._cut(values, scale), rng)
         values = self._cut(self.objective.gradients(weights, rows, targets), scale)
         radius = getattr(self.mechanism, "radius", None)  # of mechanisms for rows of some length
@@ -247,3 +247,32 @@ class LocalSteps:
             raise ValueError(f"group must be more than 0 users, not {group}")
         variance = float(self.mechanism.variance(gradient / self.clip))
         return self.clip * math.sqrt(variance / group)
+
+
+def gradients_at(
+    objective: Objective, weights: Floats, rows: Numbers, targets: ArrayLike, coordinates: ArrayLike
+) -> Numbers:
+    """A few coordinates of each row's gradient, others left alone.
+
+    Args:
+        objective: whose.
+        weights: (parameters,).
+        rows: (n, inputs).
+        targets: (n,).
+        coordinates: (n, k) integers in 0 .. parameters - 1.
+
+    Returns:
+        (n, k).
+    """
+    wanted = np.asarray(coordinates, np.int64)
+    picked, begin = np.zeros(wanted.shape, rows.dtype), 0
+    for layer in objective.layers(weights, rows, targets):
+        width = layer.slopes.shape[1]
+        size = layer.inputs.shape[1] * width
+        place = np.clip(wanted - begin, 0, size - 1)
+        source, sink = (place, 0 * place) if width == 1 else np.divmod(place, width)
+        own = np.take_along_axis(layer.inputs, source, 1)
+        own *= np.take_along_axis(layer.slopes, sink, 1)
+        picked = np.where(wanted >= begin, own, picked)
+        begin += size
+    return picked

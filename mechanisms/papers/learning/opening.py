@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Messages
 from mechanisms.learning.absent import filled
-from mechanisms.learning.baseline import variance_of
+from mechanisms.learning.baseline import Error
 from mechanisms.learning.objective import Objective
 from mechanisms.papers.learning.schedule import SPREAD
 from mechanisms.randomness import RandomSource
@@ -162,3 +162,20 @@ def opens(objective: Objective, steps: int) -> bool:
     """
     numbers = objective.loss.classes is None and len(objective.shapes) == 1
     return numbers and steps >= LEAST_STEPS
+
+
+def variance_of(mean: float, of_mean: float, square: float, of_square: float) -> Error:
+    """The variance of numbers, unbiased, so that it may be negative.
+
+    Args:
+        mean: an unbiased estimate of their mean.
+        of_mean: its variance.
+        square: an unbiased estimate of their mean square, independent of the first.
+        of_square: its variance.
+
+    >>> variance_of(0.0, 0.0, 1 / 3, 0.0).value == 1 / 3
+    True
+    """
+    # The square of an estimate exceeds that of the truth by the estimate's variance.
+    value = square - (mean**2 - of_mean)
+    return Error(value, of_square + 4 * mean**2 * of_mean + 2 * of_mean**2)

@@ -9,11 +9,16 @@ from functools import lru_cache
 import numpy as np
 
 from mechanisms.central.laplace import DiscreteLaplace
-from mechanisms.central.rounds import accounted, shifted_loss
-from mechanisms.central.sparse_vector import BALANCED, EpsilonSplit, SparseVector
 from mechanisms.channel import Counts, Floats, Guarantee, require_epsilon, require_integer
 from mechanisms.papers.learning.exchange import portion
 from mechanisms.papers.learning.selection import Chosen, Selection, require_threshold
+from mechanisms.papers.sparse_vector import (
+    BALANCED,
+    EpsilonSplit,
+    SparseVector,
+    accounted,
+    shifted_loss,
+)
 from mechanisms.privacy.composition import sequential
 from mechanisms.randomness import RandomSource
 

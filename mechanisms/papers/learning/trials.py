@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.central.sparse_vector import SparseVector
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
+from mechanisms.papers.sparse_vector import SparseVector
 from mechanisms.privacy.trial import Trial, register_trial, trial
 from mechanisms.randomness import RandomSource
 

@@ -31,9 +31,9 @@ from pipelines.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.part import Viewed
 from transforms.encoders.reports import Reporting, reports_of
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.encoders.viewed import Viewed
 
 if TYPE_CHECKING:
     import apache_beam as beam

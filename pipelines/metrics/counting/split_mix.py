@@ -12,7 +12,7 @@ import numpy as np
 
 from mechanisms import honesty
 from mechanisms.channel import Guarantee
-from mechanisms.counters.laws import recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.counters.split_mean import SplitMean
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
 from mechanisms.randomness import SecureRandom

@@ -18,7 +18,7 @@ from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.task import MeanTask
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collector.collect_distribution import CollectedNumbers
+    from transforms.collector.collect import CollectedNumbers
     from transforms.elements.blocks import Generator
 
 _LIKELIEST = "expectation maximisation, stopped where it begins to fit the noise"
@@ -152,7 +152,7 @@ class BinsByReports(ByReports):
         return NumberEncoder(self.options.column, self.bounds, rounding, None, none, self.fill)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.collect_distribution import CollectDistribution
+        from transforms.collector.collect import CollectDistribution
 
         known = self.options.confidence, self.statistic.probabilities
         return reports.messages | "Collect" >> CollectDistribution(self.estimator, *known)

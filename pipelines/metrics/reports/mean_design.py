@@ -14,9 +14,8 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask, UsableMeanTask
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Target, default_delta
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Target, default_delta
 from pipelines.errors import RequestError
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.statistics.mean import Mean

@@ -21,7 +21,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask
 from mechanisms.mean.usable_mean import unusable_share, usable_mean
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry

@@ -11,8 +11,7 @@ from mechanisms.channel import Floats
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.postprocess.shrinkage import Shrunk, to_mean, to_prior
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.limits import RowEstimate, estimate_row
-from mechanisms.vector.mixed_limits import Shares, estimate_mixed
+from mechanisms.vector.limits import RowEstimate, Shares, estimate_mixed, estimate_row
 from mechanisms.vector.mixed_rows import MixedRows
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.statistics.row_evidence import RowFigures

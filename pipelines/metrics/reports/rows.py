@@ -14,7 +14,7 @@ from mechanisms.catalog import find, of_task
 from mechanisms.channel import Floats, Mechanism
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.laplace_vector import LaplaceVector

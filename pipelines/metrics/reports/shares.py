@@ -15,7 +15,7 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask, too_large
 from mechanisms.mean.fieller import RatioEstimate
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import (
     intervals,
     largest_error_bound,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.vector.divided_tables import DividedTables, TablesTask

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
 from pipelines.metrics.reports.mean_design import SCOUTS, Scouts, two_rounds

@@ -20,8 +20,8 @@ from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.unusable.share import Share
 from pipelines.views.headline import LINE, MIDDLE, QUANTILE
-from transforms.encoders.bins import BinEncoder
 from transforms.encoders.bounds import Bounds
+from transforms.encoders.prefixes import BinEncoder
 from transforms.encoders.reports import UNUSABLE
 
 QUANTILES = "quantiles.parquet"

@@ -19,7 +19,7 @@ from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.mean.poisoned import NOBODY, quotient_reach
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
-    from transforms.collector.discover import Discovered
+    from transforms.collector.discover_counted import Discovered
     from transforms.elements.blocks import Generator
 
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
@@ -140,7 +140,7 @@ class LevelsByReports(ByReports):
         return PrefixEncoder(self.options.column, protocol, instead)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.discover import Discover
+        from transforms.collector.discover_counted import Discover
 
         plan, options = self.plan, self.options
         discover = Discover(plan.protocol, plan.search, options.top, options.confidence)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mechanisms.channel import Guarantee, Messages
 from mechanisms.counters.design import Counters
-from mechanisms.counters.laws import recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.report import SEALED

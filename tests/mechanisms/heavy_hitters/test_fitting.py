@@ -19,7 +19,7 @@ from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.statistics import zipf
 
 DIGITS = PrefixCode(alphabet(["digits"]), 4)

@@ -16,13 +16,14 @@ from mechanisms.learning.logistic_rounds import (
     SHARES,
     Gradients,
     Judgement,
+    NoisyProducts,
     Present,
     _scores,
     logistic_for,
+    newton_step,
     opened,
     signs,
 )
-from mechanisms.learning.newton_stein import NoisyProducts, newton_step
 from mechanisms.learning.objectives import Logistic
 from mechanisms.learning.products import Products
 from mechanisms.learning.row_sums import Rounds

@@ -201,7 +201,7 @@ def test_the_guarantee_says_what_it_rests_on() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: least(math.nan, DELTA, 5), "epsilon must be positive"),
+        (lambda: least(math.nan, DELTA, 5), "epsilon must be a positive"),
         (lambda: least(1.0, math.nan, 5), "delta must lie strictly"),
         (lambda: least(1.0, 0.0, 5), "delta must lie strictly"),
         (lambda: least(1.0, DELTA, 0), "horizon must be"),

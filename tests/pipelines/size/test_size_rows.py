@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mechanisms.planner.search import search
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.task import VectorTask
 from pipelines.cli.cli import main
 

@@ -13,7 +13,7 @@ from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
-from mechanisms.postprocess.rising import rising
+from mechanisms.postprocess.simplex import rising
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError, Noisy

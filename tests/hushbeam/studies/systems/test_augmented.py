@@ -15,7 +15,7 @@ from hushbeam.studies.systems.dummy_laws import LAWS, PUBLISHED, ThinnedLaw, eve
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 N = 20_000
 

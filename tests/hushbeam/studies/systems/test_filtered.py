@@ -16,7 +16,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 N, D = 20_000, 100_000
 HASHES = (0, 1, 0)  # of three values
