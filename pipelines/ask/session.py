@@ -8,7 +8,7 @@ is nothing to reserve, to give back or to settle, however many ask at a time and
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from mechanisms.channel import Floats, Guarantee
 from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentError, Spent
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.ask.questions import Question, distance
-from pipelines.errors import FailedError, RequestError, WithheldError
+from pipelines.errors import RequestError, WithheldError
 from pipelines.journal.checkpoint import Fact, canonical
 from pipelines.journal.journal import FactJournal, JournalFormat, JournalState
 from pipelines.journal.object_keeping import ObjectKeeping, written
@@ -34,7 +34,6 @@ KIND = "ask"
 FILE = "answers.json"
 _VERSION = 2
 _WHY = "without it nobody knows what was answered, and at which price"
-_ANSWERS, _TERMS, _NAMES = "answers", "terms", "names"  # kinds of facts
 _SAME = ("question", "request", "names", "files")  # of answers that are combined
 
 
@@ -76,33 +75,22 @@ class Session:
         Raises:
             RequestError: there is none, or it is damaged, or of another format.
         """
-        return cls.of(_state(folder, _journal(folder)))
+        return cls.of(_journal(folder).read())
 
     @classmethod
     def of(cls, state: JournalState) -> Session:
         """What a journal holds; names of values stand there once, whoever asks of them again."""
-        names = state.rows(_NAMES)
-        answers = state.rows(_ANSWERS).values()
-        return cls(
-            state.rows(_TERMS)[_TERMS],
-            tuple(answer | {"names": names[answer["names"]]} for answer in answers),
-        )
+        names, answers = state.rows("names"), state.rows("answers").values()
+        whole = (answer | {"names": names[answer["names"]]} for answer in answers)
+        return cls(json.loads(state.account), tuple(whole))
 
 
 def _journal(folder: str) -> FactJournal:
     """The journal of a session; who may read it may write it, so it has no key."""
     path = os.path.join(folder, FILE)
-    form = JournalFormat(KIND, _VERSION, path, _WHY)
+    absent = f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
+    form = JournalFormat(KIND, _VERSION, path, _WHY, absent)
     return FactJournal(ObjectKeeping(LocalObject(path, KIND), form, Backoff(SecureRandom())))
-
-
-def _state(folder: str, journal: FactJournal) -> JournalState:
-    state = journal.read()
-    if state is None:
-        raise RequestError(
-            f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
-        )
-    return state
 
 
 def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
@@ -151,8 +139,8 @@ def _begin(folder: str, session: Session, payment: Payment | None) -> None:
             raise RequestError(f"{folder}: a session was begun there and is gone: bring it back")
         said = _statement(session, promise) | right.stamp
         journal = _journal(folder)
-        segment = journal.first(KIND, [Fact(_TERMS, _TERMS, session.terms)])
-        release.publish(folder, {FILE: written(segment, journal.keeping.form)}, said)
+        first = journal.first(canonical(session.terms).decode())
+        release.publish(folder, {FILE: written(first, journal.keeping.form)}, said)
         right.conclude(True)
 
 
@@ -204,7 +192,7 @@ def answered(
     """
     with _locked(folder):
         journal = _journal(folder)
-        state = _state(folder, journal)
+        state = journal.read()
         session = Session.of(state)
         if any(answer["id"] == id for answer in session.answers):
             return session
@@ -212,7 +200,7 @@ def answered(
         budget = session.budget
         mechanism = question.mechanism(budget.mu_of(parts))
         budget.require_priced(parts, question.mu(mechanism))
-        names = hashlib.sha256(canonical(question.names)).hexdigest()
+        names, once = state.once("names", question.names)
         answer = {
             "id": id,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -229,11 +217,7 @@ def answered(
             ).as_dict(),
             "answer": question.answer(levels, mechanism, rng),
         }  # fmt: skip
-        once = [] if names in state.rows(_NAMES) else [Fact(_NAMES, names, question.names)]
-        after = journal.add(state, [*once, Fact(_ANSWERS, id, answer)])
-        if after is None:
-            raise FailedError(f"{folder} was changed meanwhile: ask again; nothing was answered")
-        return Session.of(after)
+        return Session.of(journal.add(state, [*once, Fact("answers", id, answer)]))
 
 
 def require(session: Session, question: Question, parts: int) -> Spent:

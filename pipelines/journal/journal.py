@@ -8,15 +8,16 @@ forgotten) stands in files that facts name: a fact stays in earlier segments for
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from pipelines.errors import RequestError
+from pipelines.errors import FailedError, RequestError
 from pipelines.journal.checkpoint import (
     Checkpoint,
     Fact,
@@ -30,6 +31,10 @@ from pipelines.journal.checkpoint import (
 _LEAST = 256  # facts in a segment; more where a checkpoint has more, so that writing stays linear
 
 
+class RivalError(FailedError):
+    """Somebody else was faster: what was decided on is no more what stands there."""
+
+
 @dataclass(frozen=True)
 class JournalFormat:
     """What a store of facts says of itself.
@@ -39,12 +44,14 @@ class JournalFormat:
         version: the number of the format that is kept.
         where: what names it, for messages.
         why: it cannot be done without, or what else helps.
+        absent: what to say, and what to do, where none was begun.
     """
 
     store: str
     version: int
     where: str
     why: str
+    absent: str
 
     def damaged(self, what: str) -> RequestError:
         """That it is not as it was written."""
@@ -129,6 +136,11 @@ class JournalState:
         """The facts of a kind, by name, in the order in which they were first noted."""
         return self.tables.get(kind, {})
 
+    def once(self, kind: str, body: Any) -> tuple[str, list[Fact]]:
+        """By what digest facts may name something large, and the fact of it where it is new."""
+        digest = hashlib.sha256(canonical(body)).hexdigest()
+        return digest, [] if digest in self.rows(kind) else [Fact(kind, digest, body)]
+
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """Of all facts."""
@@ -167,15 +179,15 @@ class FactJournal:
         segment = Segment(empty, empty.signature(self.key), (), head)
         return self._with(JournalState(segment, {}, ()), self._salted(0, facts)).segment
 
-    def read(self) -> JournalState | None:
-        """What it has come to; None if nothing stands there.
+    def read(self) -> JournalState:
+        """What it has come to.
 
         Raises:
-            RequestError: it is not as it was written, or of another format, or cannot be read.
+            RequestError: it is absent, not as it was written, of another format, or cannot be read.
         """
         segment, form = self.keeping.read(), self.keeping.form
         if segment is None:
-            return None
+            raise RequestError(form.absent)
         try:
             state = self._state(segment)
             signed = segment.checkpoint.signature(self.key)
@@ -187,7 +199,7 @@ class FactJournal:
             raise form.damaged("its history is not as it was written")
         return state
 
-    def add(self, before: JournalState, facts: Iterable[Fact]) -> JournalState | None:
+    def add(self, before: JournalState, facts: Iterable[Fact]) -> JournalState:
         """Add facts, all or none; they outlive a crash when this returns.
 
         Args:
@@ -195,7 +207,12 @@ class FactJournal:
             facts: in their order.
 
         Returns:
-            What there is now; None if others have added something since, and nothing was.
+            What there is now.
+
+        Raises:
+            RivalError: others have added something since, and nothing was.
+            RequestError: it cannot be written.
+            FailedError: the place does not answer; whether they were added may be unknown.
         """
         end, rows = before.segment, sum(map(len, before.segment.checkpoint.tables.values()))
         begun = before
@@ -204,7 +221,10 @@ class FactJournal:
             signature = checkpoint.signature(self.key)
             begun = replace(before, segment=Segment(checkpoint, signature, (), end.head))
         after = self._with(begun, self._salted(end.last, facts))
-        return after if self.keeping.write(end, after.segment) else None
+        if not self.keeping.write(end, after.segment):
+            where = self.keeping.form.where
+            raise RivalError(f"{where} was changed meanwhile; nothing was added: run again")
+        return after
 
     def _salted(self, count: int, facts: Iterable[Fact]) -> list[Leaf]:
         plain = [(kind, name, json.loads(canonical(body))) for kind, name, body in facts]

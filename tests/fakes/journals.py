@@ -15,7 +15,7 @@ from pipelines.storage.local_object import LocalObject
 from pipelines.storage.objects import Changed, Unavailable
 
 KEY = b"of this test alone"
-FORM = JournalFormat("test", 7, "--journal: here", "it says what was done")
+FORM = JournalFormat("test", 7, "--journal: here", "it says what was done", "none was begun")
 
 
 class PowerCut(Exception):

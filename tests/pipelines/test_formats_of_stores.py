@@ -285,7 +285,7 @@ def test_a_streams_state(run, workspace: Path) -> None:
             assert (outcome.code, outcome.err.count("\n")) == (2, 1), (content, outcome.said)
             assert (said or NONE) in outcome.err
             assert "state " in outcome.err
-            assert "this hushbeam keeps format 2" in outcome.err
+            assert "this hushbeam keeps format 3" in outcome.err
         assert files() == before
     path.write_bytes(whole)
     assert run(commands[0]).code == 0

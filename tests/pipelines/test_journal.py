@@ -15,7 +15,7 @@ import pytest
 from pipelines.errors import FailedError, RequestError
 from pipelines.journal import journal as journals
 from pipelines.journal.checkpoint import Checkpoint, Fact, Leaf, root, with_leaf
-from pipelines.journal.journal import FactJournal, JournalState
+from pipelines.journal.journal import FactJournal, JournalState, RivalError
 from tests.fakes.journals import (
     BUCKETS,
     FORM,
@@ -37,16 +37,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     BUCKETS.clear()
 
 
-def read(journal: FactJournal) -> JournalState:
-    state = journal.read()
-    assert state is not None
-    return state
-
-
 def add(journal: FactJournal, *facts: Fact) -> JournalState:
-    after = journal.add(read(journal), facts)
-    assert after is not None
-    return after
+    return journal.add(journal.read(), facts)
 
 
 # ---- adding and reading --------------------------------------------------------------------------
@@ -54,26 +46,28 @@ def add(journal: FactJournal, *facts: Fact) -> JournalState:
 
 def test_what_was_added_is_read_again(place: Place, tmp_path: Path) -> None:
     journal = place(tmp_path)
-    assert journal.read() is None
+    with pytest.raises(RequestError, match="none was begun"):
+        journal.read()
     assert journal.begin("mine", [Fact("terms", "epsilon", 1.5)])
     assert not journal.begin("another", [])
     added = add(journal, Fact("a", "x", [1, "\udcff"]), Fact("a", "y", {"b": None}))
     added = add(journal, Fact("a", "x", 2), Fact("a", "y", None), Fact("a", "z", ()))
-    again = read(place(tmp_path))
+    again = place(tmp_path).read()
     assert again.tables == added.tables
     assert again.tables == {"terms": {"epsilon": 1.5}, "a": {"x": 2, "z": []}}
     assert (again.account, again.segment.last, again.rows("none")) == ("mine", 6, {})
     # A writer may go on from what it has added, without reading it.
-    assert journal.add(added, [Fact("a", "z", 3)]) is not None
+    assert journal.add(added, [Fact("a", "z", 3)]).rows("a") == {"x": 2, "z": 3}
 
 
 def test_of_two_writers_who_saw_the_same_one_goes_on(place: Place, tmp_path: Path) -> None:
     one, other = place(tmp_path), place(tmp_path)
     one.begin("mine")
-    before = read(other)
+    before = other.read()
     add(one, Fact("a", "x", 1))
-    assert other.add(before, [Fact("a", "x", 2)]) is None
-    assert read(other).rows("a") == {"x": 1}
+    with pytest.raises(RivalError, match="--journal: here was changed meanwhile"):
+        other.add(before, [Fact("a", "x", 2)])
+    assert other.read().rows("a") == {"x": 1}
     assert add(other, Fact("a", "x", 2)).rows("a") == {"x": 2}
 
 
@@ -83,7 +77,8 @@ def test_a_journal_that_was_put_back_does_not_go_on_from_what_was_seen(tmp_path:
     copy = (tmp_path / "facts.sqlite").read_bytes()
     state = add(journal, Fact("a", "x", 1))
     (tmp_path / "facts.sqlite").write_bytes(copy)
-    assert journal.add(state, [Fact("a", "x", 2)]) is None
+    with pytest.raises(RivalError, match="nothing was added"):
+        journal.add(state, [Fact("a", "x", 2)])
 
 
 def test_a_number_that_json_has_not_is_never_written(place: Place, tmp_path: Path) -> None:
@@ -91,7 +86,7 @@ def test_a_number_that_json_has_not_is_never_written(place: Place, tmp_path: Pat
     journal.begin("mine")
     with pytest.raises(ValueError, match="not JSON compliant"):
         add(journal, Fact("a", "x", float("nan")))
-    assert read(journal).segment.last == 0
+    assert journal.read().segment.last == 0
 
 
 # ---- what was altered ----------------------------------------------------------------------------
@@ -257,11 +252,11 @@ def test_a_process_that_ends_at_any_write_leaves_all_or_nothing(
         target.ahead[:] = ["ok", cut] if fates.startswith("ok ") else [cut]
         with pytest.raises(PowerCut):
             add(journal, Fact("a", "y", 2))
-        assert read(journal).segment.last == last
+        assert journal.read().segment.last == last
         # Whoever comes next adds it, or finds it, and the archive has the segment before.
         if last == 2:
             add(journal, Fact("a", "y", 2))
-        assert read(journal).rows("a") == {"w": 0, "x": 1, "y": 2}
+        assert journal.read().rows("a") == {"w": 0, "x": 1, "y": 2}
         assert {*target.bucket} == {target.name, "gs://bucket/facts-2.json"}
     BUCKETS.clear()
 
@@ -272,7 +267,7 @@ def test_a_bucket_that_does_not_answer_adds_once() -> None:
     journal.begin("mine")
     target.ahead[:] = ["lost", "late"]
     assert add(journal, Fact("a", "x", 1)).segment.last == 1
-    assert (read(journal).segment.last, target.ahead) == (1, [])
+    assert (journal.read().segment.last, target.ahead) == (1, [])
     BUCKETS.clear()
 
 
@@ -283,7 +278,7 @@ def test_a_write_that_may_be_behind_a_new_segment_is_not_said_to_be_refused(
     target = BUCKETS[Path()] = CloudObject()
     mine, rival = in_bucket(Path()), in_bucket(Path())
     mine.begin("mine")
-    before = read(mine)
+    before = mine.read()
     swap = CloudObject.swap
 
     def overtaken(self: CloudObject, content: bytes, generation: int) -> None:
@@ -297,7 +292,7 @@ def test_a_write_that_may_be_behind_a_new_segment_is_not_said_to_be_refused(
     monkeypatch.setattr(CloudObject, "swap", overtaken)
     with pytest.raises(FailedError, match="may have been written"):
         mine.add(before, [Fact("a", "x", 1)])
-    assert read(mine).rows("a") == {"x": 1}
+    assert mine.read().rows("a") == {"x": 1}
     assert target.ahead == []
     BUCKETS.clear()
 
@@ -322,7 +317,7 @@ def test_a_full_disk_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_database_that_is_locked_or_was_cut_off_says_so(tmp_path: Path) -> None:
     journal = in_sqlite(tmp_path)
     journal.begin("mine")
-    state = read(journal)
+    state = journal.read()
     with closing(sqlite3.connect(tmp_path / "facts.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(FailedError, match=r"locked for 0\.1 s"):
@@ -346,12 +341,12 @@ def test_a_run_reads_no_more_than_the_last_segment(
     journal.begin("mine")
     for number in range(50):
         state = add(journal, Fact("windows", f"w{number % 3}", number))
-        last = read(journal).segment
+        last = journal.read().segment
         assert len(last.leaves) <= 5
         assert last.leaves[-1].number == last.last == number + 1
-        assert read(journal).tables == state.tables
-    assert read(journal).rows("windows") == {"w0": 48, "w1": 49, "w2": 47}
-    begun = read(journal).segment.checkpoint
+        assert journal.read().tables == state.tables
+    assert journal.read().rows("windows") == {"w0": 48, "w1": 49, "w2": 47}
+    begun = journal.read().segment.checkpoint
     assert (begun.account, begun.windows) == ("mine", ("w0", "w1", "w2"))
 
 
@@ -367,7 +362,7 @@ def test_segments_before_the_last_are_kept_and_never_read(
     assert names == {"facts.json", "facts-4.json", "facts-8.json"}
     for name in ("facts-4.json", "facts-8.json"):
         (tmp_path / name).write_text("garbage")
-    assert read(journal).rows("a") == {"0": 8, "1": 9}
+    assert journal.read().rows("a") == {"0": 8, "1": 9}
 
 
 def test_a_checkpoint_is_signed_with_its_account_its_windows_and_its_root() -> None:
@@ -432,7 +427,7 @@ def test_salted_leaves_verify_against_the_root_of_a_later_checkpoint(
         rows = database.execute("SELECT number, kind, name, body, salt FROM facts").fetchall()
     leaves = [Leaf(n, kind, name, json.loads(body), salt) for n, kind, name, body, salt in rows]
     digests = [bytes.fromhex(leaf.digest) for leaf in leaves]
-    top = read(journal).checkpoint.root
+    top = journal.read().checkpoint.root
     assert tree(digests).hex() == top
     for place, leaf in enumerate(leaves):
         known = bytes.fromhex(leaf.digest)
