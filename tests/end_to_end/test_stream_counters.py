@@ -128,9 +128,6 @@ def test_windows_follow_the_calendar_with_rows_or_without(plan) -> None:
 _DRAWN = re.compile(r'"(created|release_id)": "[^"]*"')
 
 
-_MOMENTS = ("arrived", "moved", "recent", "batches", "reached")
-
-
 def everything(spoken: str, run: Any) -> dict[str, Any]:
     """All that is said and written beside the landing files, the numbers of tables left out."""
     said: dict[str, Any] = {"spoken": spoken}
@@ -141,8 +138,7 @@ def everything(spoken: str, run: Any) -> dict[str, Any]:
         elif path.suffix == ".json":
             said[str(path)] = _DRAWN.sub("", path.read_text())
     state = State.looked_at("state")
-    said |= {kind: state.rows(kind) for kind in ("windows", "notes", "digests", "said", "files")}
-    said["said"] = {name: row for name, row in said["said"].items() if name not in _MOMENTS}
+    said |= {kind: state.rows(kind) for kind in ("windows", "notes", "digests")}
     return said | {"counters": state.counters()}
 
 

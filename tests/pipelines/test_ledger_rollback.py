@@ -171,7 +171,7 @@ def test_a_witness_that_cannot_be_written_ends_nothing(
     ledger = CollectionLedger.open(path)
     entry = ledger.entries()[0]
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.ledger.witness.os.fsync", full)
+        patch.setattr("pipelines.storage.local_object.os.fsync", full)
         with pytest.warns(Caution, match=r"No space left.*nobody would notice an older copy"):
             ledger.change(entry.id, lambda _: {"archived": True})
     assert ledger.entries()[0].archived
