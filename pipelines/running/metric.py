@@ -165,8 +165,8 @@ class Running(ByCounters):
         return "nothing is shuffled where the job adds its own noise"
 
     def published_in(self, folder: str, window: str) -> Self:
-        there = {"output": folder, "window": window}
-        return replace(self, options=self.options.model_copy(update=there))
+        options = self.options.model_copy(update={"output": folder, "window": window})
+        return replace(self, options=options, statistic=replace(self.statistic, options=options))
 
     @property
     def terms(self) -> dict[str, Any]:
