@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -227,7 +226,7 @@ class Landing:
         A user who is the number 17 here and the text "17" there would count twice.
         """
         kinds = {name: kind_of(schema.field(name).type) for name in self.streamed.columns}
-        known = json.loads(self.state.said(_KINDS, "{}"))
+        known = self.state.said(_KINDS) or {}
         for name, kind in known.items():
             if not alike(kinds[name], kind):
                 clash = f"holds {kinds[name]}, and {kind} in earlier files"
@@ -235,14 +234,13 @@ class Landing:
         # A column of nulls alone settles nothing.
         settled = {name: kind for name, kind in kinds.items() if kind != "nothing"} | known
         if settled != known:
-            with self.state.change():
-                self.state.say(_KINDS, json.dumps(settled))
+            self.state.put(said={_KINDS: settled})
         return None
 
     @property
     def agreed(self) -> Agreed:
         """What columns of nulls alone are read as, by the files before."""
-        return of_stream(json.loads(self.state.said(_KINDS, "{}")))
+        return of_stream(self.state.said(_KINDS) or {})
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time

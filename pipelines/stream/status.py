@@ -7,7 +7,6 @@ who looks twice would see whose report came in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -43,9 +42,7 @@ def show(path: str, rest: Sequence[str]) -> int:
     plan = load(path)
     streamed = Streamed(plan, require_stream(plan), ())
     state = State.looked_at(streamed.stream.state)
-    with closing(state.database) as database:
-        database.execute("BEGIN")  # one moment of it, whatever is written meanwhile
-        facts = status(streamed, state, read())
+    facts = status(streamed, state, read())
     answers.give(facts)
     screen = Screen()
     for line in _lines(facts):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.ask.session import Session
 from pipelines.ledger.ledger import CollectionLedger
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -191,7 +192,7 @@ def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
 def test_a_wrong_request_says_what_to_do(asked, words: list[str], complaint: str) -> None:
     asked("--epsilon", "1")
     assert complaint in asked(*words, code=2)["error"]
-    assert json.loads(Path("session/answers.json").read_text())["answers"] == []
+    assert Session.read("session").answers == ()
 
 
 def test_there_is_no_question_without_a_session(asked) -> None:

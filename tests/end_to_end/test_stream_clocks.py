@@ -265,7 +265,7 @@ def test_a_state_of_another_format_is_refused_and_left_alone(machine: Machine, v
     with closing(sqlite3.connect("state/stream.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {version}")
     content = Path("state/stream.sqlite").read_bytes()
-    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 2"):
+    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 3"):
         machine.start()
     assert Path("state/stream.sqlite").read_bytes() == content
 

@@ -138,10 +138,8 @@ def everything(spoken: str, run: Any) -> dict[str, Any]:
         elif path.suffix == ".json":
             said[str(path)] = _DRAWN.sub("", path.read_text())
     state = State.looked_at("state")
-    for table in ("windows", "notes", "counters"):
-        said[table] = state.database.execute(f"SELECT * FROM {table}").fetchall()
-    state.database.close()
-    return said
+    said |= {kind: state.rows(kind) for kind in ("windows", "notes", "digests")}
+    return said | {"counters": state.counters()}
 
 
 def test_two_logs_that_differ_by_one_user_look_alike(plan, run) -> None:

@@ -18,11 +18,12 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.witness import LocalObject, Seen, Witness
+from pipelines.ledger.witness import Seen, Witness
 from pipelines.parties.notes import Sent, put, read_note
 from pipelines.releases import release, schema
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.claims import Claim, TakenError
+from pipelines.storage.local_object import LocalObject
 from pipelines.stream.memory import StreamMemory
 from tests.end_to_end import test_shuffle_memory as shuffler
 from tests.fakes import canaries
@@ -59,7 +60,9 @@ def files() -> dict[Path, bytes]:
 def refused(run) -> Callable[..., None]:
     """Puts other formats in the place of a file, and holds commands to a refusal of each."""
 
-    def refused(path: Path, *commands: Sequence[str], name: str = "version") -> None:
+    def refused(
+        path: Path, *commands: Sequence[str], name: str = "version", known: int = 1
+    ) -> None:
         whole = path.read_bytes()
         for content, said in renumbered(path, name):
             path.write_bytes(content)
@@ -70,7 +73,8 @@ def refused(run) -> Callable[..., None]:
                 assert outcome.err.count("\n") == 1
                 assert path.name in outcome.err
                 assert said in outcome.err, (content, outcome.err)
-                assert "and this hushbeam keeps format 1: use the hushbeam that" in outcome.err
+                line = f"and this hushbeam keeps format {known}: use the hushbeam that"
+                assert line in outcome.err
                 assert not canaries.found(outcome.said)
             assert files() == before
         path.write_bytes(whole)
@@ -85,7 +89,7 @@ def test_a_session(run, refused) -> None:
     begin = ["ask", "session", "--epsilon", "1"]
     assert run(begin).code == 0
     question = ["ask", "session", "count", "--input", "none.csv", "--share", "0.1"]
-    refused(Path("session/answers.json"), ["ask", "session"], begin, question)
+    refused(Path("session/answers.json"), ["ask", "session"], begin, question, known=2)
     refused(Path("session/statement.json"), ["export", "session", "--output", "all.csv"],
             name="statement_version")  # fmt: skip
     assert run(begin).code == 0
@@ -281,7 +285,7 @@ def test_a_streams_state(run, workspace: Path) -> None:
             assert (outcome.code, outcome.err.count("\n")) == (2, 1), (content, outcome.said)
             assert (said or NONE) in outcome.err
             assert "state " in outcome.err
-            assert "this hushbeam keeps format 2" in outcome.err
+            assert "this hushbeam keeps format 3" in outcome.err
         assert files() == before
     path.write_bytes(whole)
     assert run(commands[0]).code == 0
@@ -376,6 +380,8 @@ def test_a_note_and_a_witness_come_back_as_they_were_written(tmp_path: Path) -> 
     note = Sent(files=("a",), batches={0: (1, 2)}, reports=3)
     put(str(tmp_path / "sent.json"), note)
     assert read_note(Sent, str(tmp_path / "sent.json")) == note
-    witness = Witness(LocalObject(str(tmp_path / "w.json")), Backoff(SecureRandom(), 1.0))
+    witness = Witness(
+        LocalObject(str(tmp_path / "w.json"), "--witness"), Backoff(SecureRandom(), 1.0)
+    )
     witness.follow(Seen(ledger="a", changes=3, head="x"))
     assert witness.seen() == Seen(ledger="a", changes=3, head="x")

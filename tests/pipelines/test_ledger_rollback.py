@@ -22,9 +22,10 @@ from pipelines.ledger.key import key
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.witness import LocalObject, Seen, Witness
+from pipelines.ledger.witness import Seen, Witness
 from pipelines.releases import release
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.local_object import LocalObject
 from pipelines.storage.paths import siblings
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
@@ -170,7 +171,7 @@ def test_a_witness_that_cannot_be_written_ends_nothing(
     ledger = CollectionLedger.open(path)
     entry = ledger.entries()[0]
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.ledger.witness.os.fsync", full)
+        patch.setattr("pipelines.storage.local_object.os.fsync", full)
         with pytest.warns(Caution, match=r"No space left.*nobody would notice an older copy"):
             ledger.change(entry.id, lambda _: {"archived": True})
     assert ledger.entries()[0].archived
@@ -408,7 +409,9 @@ def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
 
 
 def test_a_witness_follows_one_ledger_alone(tmp_path: Path) -> None:
-    witness = Witness(LocalObject(str(tmp_path / "w.json")), Backoff(SecureRandom(), 1.0))
+    witness = Witness(
+        LocalObject(str(tmp_path / "w.json"), "--witness"), Backoff(SecureRandom(), 1.0)
+    )
     first = Seen(ledger="a", changes=3, head="x")
     witness.follow(first)
     with pytest.raises(RequestError, match="is of another ledger"):
