@@ -77,10 +77,6 @@ class ByCounters(Counting):
         made: Self = registry.find_for(options).resolve(options, source, open_rng)
         return made
 
-    def published_in(self, folder: str, window: str) -> Self:
-        there = super().published_in(folder, window)
-        return replace(there, statistic=replace(self.statistic, options=there.options))
-
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
         """Refuse options that mean nothing here, before a file is looked at.
