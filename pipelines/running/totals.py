@@ -25,7 +25,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
-from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
 from pipelines.running.kept import KIND, KeptTotals, Place, locked, read, write
@@ -234,7 +234,7 @@ def add(
 
 
 def add_counted(
-    place: Place, window: str, names: Sequence[str], metric: Counting, sources: Sources,
+    place: Place, window: str, names: Sequence[str], metric: ByCounters, sources: Sources,
     levels: Sequence[Floats], rng: RandomSource,
 ) -> None:  # fmt: skip
     """The same of what a job has counted: levels of a count or a sum, for each name."""

@@ -270,11 +270,6 @@ class ByCounters(Counting):
         return self.shape.influence(self)
 
     @property
-    def counter_influence(self) -> float:
-        """How far one liar moves a figure that counters of weight 1 make, at the most."""
-        return super().influence
-
-    @property
     def words(self) -> list[str]:
         return list(self.statistic.words(self.influence))
 

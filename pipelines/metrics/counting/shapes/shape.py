@@ -10,9 +10,9 @@ import numpy as np
 
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
-from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from transforms.encoders.users import UserDigest
+from transforms.encoders.reports import reports_of
+from transforms.encoders.users import UserDigest, fresh_digest
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -72,10 +72,33 @@ class Shape(ABC):
         self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None
     ) -> EncodedContributions:
         """As of `Metric.contributions`."""
-        return Counting.contributions(release, tables, named)
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.units import ReportUnits
+
+        users, keep = named or fresh_digest(release.options.user_column), named is not None
+        buckets, viewed = bucket_count(release.telemetry.rows), release.viewed()
+        step = ReportUnits(viewed, release.reporting, users, buckets, release.open_rng, keep)
+        return tables | "Contributions" >> step
 
     def own_reports(
         self, release: ByCounters, blocks: Sequence[Any], one: bool, rng: RandomSource
     ) -> Iterator[Messages]:
-        """As of `Counting.own_reports`."""
-        return Counting.own_reports(release, blocks, one, rng)
+        """What a device sends.
+
+        Args:
+            release: whose figures.
+            blocks: of the device's rows.
+            one: whether all of them are one unit's.
+            rng: the generator of the device.
+
+        Yields:
+            (units, F) words.
+        """
+        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
+        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
+        holds = [block.applies for block in blocks if block.applies is not None]
+        n = min(1, cells.size) if one else cells.size
+        users = np.zeros(cells.size, np.int64) if one else np.arange(n)
+        amounts = np.concatenate(numbers) if numbers else None
+        applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
+        yield from reports_of(release.reporting, users, groups, amounts, n, applies, rng)
