@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from mechanisms.channel import Guarantee
 from mechanisms.heavy_hitters.schedule import MISSED
 from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.shapes.shape import ReportShape
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.statistics.strings import UndeclaredStrings
 from transforms.encoders.block import CellBlock, applicable
@@ -36,6 +37,10 @@ class CountedStrings(ByCounters):
     sure: ClassVar[str] = ""
 
     statistic: UndeclaredStrings
+
+    @property
+    def shape(self) -> ReportShape:  # type: ignore[override]
+        return ReportShape()  # of no workload: a search has evidence of its own
 
     @property
     def model(self) -> Literal["shuffle", "central"]:

@@ -23,20 +23,8 @@ if TYPE_CHECKING:
     from transforms.units.contributions import EncodedContributions
 
 
-class Shape(ABC):
-    """Counters for a workload of one shape."""
-
-    @abstractmethod
-    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
-        """What users send, and what hides it, with the least error; as of `ByCounters.least`."""
-
-    @abstractmethod
-    def accuracy(self, release: ByCounters) -> Accuracy:
-        """What is known of the noise, whatever the data are."""
-
-    @abstractmethod
-    def evidence(self, release: ByCounters, estimate: Counted) -> Evidence:
-        """What is known of a batch."""
+class ReportShape:
+    """What is the same of reports to counters, whatever is made of them."""
 
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
         """(groups,) totals of the statistic's levels, less their expected dummies.
@@ -102,3 +90,19 @@ class Shape(ABC):
         amounts = np.concatenate(numbers) if numbers else None
         applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
         yield from reports_of(release.reporting, users, groups, amounts, n, applies, rng)
+
+
+class Shape(ReportShape, ABC):
+    """Counters for a workload of one shape."""
+
+    @abstractmethod
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
+        """What users send, and what hides it, with the least error; as of `ByCounters.least`."""
+
+    @abstractmethod
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        """What is known of the noise, whatever the data are."""
+
+    @abstractmethod
+    def evidence(self, release: ByCounters, estimate: Counted) -> Evidence:
+        """What is known of a batch."""
