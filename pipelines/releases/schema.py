@@ -162,7 +162,7 @@ def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict
             figures.setdefault(f"{end}_simultaneous", figures[end])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
-    if figure == "mean" and people in table.column_names:
+    if figure == "mean" and people in table.column_names and "n" not in figures:
         figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
     elif "n" in figures or "n" in statement:
         figures.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
