@@ -254,7 +254,7 @@ def test_terms_do_not_change(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"epsilon": 0.0}, "must be a positive"),
         ({"horizon": 0}, "horizon must be 1 .. 20,000 days"),
         ({"unit": "user"}, "windows is missing: the promise is about users in at most so many"),
         ({"confidence": 1.0}, "confidence must"),
