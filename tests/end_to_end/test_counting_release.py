@@ -586,7 +586,7 @@ def test_files_that_change_are_told_of_without_a_number(
 
 def test_counting_metrics_answer_to_one_interface() -> None:
     of_totals = {kind for kind in COUNTED if issubclass(registry.find(kind), Statistic)}
-    assert of_totals == {"count", "sum", "strings"}
+    assert of_totals == {"count", "sum", "strings", "active-users", "cross-tab"}
     assert all(issubclass(registry.find(kind), Counting) for kind in {*COUNTED} - of_totals)
 
 
