@@ -258,12 +258,14 @@ def label(key: tuple[str | None, str | None], figure: str = "", several: bool = 
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """How many took part, in words."""
-    unit = _unit(statement)
+    unit, known = _unit(statement), "n" in statement and "n_standard_error" not in statement
+    sent = f"from {statement['n']:,} reports" if known else ""
     if row.get("n_standard_error"):
         n, error = row["n"], row["n_standard_error"]
-        return f"about {digits(n, error)} ± {digits(error, error)} {unit}s"
-    if "n" in statement and "n_standard_error" not in statement:
-        return f"from {statement['n']:,} reports"
+        about = f"about {digits(n, error)} ± {digits(error, error)} {unit}s"
+        return ", ".join(part for part in (about, sent) if part)
+    if sent:
+        return sent
     if took_part := statement.get("took_part"):
         n, error = took_part["estimate"], took_part["standard_error"]
         return f"about {digits(n, error)} ± {digits(error, error)} {unit}s took part"
