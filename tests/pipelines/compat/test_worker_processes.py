@@ -23,7 +23,7 @@ from tests.fakes.forked_draws import ELEMENTS, LARGE, WORKERS
 from tests.fakes.waiting import HANGS
 from transforms.elements.pieces import Piece
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
