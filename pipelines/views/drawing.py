@@ -24,7 +24,8 @@ from pipelines.views.selected import LOWER, ends
 MOST = 30  # bars: more than these cannot be told apart
 _POINTS = 1024  # of a line: a picture has fewer across than a table may have rows
 _WIDE = 60  # characters of a label
-_MAPS, _CELLS = 4, 12  # heat maps, and their rows and columns
+_CELLS = 12  # rows and columns of a heat map
+_MAP_ROWS, _HEAD_ROWS = 100, 4  # of all heat maps of a page together; what stands above one
 
 Tables = Mapping[str, pa.Table]
 Said = Mapping[str, Any]
@@ -139,11 +140,18 @@ def _heat(tables: Tables, statement: Said) -> _Drawn:
             maps.append((group, cells, own))
     if not maps:
         return None
-    pictures = [_map(*part) for part in maps[:_MAPS]]
-    more = f", and {len(maps) - _MAPS:,} more" if len(maps) > _MAPS else ""
+    rows = np.cumsum([_HEAD_ROWS + _rows_of(*part[1:]) for part in maps])
+    shown = max(1, int((rows <= _MAP_ROWS).sum()))
+    pictures = [_map(*part) for part in maps[:shown]]
+    more = f", and {len(maps) - shown:,} more" if len(maps) > shown else ""
     said = f"The tables of two columns{more}, of each at most {_CELLS} rows and columns"
     note = "Numbers are fitted; the darker, the more. In italics on grey: perhaps noise alone."
     return "\n".join(pictures), said, note
+
+
+def _rows_of(cells: pa.Table, own: list[str]) -> int:
+    """How many rows the map of a table has."""
+    return min(_CELLS, len(cells[own[0]].unique()))
 
 
 def _map(name: str, cells: pa.Table, own: list[str]) -> str:
