@@ -25,8 +25,10 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Dummies, PlacedNoise, Seen
 from mechanisms.counters.levels import Level
-from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.counters.noise import Gaussian, ShufflerNoise
 from mechanisms.counters.price import Charge
+
+_MANY = 100  # releases, for whose price together Gaussian noise errs least
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,13 @@ def layer(design: Counters, share: float) -> Counters:
     if not 0 < share < 1:
         raise ValueError(f"a share of epsilon must lie in (0, 1), not {share}")
     first = len(design.levels) - design.beside
+    # Of the family of the batch's own noise: where that was chosen for the price of many releases
+    # together, layers that err least one by one would cost more together than their share.
+    gaussian = any(isinstance(part.law, Gaussian) for part in design.dummies.parts)
     return Counters.meeting(
         design.levels[:first], design.neighbours, share * design.epsilon, design.delta,
         design.levels[first:], correlated=any(len(group) > 1 for group in design.dummies.groups),
-        most_masked=2 * design.number,
+        most_masked=2 * design.number, releases=_MANY if gaussian else 1,
     )  # fmt: skip
 
 
