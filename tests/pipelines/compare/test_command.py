@@ -98,7 +98,7 @@ def test_the_clearest_differences_make_a_page(releases: Path, capsys) -> None:
     assert cli.main(["compare", *DAYS, "--output", "changes.html"]) == 0
     page = Path("changes.html").read_text()
     assert "2026-11-15 and 2026-11-16" in page
-    assert page.count("<svg xmlns") == page.count("<h2>") - 2  # one of each figure
+    assert page.count('<ol class="bars">') == page.count("<h2>") - 2  # one of each figure
     # The clearest first, both beyond noise, as in the picture.
     assert page.index("<th>Oslo</th><td>yes</td>") < page.index("<th>Bergen</th><td></td>")
     assert "left out: " in page
