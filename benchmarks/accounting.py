@@ -20,10 +20,10 @@ from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import symmetric
 from mechanisms.planner.search import designs, least_epsilon, least_reports, search
+from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
-from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 CASES = [
     (10**6, 4.0, 100),
@@ -75,7 +75,7 @@ def _commands() -> Table:
         "fewest reports for an error": lambda: least_reports(target, 1e-4).release,
         "sue, 10^10 users": lambda: shuffled_epsilon(symmetric(1.0, 1000), 10**10, 1e-6),
         "count, epsilon 30": lambda: Counters.meeting([Level(1, 1)], "replace", 30.0, 1e-6),
-        "compose 1,000 releases": lambda: compose_releases([_RELEASE] * 1000, 1e-6),
+        "compose 1,000 releases": lambda: compose({_RELEASE: 1000}).epsilon(1e-6),
     }
     for name, ask in questions.items():
         started = time.perf_counter()

@@ -15,7 +15,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 RUNS = 30
 REAL = {"census_us1940_city": "city", "kosarak_first100k_one_item": "item"}

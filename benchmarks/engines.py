@@ -30,7 +30,7 @@ from rich.table import Table
 
 from benchmarks.job import DOMAIN, PLACES, write_log
 from deploy.engines import Running, running
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 
 ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
 _HUSHBEAM = [sys.executable, "-m", "pipelines.cli.cli"]
@@ -213,7 +213,9 @@ def require_whole(folder: Path, rows: int) -> None:
         said = json.loads((folder / "release" / name / "statement.json").read_text())
         if not said["n"] == said["rows_read"] == rows:
             raise RuntimeError(f"{name}: {said['n']} reports of {said['rows_read']} of {rows} rows")
-    states = [entry.state for entry in Ledger.open(str(folder / "ledger.sqlite")).entries()]
+    states = [
+        entry.state for entry in CollectionLedger.open(str(folder / "ledger.sqlite")).entries()
+    ]
     if states.count("committed") != 1:
         raise RuntimeError(f"entries of the ledger: {states}")
 

@@ -43,7 +43,7 @@ VARIANTS = {
         "cross-tab", "--columns", "category", "place", "--domains", f"category=0..{DOMAIN - 1}",
         f"place=0..{PLACES - 1}",
     ],
-    "heavy hitters among numbers": ["heavy-hitters", "--column", "place"],
+    "heavy hitters among numbers": ["strings", "--search", "levels", "--column", "place"],
     "sum, presence hidden": ["sum", "--column", "value", "--bounds", "0,3"],
 }  # fmt: skip
 

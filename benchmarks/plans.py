@@ -61,7 +61,7 @@ _RUN = """
 import os
 import time
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import pipelines.metrics.histogram.metric, pipelines.metrics.mean.metric
+import pipelines.metrics.reports.shares, pipelines.metrics.reports.means
 from pipelines.plan.run import run
 before = time.process_time()
 run({path!r}, None, ["--direct_num_workers=1"])
@@ -73,8 +73,9 @@ _PLAN = """
 import time
 import apache_beam
 import dp_accounting
-import pipelines.metrics.counting.distribution, pipelines.metrics.counting.mean
-import pipelines.metrics.counting.count, pipelines.metrics.counting.sum
+import pipelines.metrics.counting.shapes.tree, pipelines.metrics.statistics.distribution
+import pipelines.metrics.statistics.mean
+import pipelines.metrics.counting.by_counters, pipelines.metrics.statistics.sum
 from pipelines.plan.job import unread_job
 from pipelines.plan.loading import load
 before = time.process_time()

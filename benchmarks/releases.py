@@ -18,10 +18,9 @@ from rich.table import Table
 
 from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram.metric import Histogram
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.histogram.result import TABLE
-from pipelines.metrics.release import Release
+from pipelines.metrics.release import ReleaseMetric
+from pipelines.metrics.statistics.histogram import Histogram
 from pipelines.releases.release import read
 from pipelines.request.requests import request
 
@@ -72,8 +71,8 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
             options = request(HistogramOptions, asked)
             metric = Histogram.resolve(options, open_rng=stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
-                pipeline | Release(metric)
-            released = pq.read_table(pa.BufferReader(read(options.output, TABLE)))
+                pipeline | ReleaseMetric(metric)
+            released = pq.read_table(pa.BufferReader(read(options.output, "histogram.parquet")))
             errors.append(np.mean((released["unbiased"].to_numpy() - shares) ** 2))
             low, high = released["lower"].to_numpy(), released["upper"].to_numpy()
             covered.append(np.mean((low <= shares) & (shares <= high)))

@@ -26,7 +26,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected, merged
 from mechanisms.wire.sealing import KeyRing, seal
 from transforms.reports import report_tables
-from transforms.reports.duplicates import drawn, one_of_each
+from transforms.reports.duplicates import distinct, drawn
 from transforms.reports.reports import ParquetSink
 
 PLAN = bytes(16)
@@ -77,7 +77,7 @@ def _plain() -> list[tuple[str, int, Callable[[], object]]]:
         ("read binary", _MANY, lambda: binary.decode(data, expected)),
         ("write Parquet, in order", _MANY, lambda: _written(reports)),
         ("read Parquet", _MANY, lambda: merged(expected, report_tables.read(parquet, expected))),
-        ("drop duplicates, half of all", doubled.size, lambda: one_of_each(doubled)),
+        ("drop duplicates, half of all", doubled.size, lambda: distinct(doubled)),
         ("memoised, 30 distinct values", few.size, lambda: client.report(few)),
         ("memoised, all values distinct", many.size, lambda: client.report(many)),
     ]

@@ -30,7 +30,7 @@ os._exit(0)
 _INPUT = ["--input", "log.parquet", "--epsilon", "1", "--output", "out"]
 _VALUES = ["--column", "category", "--domain", "0..914"]
 _GRR = ["histogram", *_INPUT, *_VALUES, "--mechanism", "grr", "--min-reports", "500"]
-_PLANNED = ["--epsilon", "1", "--reports", "1000000", "--domain-size", "10000000"]
+_SIZED = ["--epsilon", "1", "--reports", "1000000", "--domain-size", "10000000"]
 COMMANDS = {
     "python -c 'import numpy'": [sys.executable, "-c", "import numpy"],
     "bare Beam: read and count": [sys.executable, "-c", _BARE, "log.parquet"],
@@ -42,7 +42,7 @@ COMMANDS = {
     "a column is missing": [*_HUSHBEAM, *_GRR, "--user-column", "who"],
     "check, three metrics": [*_HUSHBEAM, "check", "flights.yaml"],
     "check --clients": [*_HUSHBEAM, "check", "flights.yaml", "--clients"],
-    "plan, 10^7 values": [*_HUSHBEAM, "plan", *_PLANNED],
+    "size, 10^7 values": [*_HUSHBEAM, "size", *_SIZED],
     "histogram, 1,000 rows": [*_HUSHBEAM, *_GRR],
     "count, 1,000 rows": [*_HUSHBEAM, "count", *_INPUT, *_VALUES],
     "sum, 1,000 rows": [*_HUSHBEAM, "sum", *_INPUT, "--column", "value", "--bounds", "0,3"],

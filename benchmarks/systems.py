@@ -22,10 +22,9 @@ from mechanisms.catalog import of_task
 from mechanisms.channel import Counts
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from mechanisms.randomness import SecureRandom, SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 N, D = 1_000_000, 42_178
 BLOCK = 1 << 16  # users, as the pipeline has them

@@ -65,7 +65,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _beside() -> list[str]:
     """All pages beside docs to which some page leads, from the README on."""
-    waiting = ["README.md", *(f"docs/{path.name}" for path in (_ROOT / "docs").glob("*.md"))]
+    pages = sorted((_ROOT / "docs").rglob("*.md"))
+    waiting = ["README.md", *(path.relative_to(_ROOT).as_posix() for path in pages)]
     seen: dict[str, None] = {}
     while waiting:
         path = waiting.pop()

@@ -33,11 +33,11 @@ import yaml
 DOCS = Path(__file__).parents[1] / "docs"
 CELLS = DOCS / "figures" / "cells.json"
 MARKED = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(?=\n\n)", re.DOTALL)
-PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((figures/\S+)\)")
+PICTURE = re.compile(r"<!-- picture: (\S+)/(\S+) -->\n!\[[^]]+\]\((?:\.\./)?(figures/\S+)\)")
 DATA = "DATA/"  # in a page's commands: where its readers have their data
 
 # Of a cell; all else says which rows it is of.
-_HOW = ("run", "file", "of", "take", "over", "times", "shown", "mark", "dear", "plan")
+_HOW = ("run", "file", "of", "take", "over", "times", "shown", "mark", "dear", "size")
 _HUSHBEAM = (sys.executable, "-m", "pipelines.cli.cli")
 _TAKES: Mapping[str, Callable[[Any], Any]] = {
     "mean": np.mean,
@@ -94,7 +94,7 @@ class Cell:
     @property
     def made(self) -> bool:
         """Whether its population is made, so that anybody can make the figure."""
-        return "plan" in self.how or not all(text.startswith(DATA) for text in self.data)
+        return "size" in self.how or not all(text.startswith(DATA) for text in self.data)
 
     def value(self, results: pa.Table) -> list[float] | None:
         """The figure, or several, of the results of its run; None where there is none."""
@@ -205,9 +205,9 @@ def commands(page: str) -> dict[str, list[str]]:
     return {each[each.index("--output") + 1]: each for each in words if "--output" in each}
 
 
-def planned(cell: Cell) -> pa.Table:
-    """What `hushbeam plan` says of the mechanism that it would take, for a cell's setting."""
-    words = ["plan", *cell.how["plan"].format(**cell.chosen).split(), "--json"]
+def sized(cell: Cell) -> pa.Table:
+    """What `hushbeam size` says of the mechanism that it would take, for a cell's setting."""
+    words = ["size", *cell.how["size"].format(**cell.chosen).split(), "--json"]
     done = subprocess.run([*_HUSHBEAM, *words], check=True, capture_output=True, text=True)
     best = min(json.loads(done.stdout)["rows"], key=lambda row: row["error"])
     return pa.Table.from_pylist([{**best, **cell.chosen}])
@@ -276,8 +276,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         for cell in filter(None, chain(*table.cells)):
             value = cell.value(
-                planned(cell)
-                if "plan" in cell.how
+                sized(cell)
+                if "size" in cell.how
                 else read(_written(table.page, cell.how["run"], cell.file, arguments))
             )
             kept[cell.key] = None if value is None else [float(f"{one:.12g}") for one in value]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.metrics.histogram.view import OTHER_LABEL
+from pipelines.views.headline import OTHER
 
 HERE = Path(os.path.relpath(Path(__file__).parent))
 LOG = HERE / "flights.parquet"
@@ -36,7 +36,7 @@ def truth() -> dict[str, float]:
     declared = set(DOMAIN.read_text().split())
     shares: dict[str, float] = {}
     for entry in pc.value_counts(destinations).to_pylist():
-        label = entry["values"] if entry["values"] in declared else OTHER_LABEL
+        label = entry["values"] if entry["values"] in declared else OTHER
         shares[label] = shares.get(label, 0.0) + entry["counts"] / len(destinations)
     return shares
 
@@ -64,7 +64,7 @@ def demo() -> int:
     for heading in ("published %", "truth %", "off by", "± s.e."):
         table.add_column(heading, justify="right")
     for row in published.sort_by([("estimate", "descending")]).slice(0, 12).to_pylist():
-        label = OTHER_LABEL if row["value"] is None else row["value"]
+        label = OTHER if row["value"] is None else row["value"]
         true = shares.get(label, 0.0)
         table.add_row(
             label,

@@ -37,17 +37,17 @@ _ERRORS = {"WithheldError": "pipelines.errors", "FailedError": "pipelines.errors
 def __getattr__(name: str) -> Any:
     """A name that was not asked for before."""
     if name == "mechanisms":
-        found: Any = import_module(name)
+        value: Any = import_module(name)
     elif name in _LISTED or name in _ERRORS:
-        found = getattr(import_module((_LISTED | _ERRORS)[name]), name)
+        value = getattr(import_module((_LISTED | _ERRORS)[name]), name)
     elif name == "__all__":  # anew each time: a distribution may have been installed meanwhile
         return [*import_module("hushbeam.kinds").functions(), *_LISTED, "mechanisms"]
     elif name.startswith("__"):
         raise AttributeError(f"module 'hushbeam' has no attribute {name!r}")
     else:
-        found = import_module("hushbeam.kinds").function(name)
-    globals()[name] = found
-    return found
+        value = import_module("hushbeam.kinds").function(name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

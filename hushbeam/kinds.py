@@ -64,10 +64,10 @@ def function(name: str) -> Publish:
         raise AttributeError(f"hushbeam has no {name!r}{_meant(name, kinds)}")
     kind = kinds[name]
 
-    def publish(input: Any, **asked: Any) -> Release:
+    def publish(input: Any, **request: Any) -> Release:
         options = registry.options(kind)
-        _require_known(name, options, asked)
-        return _published(kind, options, {"input": input, **asked})
+        _require_known(name, options, request)
+        return _published(kind, options, {"input": input, **request})
 
     publish.__name__ = publish.__qualname__ = name
     publish.__module__ = "hushbeam"
@@ -86,9 +86,9 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(sorted(known))}"
 
 
-def _require_known(name: str, options: type[ReleaseOptions], asked: Mapping[str, Any]) -> None:
+def _require_known(name: str, options: type[ReleaseOptions], request: Mapping[str, Any]) -> None:
     known = {*options.model_fields, *_BESIDE}
-    for option in asked:
+    for option in request:
         if option not in known:
             raise RequestError(f"{name} has no option {option!r}{_meant(option, known)}")
 
@@ -125,26 +125,26 @@ def _filled(text: str, first: int = 0, others: int = 0) -> str:
     )  # fmt: skip
 
 
-def _published(kind: str, options: type[ReleaseOptions], asked: dict[str, Any]) -> Release:
+def _published(kind: str, options: type[ReleaseOptions], values: dict[str, Any]) -> Release:
     """Publish, and open what was published."""
-    beside = {name: asked.pop(name, default) for name, (default, _) in _BESIDE.items()}
+    beside = {name: values.pop(name, default) for name, (default, _) in _BESIDE.items()}
     around = None
-    if asked.get("output") is None:
+    if values.get("output") is None:
         if beside["ledger"] is not None:
             raise RequestError("output is missing: what was paid for is kept in a folder of yours")
         around = tempfile.mkdtemp(prefix="hushbeam-")
-        asked["output"] = os.path.join(around, "release")
+        values["output"] = os.path.join(around, "release")
     try:
         with Handed() as handed, called(handed.named, beside["debug"]) as cautions:
-            checked = request(options, _words(options, asked, handed))
+            checked = request(options, _words(options, values, handed))
             _publish(kind, checked, [*beside["beam"]], _payment(beside), handed)
         warn(cautions, 3)
-        found = Release(checked.output)
+        release = Release(checked.output)
     except BaseException:
         if around is not None:
             shutil.rmtree(around, ignore_errors=True)
         raise
-    return found if around is None else found.removed_with(around)
+    return release if around is None else release.removed_with(around)
 
 
 def _publish(
@@ -179,11 +179,11 @@ def _payment(beside: Mapping[str, Any]) -> Payment | None:
 
 
 def _words(
-    options: type[ReleaseOptions], asked: Mapping[str, Any], handed: Handed
+    options: type[ReleaseOptions], request: Mapping[str, Any], handed: Handed
 ) -> dict[str, Any]:
     """What was asked in Python's types, in those of the options: texts as on a command line."""
-    words: dict[str, Any] = {"input": handed.log(asked["input"])}
-    for name, value in asked.items():
+    words: dict[str, Any] = {"input": handed.log(request["input"])}
+    for name, value in request.items():
         if name == "input" or value is None:
             continue
         several = type_of(options.model_fields[name])[0] is tuple

@@ -27,9 +27,9 @@ class Ledger:
         with called() as cautions:
             from pipelines.ledger.account import entries
 
-            found = entries(self.path)
+            records = entries(self.path)
         warn(cautions, 2)
-        return found
+        return records
 
     def explain(self) -> list[dict[str, Any]]:
         """What each budget has come to, and what still fits, as `hushbeam ledger explain --json`.
@@ -40,9 +40,9 @@ class Ledger:
         with called() as cautions:
             from pipelines.ledger.account import accounts
 
-            found = accounts(self.path)
+            records = accounts(self.path)
         warn(cautions, 2)
-        return found
+        return records
 
     def __repr__(self) -> str:
         return f"hushbeam.Ledger({self.path!r})"

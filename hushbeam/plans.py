@@ -34,9 +34,9 @@ class Plan:
             RequestError: it is wrong, or cannot be served.
         """
         with called():
-            from pipelines.plan.check import told
+            from pipelines.plan.check import summary
 
-            return told(self.path, window)
+            return summary(self.path, window)
 
     def run(
         self, window: str | None = None, *, beam: Sequence[str] = (), debug: bool = False

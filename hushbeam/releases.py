@@ -58,8 +58,8 @@ class Release:
         with called():
             from pipelines.releases.statements import read_tables
 
-            found = read_tables(self.folder)
-        return {name.removesuffix(".parquet"): table for name, table in found.items()}
+            tables = read_tables(self.folder)
+        return {name.removesuffix(".parquet"): table for name, table in tables.items()}
 
     @property
     def table(self) -> pa.Table:

@@ -96,10 +96,14 @@ class RunningTotals:
             if (ledger is None) != (population is None):
                 raise RequestError("ledger and population go together")
             pays = None if ledger is None else Payment(os.fspath(ledger), str(population))
-            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-            asked |= {"contribution": asdict(contribution), "unit": unit, "confidence": confidence}
+            request: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+            request |= {
+                "contribution": asdict(contribution),
+                "unit": unit,
+                "confidence": confidence,
+            }
             self._place = Place.of(self.folder, None if secret is None else os.fspath(secret))
-            self._kept = begun(self._place, asked, design, names, pays, SecureRandom())
+            self._kept = begun(self._place, request, design, names, pays, SecureRandom())
         warn(cautions, 2)
 
     @property
@@ -124,8 +128,8 @@ class RunningTotals:
             from mechanisms.randomness import SecureRandom
             from pipelines.running.totals import add
 
-            each = numbers if isinstance(numbers, Mapping) else {self._kept.names[0]: numbers}
-            self._kept = add(self._place, window, each, SecureRandom())
+            amounts = numbers if isinstance(numbers, Mapping) else {self._kept.names[0]: numbers}
+            self._kept = add(self._place, window, amounts, SecureRandom())
         return self.total()
 
     def total(self, confidence: float | None = None) -> pa.Table:

@@ -36,9 +36,10 @@ MODULES = {
     "mechanisms.papers.count_sketch": "frequency",
     "mechanisms.papers.count_mean_sketch": "frequency",
     "mechanisms.frequency.dummies": "frequency",
+    "mechanisms.papers.aue": "frequency",
     "mechanisms.frequency.correlated_noise": "frequency",
     "mechanisms.vector.divided_tables": "tables",
-    "mechanisms.frequency.dump": "frequency",
+    "mechanisms.papers.dump": "frequency",
     "mechanisms.papers.hp_sdp": "frequency",
     "mechanisms.mean.optimal": "mean",
     "mechanisms.mean.hybrid": "mean",
@@ -56,6 +57,7 @@ MODULES = {
     "mechanisms.vector.mixed_choice": "attributes",
     "mechanisms.papers.privkv": "key value",
     "mechanisms.central.histogram": "frequency",
+    "mechanisms.papers.histograms": "frequency",
 }
 
 

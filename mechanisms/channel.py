@@ -89,9 +89,9 @@ class Guarantee:
     def as_dict(self) -> dict[str, Any]:
         """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
         epsilon = self.epsilon if self.epsilon < math.inf else None
-        told = asdict(self) | {"epsilon": epsilon, "unit": self.whose}
-        del told["condition"]
-        return told
+        record = asdict(self) | {"epsilon": epsilon, "unit": self.whose}
+        del record["condition"]
+        return record
 
 
 def conditions(parts: Iterable[Guarantee]) -> str:
@@ -186,7 +186,7 @@ class Mechanism(ABC):
     def specification(self) -> Channel | None:
         """All that a client in another language needs to be this one; None if it is not written.
 
-        `docs/wire.md` says how each is run.
+        `docs/appendix/wire.md` says how each is run.
         """
         return None
 

@@ -34,7 +34,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import PermanentRandom, Words
 from mechanisms.sampling.grid import Grid
 from mechanisms.wire import fingerprint as plans
-from mechanisms.wire.design import described
+from mechanisms.wire.fingerprint import described
 from mechanisms.wire.identity import require_sender
 
 # Two uses of one secret must never meet in one stream. The number changes with whatever makes an

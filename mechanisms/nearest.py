@@ -15,8 +15,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     ('histogram', None)
     """
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=_ALIKE)
-    return by_lower[found[0]] if found else None
+    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=_ALIKE)
+    return by_lower[matches[0]] if matches else None
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """What a client needs of a mechanism that it has no planner for: every number that is no formula.
 
-`docs/wire.md` says what to do with them, draw by draw. A mechanism that a device may run in another
-language says its own by `Mechanism.specification`. These are records of JSON: integers that may
-pass 2^53 are decimal strings, for not every reader keeps longer ones.
+`docs/appendix/wire.md` says what to do with them, draw by draw. A mechanism that a device may run
+in another language says its own by `Mechanism.specification`. These are records of JSON: integers
+that may pass 2^53 are decimal strings, for not every reader keeps longer ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decimals(numbers: Iterable[int]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KAryResponse:
+class KAryResponseSpecification:
     """The value itself, or with some probability any other one.
 
     Attributes:
@@ -38,7 +38,7 @@ class KAryResponse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearHash:
+class LinearHashSpecification:
     """A random linear form on the digits of the value, and its randomised symbol.
 
     Attributes:
@@ -47,7 +47,7 @@ class LinearHash:
         polynomial: that products are taken modulo, of the field with 2^k elements; None if q is an
             odd prime.
         digits: t, of a value in base q.
-        miss: as of `KAryResponse`, for a symbol.
+        miss: as of `KAryResponseSpecification`, for a symbol.
     """
 
     channel: Literal["linear hash"] = "linear hash"
@@ -59,11 +59,11 @@ class LinearHash:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometry:
+class ProjectiveGeometrySpecification:
     """A point of a projective space, likelier on the value's hyperplane.
 
     Attributes:
-        inputs, order, polynomial: as of `LinearHash`.
+        inputs, order, polynomial: as of `LinearHashSpecification`.
         digits: t, homogeneous coordinates of a point.
         on: how many words stand for one given point on the hyperplane.
         off: how many for one off it.
@@ -79,7 +79,7 @@ class ProjectiveGeometry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingWindow:
+class SlidingWindowSpecification:
     """A window over the codes, whose position a coin chooses between two.
 
     Attributes:
@@ -103,7 +103,7 @@ class SlidingWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithUnusable:
+class WithUnusableSpecification:
     """A mechanism for numbers, and for not having one: one more input, and one more code.
 
     Attributes:
@@ -115,7 +115,7 @@ class WithUnusable:
     """
 
     channel: Literal["with unusable"] = "with unusable"
-    number: SlidingWindow
+    number: SlidingWindowSpecification
     chance: str
     shift: int
     threshold: list[str]
@@ -123,7 +123,7 @@ class WithUnusable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dummies:
+class DummiesSpecification:
     """The value among a random number of uniform dummies.
 
     Attributes:
@@ -185,7 +185,7 @@ class GroupTotals:
         groups: how many there are.
         most_groups: how many a unit may have.
         most: the largest total, in units.
-        digits: which counters tell of a total: see `docs/wire.md`.
+        digits: which counters tell of a total: see `docs/appendix/wire.md`.
         least: the smallest total, in units, where negative ones are lifted; else 0.
         weights: of the digits of a total.
         numbers: how totals are clipped; None where rows are counted.
@@ -222,7 +222,7 @@ class TreePath:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counters:
+class CountersSpecification:
     """Which counters a unit raises; nothing is randomised, and every slot is sealed.
 
     Attributes:
@@ -236,5 +236,11 @@ class Counters:
 
 
 Channel = Union[  # noqa: UP007 - a name that pydantic reads on Python 3.10 as well
-    KAryResponse, LinearHash, ProjectiveGeometry, SlidingWindow, WithUnusable, Dummies, Counters
+    KAryResponseSpecification,
+    LinearHashSpecification,
+    ProjectiveGeometrySpecification,
+    SlidingWindowSpecification,
+    WithUnusableSpecification,
+    DummiesSpecification,
+    CountersSpecification,
 ]

@@ -64,7 +64,7 @@ def many_messages(name: str, messages: float) -> str:
         messages: that a user sends on average.
     """
     return (
-        f"{name} sends about {messages:,.0f} messages a user; `hushbeam plan` shows mechanisms "
+        f"{name} sends about {messages:,.0f} messages a user; `hushbeam size` shows mechanisms "
         "that reach a similar error with fewer"
     )
 

@@ -18,7 +18,7 @@ from tests.oracles.client_vectors import FILES, FOLDER, PLANS, ROOT, SCHEMA, pla
 from transforms.encoders.domain import DeclaredValues
 from transforms.encoders.specification import MOST_VALUES, Encoder
 
-WRITTEN = (ROOT / "docs" / "wire.md").read_text("utf-8")
+WRITTEN = (ROOT / "docs" / "appendix" / "wire.md").read_text("utf-8")
 
 
 def stored(name: str) -> object:

@@ -37,7 +37,7 @@ def table(registrations: list[Registration]) -> str:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_systems_are_listed_as_they_are_registered(section: str) -> None:
-    page = (DOCS / "systems.md").read_text("utf-8")
+    page = (DOCS / "appendix" / "systems.md").read_text("utf-8")
     (found,) = re.findall(rf"<!-- mechanisms: {section} -->\n(.*?)\n\n", page, re.DOTALL)
     assert found == table([one for one in of_task("frequency").values() if SECTIONS[section](one)])
 

@@ -138,3 +138,18 @@ def test_notebooks_are_executed(notebook: Path, tmp_path: Path) -> None:
 
 def test_there_are_two_notebooks() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["choosing", "from-python"]
+
+
+def test_every_page_begins_with_who_needs_it_and_what_for() -> None:
+    for path in [*DOCS.glob("*.md"), *(DOCS / "appendix").glob("*.md")]:
+        _, first, *_ = path.read_text("utf-8").split("\n\n")
+        assert first.startswith("For "), path.name
+        assert len(first.split()) <= 50, path.name
+
+
+def test_lines_of_pages_are_short() -> None:
+    """100 characters, and a few more where a line would else begin as a list does."""
+    for path in [*DOCS.glob("*.md"), *(DOCS / "appendix").glob("*.md")]:
+        prose = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        long = [line for line in prose.splitlines() if len(line) > 110 and line[0] not in "|!<[ "]
+        assert not long, (path.name, long)

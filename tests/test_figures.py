@@ -76,17 +76,17 @@ def test_pictures_and_tables_are_of_commands_of_their_page(page: str) -> None:
     made = FIGURES.PICTURE.findall(text)
     assert {run for run, _, _ in made} <= runs
     if runs:  # a notebook draws those of choosing.md
-        assert [shown for _, _, shown in made] == re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+        assert [shown for _, _, shown in made] == re.findall(r"!\[[^]]+\]\((?:\.\./)?(\S+)\)", text)
     of_page = [cell for cell in CELLS if cell.page == page]
-    assert {cell.how["run"] for cell in of_page if "plan" not in cell.how} <= runs
+    assert {cell.how["run"] for cell in of_page if "size" not in cell.how} <= runs
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("cell", drawn(), ids=lambda cell: cell.key)
 def test_a_drawn_figure_is_what_its_command_gives(cell: Any, tmp_path: Path, monkeypatch) -> None:
     """At full seed and under the lock file: the first four digits agree."""
-    if "plan" in cell.how:
-        results = FIGURES.planned(cell)
+    if "size" in cell.how:
+        results = FIGURES.sized(cell)
     else:
         monkeypatch.chdir(tmp_path)
         words = FIGURES.narrowed(cell)

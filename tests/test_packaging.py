@@ -54,7 +54,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_archive_holds_all_floors_whole(archive: Path) -> None:
     with tarfile.open(archive) as tar:
         packed = {name.partition("/")[2] for name in tar.getnames()}
-    assert "pipelines/metrics/histogram/page.html" in packed
+    assert "pipelines/views/page.css" in packed
     assert shipped() <= packed
     assert {"pyproject.toml", "setup.py", COMMAND} <= packed
 
@@ -77,10 +77,7 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     assert (site / COMMAND).read_text() == (ROOT / COMMAND).read_text()
     (points,) = site.glob("hushbeam-*.dist-info/entry_points.txt")
     assert "hushbeam = hushbeam_command:entry" in points.read_text()
-    program = (
-        "import pipelines.metrics.mean.view as r, importlib.resources as i; print(r.__file__); "
-        "print(len(i.files('pipelines.metrics.mean').joinpath('page.html').read_text('utf-8')))"
-    )
+    program = "import pipelines.views.pages as r; print(r.__file__); print(len(r.styles()))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(site)}, capture_output=True, text=True,
@@ -88,9 +85,7 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     )  # fmt: skip
     file, size = done.stdout.split()
     assert Path(file).is_relative_to(site)
-    assert int(size) == len(
-        (ROOT / "pipelines" / "metrics" / "mean" / "page.html").read_text("utf-8")
-    )
+    assert int(size) == len((ROOT / "pipelines" / "views" / "page.css").read_text("utf-8"))
 
 
 # Imports every module of the first floor where only what a device has can be imported, and lets a
@@ -313,6 +308,17 @@ def test_the_workflow_that_publishes_is_pinned_and_trusted_with_little() -> None
     assert [use for use in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use)] == []
     assert "make dist" in [step.get("run") for step in build["steps"]]
     assert [step for step in publish["steps"] if "run" in step] == []  # no code of ours has a token
+
+
+def test_a_pull_request_has_to_pass_what_a_desk_runs_and_is_trusted_with_nothing() -> None:
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "pull-request.yml").read_text())
+    assert [*flow[True]] == ["pull_request"]  # not `pull_request_target`, which has secrets
+    assert flow["permissions"] == {"contents": "read"}
+    steps = flow["jobs"]["check"]["steps"]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert [use for use in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use)] == []
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert not steps[0]["with"]["persist-credentials"]
 
 
 def test_nothing_advises_to_install_what_no_index_has() -> None:

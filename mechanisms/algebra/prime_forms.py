@@ -10,9 +10,14 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from mechanisms.algebra.finite_field import FiniteField, is_order
+from mechanisms.algebra.finite_field import (
+    FiniteField,
+    is_order,
+    is_prime,
+    next_prime,
+    previous_prime,
+)
 from mechanisms.algebra.linear_forms import Forms, LinearForms
-from mechanisms.algebra.primes import is_prime, next_prime, previous_prime
 from mechanisms.channel import Counts
 from mechanisms.randomness import Words
 

@@ -14,6 +14,8 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 
+from mechanisms.compat.switch import on
+
 _RTOL = 2.0**-50  # scipy takes nothing less
 _REST = (100, (), False, True)  # steps, arguments, no report, an error if there is no root
 
@@ -55,12 +57,14 @@ def _brentq() -> Callable[[_Function, float, float, float, float], float]:
     # As a part of this one: Python keeps it under its name, which a user's module may have.
     folder = str(Path(scipy.__file__).with_name("optimize"))
     spec = PathFinder.find_spec(f"{__name__}._zeros", [folder])
-    if spec is not None and spec.loader is not None:
+    if on() and spec is not None and spec.loader is not None:
         with contextlib.suppress(Exception):  # another version, whose function takes something else
             compiled = module_from_spec(spec)
             spec.loader.exec_module(compiled)
             if compiled._brentq(lambda x: x - 1, 0.0, 3.0, 2e-12, _RTOL, *_REST) == 1:
                 return lambda *given: float(compiled._brentq(*given, *_REST))
-    from scipy.optimize import brentq as found
+    from scipy.optimize import brentq as brentq_of_scipy
 
-    return lambda f, low, high, xtol, rtol: float(found(f, low, high, xtol=xtol, rtol=rtol))
+    return lambda f, low, high, xtol, rtol: float(
+        brentq_of_scipy(f, low, high, xtol=xtol, rtol=rtol)
+    )

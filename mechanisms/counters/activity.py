@@ -179,7 +179,7 @@ def bitmaps(users: NDArray[np.int64], ages: NDArray[np.int64], n: int) -> Bitmap
     >>> bitmaps(np.array([1, 1, 1, 0]), np.array([0, 0, 3, 64]), 2).tolist()
     [0, 9]
     """
-    found = np.zeros(n, np.uint64)
+    bits = np.zeros(n, np.uint64)
     known = (ages >= 0) & (ages < LONGEST)
-    np.bitwise_or.at(found, users[known], np.uint64(1) << ages[known].astype(np.uint64))
-    return found
+    np.bitwise_or.at(bits, users[known], np.uint64(1) << ages[known].astype(np.uint64))
+    return bits

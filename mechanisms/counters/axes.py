@@ -55,19 +55,19 @@ class Axis:
         fine = self.depth if of is None else of
         if level == 0:
             return np.zeros(self.size(fine), np.int64)
-        found = np.arange(self.size(fine))
+        groups = np.arange(self.size(fine))
         for parents in reversed(self.parents[level - 1 : max(fine - 1, 0)]):
-            found = np.asarray(parents, np.int64)[found]
-        return found
+            groups = np.asarray(parents, np.int64)[groups]
+        return groups
 
     @cached_property
     def _shares(self) -> list[Floats]:
         """Of all, what falls to each group of each level."""
-        found = [np.ones(1)]
+        shares = [np.ones(1)]
         for level in range(1, self.depth + 1):
             above = self.places(level - 1, level)
-            found.append(found[-1][above] / np.bincount(above)[above])
-        return found
+            shares.append(shares[-1][above] / np.bincount(above)[above])
+        return shares
 
     def shares(self, level: int) -> Floats:
         """(groups,) of all, what falls to each group of a level if nothing is known."""
@@ -127,13 +127,13 @@ class Axis:
             (..., groups of `at`, ...) the sum over the counters of the products of the two
             coefficients with which each of them enters the group's estimate.
         """
-        found = np.zeros(())
+        total = np.zeros(())
         for low, sign in ((one, 1), (one - 1, -1)):
             for high, other_sign in ((other, 1), (other - 1, -1)):
                 if low >= 0 and high >= 0:
                     common = self._common(array, along, at, table, low, high)
-                    found = found + sign * other_sign * common
-        return found
+                    total = total + sign * other_sign * common
+        return total
 
     def _common(
         self, array: Floats, along: int, at: int, table: int, one: int, other: int
@@ -141,7 +141,7 @@ class Axis:
         """The same of all that two levels say."""
         ends = [self.places(level, at) for level in (one, other)]
         shares = [self.shares(level)[end] for level, end in zip((one, other), ends, strict=True)]
-        finer, end = max((one, ends[0]), (other, ends[1]), key=lambda each: each[0])
+        finer, end = max((one, ends[0]), (other, ends[1]), key=lambda side: side[0])
         counters = np.take(self.summed(array, along, table, finer), end, axis=along)
         shape = [1] * array.ndim
         shape[along] = end.size

@@ -101,9 +101,9 @@ class CrossTabs(Details):
         """Of the precision that can be had, the best share of each table that is worth having."""
         shares = self._best(self.candidates)
         least = _NONE * max(shares.values())
-        told = {d for t, share in shares.items() if share > least for d in self.details(t)}
+        implied = {d for t, share in shares.items() if share > least for d in self.details(t)}
         # What no other table tells must not be lost, however little it is.
-        kept = [t for t, share in shares.items() if share > least or {*self.details(t)} - told]
+        kept = [t for t, share in shares.items() if share > least or {*self.details(t)} - implied]
         shares = self._best(kept)
         most = max(shares.values())
         # Rounded: two machines that compute the same design must agree to the last digit.
@@ -117,18 +117,18 @@ class CrossTabs(Details):
     @property
     def candidates(self) -> list[Table]:
         """What may have counters: what is asked, and what that adds up to."""
-        parts = ((table, *((each,) for each in table)) for table in self.asked)
-        return list(dict.fromkeys(table for each in parts for table in each))
+        parts = ((table, *((part,) for part in table)) for table in self.asked)
+        return list(dict.fromkeys(table for part in parts for table in part))
 
     @cached_property
     def finest(self) -> dict[tuple[int, ...], Table]:
         """Of none, one and two columns the coarsest table that tells all that are asked for."""
         depth: dict[tuple[int, ...], dict[int, int]] = {(): {}}
         for table in self.asked:
-            for part in (*((each,) for each in table), table):
+            for part in (*((part,) for part in table), table):
                 own = depth.setdefault(_columns(part), {})
                 own |= {column: max(own.get(column, 0), level) for column, level in part}
-        ordered = sorted(depth.items(), key=lambda each: len(each[0]))
+        ordered = sorted(depth.items(), key=lambda part: len(part[0]))
         return {columns: tuple(sorted(own.items())) for columns, own in ordered}
 
     def _best(self, tables: Sequence[Table]) -> dict[Table, float]:
@@ -174,15 +174,15 @@ class CrossTabs(Details):
         depths = np.array([axis.sizes[-1] for axis in self.axes])
         if not ((values >= 0) & (values < depths)).all():
             raise ValueError("a column has no value of that place")
-        found = []
+        columns = []
         for table in self.measured:
             places = np.zeros(len(values), np.int64)
             for column, level in table:
                 axis, own = self.axes[column], values[:, column]
                 groups = own if level == axis.depth else axis.places(level)[own]
                 places = places * axis.size(level) + groups
-            found.append(places[:, None])
-        return found
+            columns.append(places[:, None])
+        return columns
 
     # ---- the estimate ------------------------------------------------------------------------
 
@@ -229,16 +229,16 @@ class CrossTabs(Details):
         Args:
             finest: as `estimate` gives them.
         """
-        found: dict[Table, Counts] = {}
+        tables: dict[Table, Counts] = {}
         for table in self.finest.values():
             if not table:
-                found[table] = np.maximum(np.rint(finest[table]), 0).astype(np.int64)
+                tables[table] = np.maximum(np.rint(finest[table]), 0).astype(np.int64)
             elif len(table) == 1:
-                found[table] = self._divided(finest[table], table, found[()])
+                tables[table] = self._divided(finest[table], table, tables[()])
             else:
-                margins = (self.due(found, table, along) for along in (1, 0))
-                found[table] = crossed(finest[table], *margins)
-        return found
+                margins = (self.due(tables, table, along) for along in (1, 0))
+                tables[table] = crossed(finest[table], *margins)
+        return tables
 
     def _divided(self, estimate: Floats, table: Table, total: Counts) -> Counts:
         """A total among the groups of a column, level by level."""
@@ -261,7 +261,7 @@ class CrossTabs(Details):
 
         All cells but those of last groups are rounded; these are what is left.
         """
-        found: dict[Table, Floats] = {}
+        tables: dict[Table, Floats] = {}
         for table in self.finest.values():
             array = np.zeros(self.shape(table))
             for detail in self.details(table):
@@ -270,10 +270,10 @@ class CrossTabs(Details):
             array = np.round(array / QUANTUM) * QUANTUM
             for along in range(len(table)):
                 rest = np.take(array, range(array.shape[along] - 1), axis=along)
-                left = self.due(found, table, along) - rest.sum(axis=along)
+                left = self.due(tables, table, along) - rest.sum(axis=along)
                 array = np.concatenate([rest, np.expand_dims(left, along)], axis=along)
-            found[table] = array
-        return found
+            tables[table] = array
+        return tables
 
     def due(self, finest: Mapping[Table, Any], table: Table, along: int) -> NDArray[Any]:
         """What a table has to add up to along one of its columns."""
@@ -288,11 +288,11 @@ class CrossTabs(Details):
             table: one that is asked for, or the total.
             variances: of each measured table's counters.
         """
-        found = np.zeros(self.shape(table))
+        total = np.zeros(self.shape(table))
         for measured, variance in zip(self.measured, variances, strict=True):
             alike = np.full(self.shape(measured), variance)
-            found = found + self.squares(table, measured, alike, variances)
-        return found
+            total = total + self.squares(table, measured, alike, variances)
+        return total
 
     def squares(
         self, table: Table, measured: Table, noise: Floats, variances: Sequence[float]
@@ -305,21 +305,24 @@ class CrossTabs(Details):
             noise: the variance of each of them.
             variances: those by which `estimate` weighs the tables.
         """
-        found, shares = np.zeros(self.shape(table)), self._told(table, measured, variances)
+        total, shares = (
+            np.zeros(self.shape(table)),
+            self._shares_of_details(table, measured, variances),
+        )
         for (one, share), (other, more) in product(shares.items(), repeat=2):
-            found = found + share * more * self.overlap(noise, table, measured, one, other)
-        return found
+            total = total + share * more * self.overlap(noise, table, measured, one, other)
+        return total
 
     def part(
         self, table: Table, measured: Table, array: Floats, variances: Sequence[float]
     ) -> Floats:
         """What the counters of one table add to a table's estimate, linearly; of `squares`."""
-        found = np.zeros(self.shape(table))
-        for detail, share in self._told(table, measured, variances).items():
-            found = found + share * self.spread(self.own(array, measured, detail), detail, table)
-        return found
+        total = np.zeros(self.shape(table))
+        for detail, share in self._shares_of_details(table, measured, variances).items():
+            total = total + share * self.spread(self.own(array, measured, detail), detail, table)
+        return total
 
-    def _told(
+    def _shares_of_details(
         self, table: Table, measured: Table, variances: Sequence[float]
     ) -> dict[Table, float]:
         """Of a table's details those that some counters tell, with their share in each."""
@@ -338,11 +341,11 @@ class CrossTabs(Details):
 
     def _precisions(self, variances: Sequence[float]) -> dict[Table, float]:
         """Of each detail, by all tables that tell it."""
-        found: dict[Table, float] = {}
+        precisions: dict[Table, float] = {}
         for table in self.measured:
             for detail in self.details(table):
-                found[detail] = found.get(detail, 0.0) + self._precision(table, variances)
-        return found
+                precisions[detail] = precisions.get(detail, 0.0) + self._precision(table, variances)
+        return precisions
 
 
 def _columns(table: Table) -> tuple[int, ...]:

@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Messages, Neighbours, require_epsilon
 from mechanisms.counters.dummies import Dummies, Independent, complete
-from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level
-from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import least_noise
 from mechanisms.privacy.divergence import require_delta

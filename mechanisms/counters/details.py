@@ -82,10 +82,10 @@ class Details:
         self, noise: Floats, table: Table, measured: Table, one: Table, other: Table
     ) -> Floats:
         """The sum over a table's counters of products of coefficients, times their noise."""
-        at, own, first, second = (dict(each) for each in (table, measured, one, other))
+        at, own, first, second = (dict(levels_of) for levels_of in (table, measured, one, other))
         columns = sorted({*at, *own})
-        found = noise.reshape([self.axes[c].size(own.get(c, 0)) for c in columns])
+        overlap = noise.reshape([self.axes[c].size(own.get(c, 0)) for c in columns])
         for along, c in enumerate(columns):
-            levels = (each.get(c, 0) for each in (at, own, first, second))
-            found = self.axes[c].overlap(found, along, *levels)
-        return found.reshape(self.shape(table))
+            levels = (levels_of.get(c, 0) for levels_of in (at, own, first, second))
+            overlap = self.axes[c].overlap(overlap, along, *levels)
+        return overlap.reshape(self.shape(table))

@@ -29,8 +29,8 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
-from mechanisms.counters.laws import recorded
 from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
 from mechanisms.privacy.divergence import require_batch, require_delta
@@ -253,12 +253,12 @@ class DeviceCounters:
         Returns:
             Of each level its ranges: of devices, not of counters.
         """
-        found = []
+        ranges = []
         for place, share in enumerate(self.shares):
             parts = min(max(1, math.ceil(share.most * self.enrolled / most)), self.enrolled)
             ends = [self.enrolled * part // parts for part in range(parts + 1)]
-            found += [Range((place,), start, stop) for start, stop in pairwise(ends)]
-        return found
+            ranges += [Range((place,), start, stop) for start, stop in pairwise(ends)]
+        return ranges
 
     def draw(self, range_: Range, rng: RandomSource) -> tuple[Counts, Counts]:
         """What some devices add to a level together: to be drawn once a window.
@@ -274,8 +274,8 @@ class DeviceCounters:
         share = self.noise.shares(self.levels, self.honest / (stop - start))[place]
         signs, places = np.divmod(share.draw(1, rng), share.bins)
         codes = signs * self._counters + self.layout.starts[place] + places
-        found, times = np.unique(codes, return_counts=True)
-        return found, times.astype(np.int64)
+        unique, times = np.unique(codes, return_counts=True)
+        return unique, times.astype(np.int64)
 
     # ---- the collector -----------------------------------------------------------------------
 

@@ -67,14 +67,14 @@ class SlottedDevices(DeviceCounters):
         unit = share / (1 + math.exp(free.epsilon)) / free.enrolled
         parts = zip(free.shares, times, strict=True)
         room = tuple(poisson(one.most).end(unit / changed) for one, changed in parts)
-        found = cls(**{f.name: getattr(free, f.name) for f in fields(free)}, room=room)
-        if not found.messages <= most_messages:
+        design = cls(**{f.name: getattr(free, f.name) for f in fields(free)}, room=room)
+        if not design.messages <= most_messages:
             raise ValueError(
-                f"a device's report would have {found.messages:,.0f} slots, {sum(room):,} of them "
+                f"a device's report would have {design.messages:,.0f} slots, {sum(room):,} of them "
                 f"for its dummies, and may have {most_messages:,.0f}; have more devices, fewer "
                 "counters, or more epsilon"
             )
-        return found
+        return design
 
     @cached_property
     def layout(self) -> Layout:

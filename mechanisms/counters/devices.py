@@ -234,27 +234,27 @@ def least_device_noise(
         raise ValueError(f"share must lie in (0, 1), not {share}")
     shape = Layout((*levels, *beside)).levels
     times = [changes(level.slots, level.counters, neighbours) for level in shape]
-    found: list[DeviceNoise] = []
+    candidates: list[DeviceNoise] = []
     if "poisson" in laws:
-        found.append(
+        candidates.append(
             _poisson(_apart(shape, times, len(levels), share, 0.5, 1.0), neighbours, epsilon, delta)
         )
     able = sum(times) <= _FEW and epsilon / sum(times) >= 2 * _LEAST
-    if "masked" in laws and (able or not found):
-        found.append(
+    if "masked" in laws and (able or not candidates):
+        candidates.append(
             _masked(
                 _apart(shape, times, len(levels), share, 1.0, 2 / 3), neighbours, epsilon, delta
             )
         )
     weights = [*(level.weight for level in levels), *[0.0] * len(beside)]
-    numbers = [noise.number(shape) for noise in found]
+    numbers = [noise.number(shape) for noise in candidates]
     if not min(numbers) <= most_dummies:
         raise ValueError(
             f"these counters need {min(numbers):,.0f} dummies and may have {most_dummies:,.0f}; "
             "allow more messages, or have more devices or fewer counters"
         )
-    found = [noise for noise, n in zip(found, numbers, strict=True) if n <= most_dummies]
-    return min(found, key=lambda noise: noise.variance(weights))
+    candidates = [noise for noise, n in zip(candidates, numbers, strict=True) if n <= most_dummies]
+    return min(candidates, key=lambda noise: noise.variance(weights))
 
 
 def _apart(

@@ -24,7 +24,7 @@ from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 Seen = Callable[[ShufflerNoise, int], BinLaw]
 
 
-class Part(NamedTuple):
+class PlacedNoise(NamedTuple):
     """One noise and where it goes.
 
     Attributes:
@@ -73,7 +73,7 @@ class Dummies(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         """The noises of a column, independent."""
 
     @property
@@ -161,9 +161,9 @@ class Independent(Dummies):
         return [(i,) for i in range(len(self.laws))]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         unit = np.eye(len(self.laws), dtype=np.int64)
-        return [Part(law, effect) for law, effect in zip(self.laws, unit, strict=True)]
+        return [PlacedNoise(law, effect) for law, effect in zip(self.laws, unit, strict=True)]
 
     @property
     def means(self) -> tuple[int, ...]:
@@ -208,11 +208,11 @@ class Correlated(Dummies):
         return [tuple(range(len(self.weights)))]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         unit = np.eye(len(self.weights), dtype=np.int64)
         rows = list(zip(self.weights, unit, strict=True))
-        masks = [Part(self.mask, effect - weight * unit[0]) for weight, effect in rows[1:]]
-        return [Part(self.total, unit[0]), *masks]
+        masks = [PlacedNoise(self.mask, effect - weight * unit[0]) for weight, effect in rows[1:]]
+        return [PlacedNoise(self.total, unit[0]), *masks]
 
     @property
     def means(self) -> tuple[int, ...]:
@@ -260,10 +260,10 @@ class Beside(Dummies):
         return [tuple(start + i for i in g) for start, block in rows for g in block.groups]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         rows, levels = zip(self._starts, self.blocks, strict=False), self._starts[-1]
         return [
-            Part(law, np.pad(effect, (start, levels - start - effect.size)))
+            PlacedNoise(law, np.pad(effect, (start, levels - start - effect.size)))
             for start, block in rows
             for law, effect in block.parts
         ]

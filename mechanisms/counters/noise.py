@@ -3,14 +3,17 @@
 A number of dummies cannot be negative, hence the offset and the two ends. What lies at an end
 shows a user for certain, and is part of delta. The law that is priced is the table itself, so
 nothing is lost between the two.
+
+Laws of noise as records, for statements: what a reader draws by himself, in any language.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +24,8 @@ from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, require_integer
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, Words
-from mechanisms.sampling.alias import AliasTable
 from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.sampling.integer_tables import AliasTable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,6 +36,42 @@ _WORD = 1 << 64
 _UNIT = 2.0**-53
 _BLOCK = 1 << 20  # draws at a time
 _ALIKE = 512  # parts of a standard deviation that searches tell apart
+
+
+def recorded(noise: Any) -> Any:
+    """A law of noise, or several, as JSON: the name of each and its parameters.
+
+    Args:
+        noise: of counters: a frozen dataclass of numbers, of laws, or of tuples of either.
+
+    >>> from mechanisms.counters.noise import Gaussian
+    >>> recorded((Gaussian(mu=20, sigma=2.5),))
+    [{'law': 'gaussian', 'mu': 20, 'sigma': 2.5}]
+    """
+    if isinstance(noise, tuple):
+        return [recorded(part) for part in noise]
+    if not is_dataclass(noise):
+        return noise
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(noise).__name__).lower()
+    return {"law": name} | {
+        field.name: recorded(getattr(noise, field.name)) for field in fields(noise) if field.init
+    }
+
+
+def laws_in(record: Any) -> Iterator[tuple[str, dict[str, float]]]:
+    """(name, parameters) of every law in a record that is made of no others.
+
+    >>> [*laws_in({"law": "independent", "laws": [{"law": "laplace", "mu": 4, "slope": 2.0}]})]
+    [('laplace', {'mu': 4, 'slope': 2.0})]
+    """
+    if isinstance(record, list):
+        for part in record:
+            yield from laws_in(part)
+    elif isinstance(record, dict):
+        inner = [part for part in record.values() if isinstance(part, (dict, list))]
+        inner_laws = [law for part in inner for law in laws_in(part)]
+        own = {name: part for name, part in record.items() if isinstance(part, (int, float))}
+        yield from inner_laws or [(record["law"], own)]
 
 
 @dataclass(frozen=True)

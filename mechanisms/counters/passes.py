@@ -23,10 +23,12 @@ from functools import lru_cache
 
 from mechanisms.channel import Neighbours
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Dummies, Part, Seen
+from mechanisms.counters.dummies import Dummies, PlacedNoise, Seen
 from mechanisms.counters.levels import Level
-from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.counters.noise import Gaussian, ShufflerNoise
 from mechanisms.counters.price import Charge
+
+_MANY = 100  # releases, for whose price together Gaussian noise errs least
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Layers(Dummies):
         return min((block.groups for block in self.blocks), key=len)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[PlacedNoise]:
         return [part for block in self.blocks for part in block.parts]
 
     @property
@@ -76,10 +78,13 @@ def layer(design: Counters, share: float) -> Counters:
     if not 0 < share < 1:
         raise ValueError(f"a share of epsilon must lie in (0, 1), not {share}")
     first = len(design.levels) - design.beside
+    # Of the family of the batch's own noise: where that was chosen for the price of many releases
+    # together, layers that err least one by one would cost more together than their share.
+    gaussian = any(isinstance(part.law, Gaussian) for part in design.dummies.parts)
     return Counters.meeting(
         design.levels[:first], design.neighbours, share * design.epsilon, design.delta,
         design.levels[first:], correlated=any(len(group) > 1 for group in design.dummies.groups),
-        most_masked=2 * design.number,
+        most_masked=2 * design.number, releases=_MANY if gaussian else 1,
     )  # fmt: skip
 
 
@@ -99,5 +104,5 @@ def layered(design: Counters, shares: Sequence[float]) -> Counters:
     outer = [layer(design, share) for share in shares]
     if not outer:
         return design
-    blocks = (design.dummies, *(each.dummies for each in reversed(outer)))
+    blocks = (design.dummies, *(layer.dummies for layer in reversed(outer)))
     return replace(design, dummies=Layers(blocks), epsilon=outer[0].epsilon)

@@ -19,7 +19,7 @@ from mechanisms.channel import Neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.loss_lattice import turned
-from mechanisms.privacy.loss_sums import CELLS, COARSE, LossSum, Part
+from mechanisms.privacy.loss_sums import CELLS, COARSE, LossSum, RepeatedLoss
 from mechanisms.privacy.search import around, gaussian_epsilon, private_end
 from mechanisms.privacy.two_bins import BinLaw
 
@@ -71,18 +71,18 @@ class Charge(NamedTuple):
         """Whether raising a counter and lowering one show the same."""
         return np.array_equal(self.law.occupied, self.law.free[::-1])
 
-    def sides(self, raised: int, lowered: int) -> list[Part]:
+    def sides(self, raised: int, lowered: int) -> list[RepeatedLoss]:
         """So many raised and so many lowered."""
         if self.mirrored:
-            return [Part(self.law, raised + lowered)]
-        both = (Part(self.law, raised), Part(turned(self.law), lowered))
+            return [RepeatedLoss(self.law, raised + lowered)]
+        both = (RepeatedLoss(self.law, raised), RepeatedLoss(turned(self.law), lowered))
         return [part for part in both if part.times]
 
-    def worst(self) -> list[Part]:
+    def worst(self) -> list[RepeatedLoss]:
         """All changes of a replacement: an upper end where it is open which way each one goes."""
         if self.mirrored or self.counters >= 2 * self.slots:
             return self.sides(self.slots, self.changes("replace") - self.slots)
-        return [Part(self.law, self.counters, turned(self.law))]
+        return [RepeatedLoss(self.law, self.counters, turned(self.law))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ MOST_DIGITS = 16
 _ROUNDED = 1 / 3  # of the noise's variance: what a coin adds at the most, unless digits are named
 
 
-class RowSums(NamedTuple):
+class RowTotals(NamedTuple):
     """What counters say of rows.
 
     Attributes:
@@ -45,7 +45,7 @@ class RowSums(NamedTuple):
 
 
 class RowNoise(NamedTuple):
-    """Standard deviations of what `RowSums` holds.
+    """Standard deviations of what `RowTotals` holds.
 
     Attributes:
         sum: of a coordinate, and of its count; their noises have no covariance.
@@ -110,12 +110,12 @@ class RowCounters:
             ValueError: a number or a place is out of range. The message never holds it.
         """
         none, n = np.isnan(numbers), len(numbers)
-        told = np.where(none, 0.0, numbers).astype(np.float64)
-        if told.size and not np.abs(told).max() <= 1:
+        usable = np.where(none, 0.0, numbers).astype(np.float64)
+        if usable.size and not np.abs(usable).max() <= 1:
             raise ValueError("a number lies outside [-1, 1]")
         if not ((categories >= 0) & (categories <= np.array(self.sizes, np.int64))).all():
             raise ValueError("a category has no value of that place")
-        units = Grid(self.steps).encode(told.ravel(), rng).reshape(told.shape).astype(np.int64)
+        units = Grid(self.steps).encode(usable.ravel(), rng).reshape(usable.shape).astype(np.int64)
         sets = self._ends.encode(np.where(none, -1, np.arange(self.numbers)), units)
         if self.sizes:
             sets.append(categories + self._starts[:-1])
@@ -126,7 +126,7 @@ class RowCounters:
         """(categories + 1,) where the counters of each category begin, and the last ones end."""
         return np.cumsum([0, *(size + 1 for size in self.sizes)]).astype(np.int64)
 
-    def sums(self, counts: Sequence[Floats]) -> RowSums:
+    def sums(self, counts: Sequence[Floats]) -> RowTotals:
         """What counters say, unbiased.
 
         Args:
@@ -135,7 +135,7 @@ class RowCounters:
         own, *values, [rows] = by_part(self._parts, counts)
         split = np.split(values[0][0], self._starts[1:-1]) if values else []
         total, number = self._ends.estimate(own), self._ends.number(own)
-        return RowSums(total / self.steps, number / self.steps, split, float(rows[0]))
+        return RowTotals(total / self.steps, number / self.steps, split, float(rows[0]))
 
     def noise(self, variances: Sequence[float]) -> RowNoise:
         """What the dummies add to that.

@@ -100,13 +100,15 @@ def least_noise(
     target = _Target(shape, neighbours, epsilon, delta, extra, more, left)
     error = partial(target.error, releases=releases)
     besides = 0 if extra is None else extra.number(more)
-    found = [target.gaussian(), target.laplace()]
+    candidates = [target.gaussian(), target.laplace()]
     if correlated:
-        found.append(target.correlated(min(most_masked, most_dummies) - besides))
-    made = [family for family in found if family is not None]
+        candidates.append(target.correlated(min(most_masked, most_dummies) - besides))
+    made = [family for family in candidates if family is not None]
 
     def few(families: Sequence[_Family]) -> list[_Family]:
-        return [each for each in families if each.likely.number(shape) + besides <= most_dummies]
+        return [
+            family for family in families if family.likely.number(shape) + besides <= most_dummies
+        ]
 
     least = _least(few(made), error)
     # It takes a search of its own, and often could not err less.
@@ -169,8 +171,8 @@ def _least(families: Sequence[_Family], error: Callable[[Dummies], float]) -> Du
     best, least = None, math.inf
     for expected, place in sorted((expected, i) for i, expected in enumerate(likely)):
         if expected < least and (made := families[place].certified()) is not None:
-            found = error(made)
-            best, least = (made, found) if found < least else (best, least)
+            variance = error(made)
+            best, least = (made, variance) if variance < least else (best, least)
     return best
 
 
@@ -364,12 +366,12 @@ class _Target:
     ) -> _Family | None:
         """The least noise of a family: searched for in doubles, met by its tables."""
         reached = delta_at or (lambda scale: self._delta(scaled(scale)))
-        found = private_end(reached, self.delta, private, exposed, guess, _CLOSE)[0]
+        private_scale = private_end(reached, self.delta, private, exposed, guess, _CLOSE)[0]
 
         def certified() -> Dummies | None:
             # What tables add to doubles is mostly nothing, and seldom more than a few steps; where
             # it is, further steps that do not grow would take for ever to make up for it.
-            scale, step = found, _CLOSE
+            scale, step = private_scale, _CLOSE
             for _ in range(_STEPS):
                 made = scaled(scale)
                 if made is None or self._exact(made) <= self.delta:
@@ -378,5 +380,5 @@ class _Target:
                 step *= 2
             return None
 
-        likely = scaled(found)
+        likely = scaled(private_scale)
         return None if likely is None else _Family(likely, certified)

@@ -84,7 +84,7 @@ class SplitMean(SplitMix):
     def farthest(self) -> int:
         return self.noise.mu + self.base * self._most_people
 
-    def told(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
+    def summands(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
         return np.where(present, units + self.base * self.grain, 0)
 
     def draw(self, rng: RandomSource) -> Counts:
@@ -95,15 +95,15 @@ class SplitMean(SplitMix):
         """Noise of both totals, in parts of people."""
         return np.asarray((both * self.grain + self.high // 2) // self.high)
 
-    def parts(self, found: int) -> tuple[float, float]:
+    def parts(self, total: int) -> tuple[float, float]:
         """(the total from the middle of the bounds, in halves of the range; how many people).
 
         Args:
-            found: as `decode` gives it.
+            total: as `decode` gives it.
         """
-        parts = (found + self.noise.mu) // self.base
+        parts = (total + self.noise.mu) // self.base
         people = parts / self.grain
-        return 2 * (found - parts * self.base) / self.high - people, people
+        return 2 * (total - parts * self.base) / self.high - people, people
 
     @cached_property
     def people_law(self) -> IntegerNoise:

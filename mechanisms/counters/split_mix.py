@@ -269,7 +269,7 @@ class SplitMix:
             raise ValueError(f"numbers must be integers in {least:,} .. {largest:,}")
         return self.split(whole, rng)
 
-    def told(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
+    def summands(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
         """(n,) what people split who have so many units, and 0 of who has no number."""
         return np.where(present, units, 0)
 
@@ -339,10 +339,10 @@ class SplitMix:
             ValueError: the sum is withheld: it cannot be true.
         """
         lowest, highest = self.totals
-        found = lowest + (added - lowest) % self.modulus
-        if not found <= highest:
+        total = lowest + (added - lowest) % self.modulus
+        if not total <= highest:
             raise ValueError("withheld: the sum lies beyond what people and noise can add up to")
-        return found
+        return total
 
     def people(self, reports: int) -> int:
         """How many reported: exactly where that is public, with noise where presence is hidden."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,132 +118,74 @@ def device_trial(design: DeviceCounters, pairs: Any) -> Trial:
     return Trial(what, design.guarantee, pairs, draw)
 
 
-def _shuffler(neighbours: Neighbours) -> Counters:
-    return Counters.meeting(_ENCODER.levels, neighbours, 1.0, _DELTA)
+def _tabs(users: Any) -> list[Slots]:
+    return _TABS.encode(np.array(users, np.int64).reshape(-1, 2))
 
 
-def _devices(neighbours: Neighbours) -> DeviceCounters:
-    return DeviceCounters.meeting(_ENCODER.levels, neighbours, 1.0, _DELTA, 4, honest_share=0.7)
+def _rows(users: Any) -> list[Slots]:
+    numbers, categories = np.array(users, np.float64).reshape(-1, 2, 1).transpose(1, 0, 2)
+    # The ends of the range are told without a coin.
+    return _ROWS.encode(numbers, categories.astype(np.int64), SeededRandom(0))
 
 
-@register_trial("counters")
-def counters() -> Trial:
-    """The shuffler's dummies; a user is there or is not."""
-    return shuffler_trial(_shuffler("add or remove"), _PRESENT)
+def _beside(users: Any) -> list[Slots]:
+    return [*_USUAL(users), np.zeros((len(users), 1), np.int64)]
 
 
-@register_trial("counters-replaced")
-def counters_replaced() -> Trial:
-    """The shuffler's dummies; a user's rows become others."""
-    return shuffler_trial(_shuffler("replace"), _MOVED)
+# Name -> levels, what becomes of a user, pairs, what users raise, and what else the design has.
+_COUNTERS: dict[str, tuple[Sequence[Level], Neighbours, Any, _Encode, dict[str, Any]]] = {
+    "counters": (_ENCODER.levels, "add or remove", _PRESENT, _USUAL, {}),
+    "counters-replaced": (_ENCODER.levels, "replace", _MOVED, _USUAL, {}),
+    # Digits of one number of either sign, or told from both ends of its bounds: they share noises.
+    "counters-correlated": (
+        _SIGNED.levels, "add or remove", [([(0, 3)], []), ([(0, -2)], [])], amounts(_SIGNED),
+        {"correlated": True},
+    ),
+    "counters-ends": (
+        _ENDS.levels, "add or remove", [([(0, 3)], []), ([(0, 1)], [])], amounts(_ENDS),
+        {"correlated": True},
+    ),
+    # The path to a cell of a tree.
+    "counters-tree": (_TREE.levels, "add or remove", [([3], [])], _TREE.encode, {}),
+    "counters-tree-replaced": (_TREE.levels, "replace", [([3], [0])], _TREE.encode, {}),
+    # All tables of two columns, of a row alone or beside another.
+    "counters-tables": (
+        _TABS.levels, "add or remove", [([(0, 1)], []), ([(0, 1), (1, 1)], [(1, 1)])], _tabs, {}
+    ),
+    # A number and a category, and the count of rows.
+    "counters-rows": (
+        _ROWS.levels, "add or remove", [([(1.0, 1)], []), ([(float("nan"), 2)], [])], _rows, {}
+    ),
+    # Whether some of a number was cut stands beside its digits.
+    "counters-beside": (
+        _ENCODER.levels, "add or remove", [([_MOST], [])], _beside, {"beside": [Level(1, 1)]}
+    ),
+    # Since when users are active, from bitmaps of their days.
+    "counters-days": (
+        _DAYS.levels, "add or remove", [([0b101], []), ([0b1], [])], _DAYS.encode, {}
+    ),
+    "counters-days-replaced": (_DAYS.levels, "replace", [([0b11], [0b10])], _DAYS.encode, {}),
+}  # fmt: skip
 
 
-@register_trial("device-counters")
-def device_counters() -> Trial:
-    """The devices' dummies; a user is there or is not."""
-    return device_trial(_devices("add or remove"), _PRESENT)
+def _shuffled(name: str) -> Trial:
+    """The shuffler's dummies among the counters of a design of that name."""
+    levels, neighbours, pairs, encode, more = _COUNTERS[name]
+    return shuffler_trial(Counters.meeting(levels, neighbours, 1.0, _DELTA, **more), pairs, encode)
 
 
-@register_trial("device-counters-replaced")
-def device_counters_replaced() -> Trial:
-    """The devices' dummies; a user's rows become others."""
-    return device_trial(_devices("replace"), _MOVED)
+def _devices(neighbours: Neighbours, pairs: Any) -> Trial:
+    """The devices' dummies."""
+    design = DeviceCounters.meeting(_ENCODER.levels, neighbours, 1.0, _DELTA, 4, honest_share=0.7)
+    return device_trial(design, pairs)
 
 
-def _shared(encoder: Any, **more: Any) -> Counters:
-    return Counters.meeting(encoder.levels, "add or remove", 1.0, _DELTA, **more)
-
-
-@register_trial("counters-correlated")
-def counters_correlated() -> Trial:
-    """Digits of one number of either sign, whose dummies share noises; a user is there or not."""
-    pairs: list[tuple[Any, Any]] = [([(0, 3)], []), ([(0, -2)], [])]
-    return shuffler_trial(_shared(_SIGNED, correlated=True), pairs, amounts(_SIGNED))
-
-
-@register_trial("counters-ends")
-def counters_ends() -> Trial:
-    """Digits of a number told from both ends of its bounds; a user is there or not."""
-    pairs: list[tuple[Any, Any]] = [([(0, 3)], []), ([(0, 1)], [])]
-    return shuffler_trial(_shared(_ENDS, correlated=True), pairs, amounts(_ENDS))
-
-
-@register_trial("counters-tree")
-def counters_tree() -> Trial:
-    """The path to a cell of a tree; a user is there or not."""
-    return shuffler_trial(_shared(_TREE), [([3], [])], _TREE.encode)
-
-
-@register_trial("counters-tree-replaced")
-def counters_tree_replaced() -> Trial:
-    """The path to a cell of a tree; a user is in another cell."""
-    design = Counters.meeting(_TREE.levels, "replace", 1.0, _DELTA)
-    return shuffler_trial(design, [([3], [0])], _TREE.encode)
-
-
-@register_trial("counters-tables")
-def counters_tables() -> Trial:
-    """All tables of two columns; a row is there or not, alone or beside another."""
-
-    def encode(users: Any) -> list[Slots]:
-        return _TABS.encode(np.array(users, np.int64).reshape(-1, 2))
-
-    pairs = [([(0, 1)], []), ([(0, 1), (1, 1)], [(1, 1)])]
-    return shuffler_trial(_shared(_TABS), pairs, encode)
-
-
-@register_trial("counters-rows")
-def counters_rows() -> Trial:
-    """A row of a number and a category, and the count of rows; a row is there or not."""
-
-    def encode(rows: Any) -> list[Slots]:
-        numbers, categories = np.array(rows, np.float64).reshape(-1, 2, 1).transpose(1, 0, 2)
-        # The ends of the range are told without a coin.
-        return _ROWS.encode(numbers, categories.astype(np.int64), SeededRandom(0))
-
-    pairs: list[tuple[Any, Any]] = [([(1.0, 1)], []), ([(float("nan"), 2)], [])]
-    return shuffler_trial(_shared(_ROWS), pairs, encode)
-
-
-@register_trial("counters-beside")
-def counters_beside() -> Trial:
-    """Digits of a number, and beside them whether some of it was cut; a user is there or not."""
-
-    def marked(users: Any) -> list[Slots]:
-        return [*_USUAL(users), np.zeros((len(users), 1), np.int64)]
-
-    design = _shared(_ENCODER, beside=[Level(1, 1)])
-    return shuffler_trial(design, [([_MOST], [])], marked)
-
-
-@register_trial("counters-days")
-def counters_days() -> Trial:
-    """Since when users are active, from bitmaps of their days; a user is there or is not."""
-    return shuffler_trial(_shared(_DAYS), [([0b101], []), ([0b1], [])], _DAYS.encode)
-
-
-@register_trial("counters-days-replaced")
-def counters_days_replaced() -> Trial:
-    """The same; the days of a user become others."""
-    design = Counters.meeting(_DAYS.levels, "replace", 1.0, _DELTA)
-    return shuffler_trial(design, [([0b11], [0b10])], _DAYS.encode)
-
-
-def _slotted(neighbours: Neighbours) -> SlottedDevices:
-    asked = _ENCODER.levels, neighbours, 1.0, _DELTA, 4
-    return SlottedDevices.of(DeviceCounters.meeting(*asked, honest_share=0.7, laws=["poisson"]))
-
-
-@register_trial("device-slots")
-def device_slots() -> Trial:
-    """The slots of all enrolled devices; one has rows or has none."""
-    return slots_trial(_slotted("add or remove"), [([_MOST], [])])
-
-
-@register_trial("device-slots-replaced")
-def device_slots_replaced() -> Trial:
-    """The slots of all enrolled devices; the rows of one become others."""
-    return slots_trial(_slotted("replace"), _MOVED)
+def _slotted(neighbours: Neighbours, pairs: Any) -> Trial:
+    """The slots of all enrolled devices, one of which has other rows or none."""
+    design = DeviceCounters.meeting(
+        _ENCODER.levels, neighbours, 1.0, _DELTA, 4, honest_share=0.7, laws=["poisson"]
+    )
+    return slots_trial(SlottedDevices.of(design), pairs)
 
 
 def split_mix_trial(design: SplitMix, pairs: Any) -> Trial:
@@ -265,17 +208,19 @@ def split_mix_trial(design: SplitMix, pairs: Any) -> Trial:
     return Trial("the words of a sum by split and mix", design.guarantee, pairs, draw)
 
 
-def _split_mix(neighbours: Neighbours) -> SplitMix:
-    return SplitMix.meeting(0, 3, 5, 4, neighbours, 1.0, _DELTA)
+def _split_mix(neighbours: Neighbours, pairs: Any) -> Trial:
+    """Split and mix beside four users."""
+    return split_mix_trial(SplitMix.meeting(0, 3, 5, 4, neighbours, 1.0, _DELTA), pairs)
 
 
-@register_trial("split-mix")
-def split_mix() -> Trial:
-    """Split and mix; a user is there or is not, beside four who are."""
-    return split_mix_trial(_split_mix("add or remove"), [([3, 0, 0, 0, 0], [0] * 4)])
-
-
-@register_trial("split-mix-replaced")
-def split_mix_replaced() -> Trial:
-    """Split and mix; a user's number becomes another."""
-    return split_mix_trial(_split_mix("replace"), [([3, 0, 0, 0, 0], [0] * 5)])
+_RELEASES: dict[str, Callable[[], Trial]] = {
+    **{name: partial(_shuffled, name) for name in _COUNTERS},
+    "device-counters": partial(_devices, "add or remove", _PRESENT),
+    "device-counters-replaced": partial(_devices, "replace", _MOVED),
+    "device-slots": partial(_slotted, "add or remove", [([_MOST], [])]),
+    "device-slots-replaced": partial(_slotted, "replace", _MOVED),
+    "split-mix": partial(_split_mix, "add or remove", [([3, 0, 0, 0, 0], [0] * 4)]),
+    "split-mix-replaced": partial(_split_mix, "replace", [([3, 0, 0, 0, 0], [0] * 5)]),
+}
+for _name, _make in _RELEASES.items():
+    register_trial(_name)(_make)

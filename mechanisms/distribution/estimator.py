@@ -12,12 +12,16 @@ import numpy as np
 
 from mechanisms.channel import Counts, Floats, Mechanism, require_integer
 from mechanisms.distribution.limits import opened_limits
-from mechanisms.distribution.noise import Noise
-from mechanisms.distribution.prefixes import PrefixSums
+from mechanisms.distribution.noise import WeightNoise
+from mechanisms.distribution.prefixes import (
+    NumberEstimate,
+    PrefixSums,
+    mean_of_usable,
+    unusable_share,
+)
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
-from mechanisms.distribution.usable import Estimated, mean_of_usable, unusable_share
 from mechanisms.mean.intervals import half_width
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.usable_mean import ShareEstimate
@@ -36,7 +40,7 @@ _SMOOTH_TOLERANCE = 1e-3  # as published: smoothed steps have no likelihood to c
 _FEW = 100  # reports whose own spread says too little of their variance
 
 
-class Summary(NamedTuple):
+class NumberSummary(NamedTuple):
     """What a batch of reports says about a column of numbers, on the scale of [-1, 1].
 
     Where some users may have no number, all but `n` and `unusable` is of those who have one.
@@ -76,7 +80,7 @@ class Summary(NamedTuple):
     sure_lower: Floats
     sure_upper: Floats
     quantiles: Floats
-    mean: Estimated
+    mean: NumberEstimate
     mean_of_estimate: float
     iterations: int
     converged: bool
@@ -185,10 +189,10 @@ class DistributionEstimator:
         return self.ramps.expected_length(n, confidence) + 1 / (self.bins - 1)
 
     @cached_property
-    def _shares(self) -> Noise:
+    def _shares(self) -> WeightNoise:
         """Of single shares."""
         known = self.reconstruction
-        return Noise(known, known.shares, np.eye(self.bins, self.mechanism.inputs))
+        return WeightNoise(known, known.shares, np.eye(self.bins, self.mechanism.inputs))
 
     @cached_property
     def mean_weights(self) -> Floats:
@@ -210,7 +214,7 @@ class DistributionEstimator:
 
     def summarise(
         self, counts: Counts, confidence: float = 0.95, probabilities: Sequence[float] = (0.5,)
-    ) -> Summary:
+    ) -> NumberSummary:
         """Everything that is published of the reports.
 
         Args:
@@ -260,7 +264,7 @@ class DistributionEstimator:
             )
         quantile = quantiles(probabilities, shares, self.edges)
         around = _around(quantile, *quantile_limits(probabilities, low, high, self.points))
-        return Summary(
+        return NumberSummary(
             n,
             self.edges,
             shares,
@@ -295,7 +299,7 @@ class DistributionEstimator:
         values = present * unbiased * (1 - unbiased)
         return np.asarray(np.maximum(reports - values, 0) / n / present**2)
 
-    def forged_reach(self, summary: Summary, share: float) -> tuple[float, float]:
+    def forged_reach(self, summary: NumberSummary, share: float) -> tuple[float, float]:
         """How far made-up reports can have moved any unbiased sum of the first shares; the mean.
 
         Args:
@@ -311,7 +315,7 @@ class DistributionEstimator:
             known.forged_reach(self.mean_weights[None], mean, present, share),
         )
 
-    def _mean(self, counts: Floats, n: int, confidence: float) -> Estimated:
+    def _mean(self, counts: Floats, n: int, confidence: float) -> NumberEstimate:
         """The average of what the codes stand for; its interval covers users and population.
 
         So the variance is the spread of the reports, that of the values included.
@@ -329,7 +333,7 @@ class DistributionEstimator:
         half = half_width(np.array(variance), np.array(largest), np.array(reach), n, confidence)
         ends = np.clip([mean - half, mean + half], -1, 1)
         lower, upper = opened(ends[0], ends[1], half / 2, half / 2, low=-1.0)
-        return Estimated(mean, math.sqrt(variance / n), float(lower), float(upper))
+        return NumberEstimate(mean, math.sqrt(variance / n), float(lower), float(upper))
 
 
 def _of_one(shares: Floats) -> Floats:

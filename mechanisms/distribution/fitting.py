@@ -18,11 +18,10 @@ from mechanisms.mean.task import MeanTask, UsableMeanTask
 from mechanisms.mean.window import Window
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from mechanisms.postprocess.expectation_maximisation import bins_for
 from mechanisms.registry import Registration
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _FEWEST, _MOST = 8, 512  # where nobody says
 

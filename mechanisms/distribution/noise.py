@@ -45,7 +45,7 @@ class NoiseBound(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class WeightNoise:
     """How much some weights of codes vary, given each input, together with the presence.
 
     Attributes:

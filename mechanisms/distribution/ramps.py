@@ -16,7 +16,7 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.distribution.limits import limits
-from mechanisms.distribution.noise import Noise
+from mechanisms.distribution.noise import WeightNoise
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
 
@@ -45,9 +45,9 @@ class Ramps:
         return _averages(np.eye(known.bins, known.present.size), known.present, self.span)
 
     @cached_property
-    def noise(self) -> Noise:
+    def noise(self) -> WeightNoise:
         """Of each average."""
-        return Noise(self.reconstruction, self.weights, self.targets)
+        return WeightNoise(self.reconstruction, self.weights, self.targets)
 
     def expected_length(self, n: int, confidence: float) -> float:
         """How long the limits below will be on average, for uniform values.

@@ -45,7 +45,7 @@ class Reconstruction:
         codes, inputs = self.table.shape
         determined = codes >= inputs
         if determined:
-            bias = self._each @ self.table - np.eye(inputs)
+            bias = self._weights @ self.table - np.eye(inputs)
             determined = bool(np.abs(bias).max() <= _BIAS)  # NaN included
         if not determined:
             raise ValueError(
@@ -77,13 +77,13 @@ class Reconstruction:
     @property
     def shares(self) -> Floats:
         """(bins, codes) the weights that estimate each bin's share of all users."""
-        return self._each[: self.bins]
+        return self._weights[: self.bins]
 
     @cached_property
     def presence(self) -> Floats:
         """(codes,) the weights that estimate the share of users who have a value."""
         whole = np.ones(self.table.shape[0])
-        return whole - self._each[-1] if self.hides else whole
+        return whole - self._weights[-1] if self.hides else whole
 
     @property
     def present(self) -> Floats:
@@ -91,7 +91,7 @@ class Reconstruction:
         return np.where(np.arange(self.table.shape[1]) < self.bins, 1.0, 0.0)
 
     @cached_property
-    def _each(self) -> Floats:
+    def _weights(self) -> Floats:
         """(inputs, codes) the weights that estimate each input's share.
 
         Generalised least squares: with D the law of the codes under uniform inputs and M the

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.independent_bins import STEEPEST, IndependentBins
+from mechanisms.frequency.dummy_batch import STEEPEST, IndependentBins
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.masked_design import LEAST_SHARE, fewest_messages, least_variance
@@ -29,7 +29,7 @@ from mechanisms.registry import register
 from mechanisms.sampling import integer_tables
 from mechanisms.sampling.dummy_shares import Keys, MaskedShare
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add

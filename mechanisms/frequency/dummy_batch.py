@@ -1,4 +1,7 @@
-"""What mechanisms have in common whose messages hide among dummies in a shuffled batch."""
+"""What mechanisms have in common whose messages hide among dummies in a shuffled batch.
+
+Dummies that fall into each bin on their own, whose batches are accounted for exactly.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms import honesty
 from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
+from mechanisms.privacy.two_bins import BinLaw, two_bins_delta, two_bins_epsilon
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.dummy_shares import Keys
 
@@ -24,11 +28,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from mechanisms.frequency.task import FrequencyTask
-    from mechanisms.targets.target import Target
+    from mechanisms.targets.rules import Target
 
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
 _BLOCK = 1 << 20  # messages made at a time
 _MOST_REPORTS = 1 << 16  # that are listed
+STEEPEST = 12.0  # a larger epsilon is met by meeting this one: see `batch_delta`
 
 
 @dataclass(frozen=True)
@@ -281,3 +286,63 @@ def uniform_bags(number: Mapping[int, Fraction], codes: int) -> Mapping[Report, 
                 ways //= math.factorial(bag.count(code))
             law[bag] = likely * Fraction(ways, codes**size)
     return law
+
+
+class IndependentBins(DummyBatch):
+    """Dummies that fall into each bin on their own: the two bins of a replaced value say all."""
+
+    @abstractmethod
+    def bin_law(self, users: int) -> BinLaw:
+        """What is seen in one bin among so many users' dummies; the drawing's errors included."""
+
+    def revealing_law(self, users: int) -> BinLaw:
+        """A law that tells no more than what is seen; that itself, unless it is out of reach."""
+        return self.bin_law(users)
+
+    def hiding_law(self, users: int) -> BinLaw | None:
+        """A law that tells no less than what is seen, or None if none is known."""
+        return self.bin_law(users)
+
+    def batch_delta(self, n: int, epsilon: float) -> tuple[float, float]:
+        """delta of a shuffled batch.
+
+        Args:
+            n: how many users; any number, not only those the mechanism is made for.
+            epsilon: at least 0, in nats.
+
+        Returns:
+            (lower, upper): what is lost if all users add their dummies; and a bound on what is
+            lost if only the honest share does.
+        """
+        require_batch(n)
+        require_loss(epsilon)
+        everyone, counted = self.revealing_law(n), self._counted(n)
+        lower = two_bins_delta(everyone, everyone, epsilon)[0]
+        if counted is None:
+            return lower, 1.0
+        # What drawing from tables may add grows with e^epsilon; a smaller epsilon's delta holds.
+        upper = min(
+            two_bins_delta(counted, counted, met)[1] for met in (epsilon, min(epsilon, STEEPEST))
+        )
+        return min(lower, upper), upper
+
+    def _counted(self, n: int) -> BinLaw | None:
+        """The law that the guarantee for n users rests on."""
+        return self.hiding_law(self.honest(n))
+
+    def batch_epsilon(self, n: int, delta: float) -> tuple[float, float]:
+        """epsilon of a shuffled batch.
+
+        Args:
+            n: how many users; any number, not only those the mechanism is made for.
+            delta: in (0, 1).
+
+        Returns:
+            (lower, upper), as in `batch_delta`; infinite where no law is known.
+        """
+        require_batch(n)
+        require_delta(delta)
+        lower, counted = two_bins_epsilon(self.revealing_law(n), delta)[0], self._counted(n)
+        upper = two_bins_epsilon(counted, delta)[1] if counted else math.inf
+        upper = min(upper, self._claimed(n, delta))
+        return min(lower, upper), upper

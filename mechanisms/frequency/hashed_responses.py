@@ -18,7 +18,7 @@ from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.registry import register
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 
 def spending(target: Target[FrequencyTask], hash_range: int) -> LinearHash:

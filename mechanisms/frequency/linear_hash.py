@@ -178,8 +178,8 @@ class LinearHash(FrequencyOracle):
     def specification(self) -> specification.Channel:
         d, q, miss = self.domain_size, self.hash_range, str(self.miss_weight)
         if self.digits == 1:
-            return specification.KAryResponse(inputs=d, order=q, miss=miss)
-        return specification.LinearHash(
+            return specification.KAryResponseSpecification(inputs=d, order=q, miss=miss)
+        return specification.LinearHashSpecification(
             inputs=d, order=q, polynomial=self.forms.polynomial, digits=self.digits, miss=miss
         )
 

@@ -152,30 +152,3 @@ class TwoSidedGeometric(IntegerLaw):
     def _beyond(self, k: int) -> float:
         """P(X >= k), of k >= 1."""
         return math.exp(-self.decay * k) / (1 + math.exp(-self.decay))
-
-
-@dataclass(frozen=True)
-class Normal:
-    """Without a bias.
-
-    >>> round(Normal(2.0).isf(0.025), 3)
-    3.92
-    """
-
-    deviation: float
-
-    def mean(self) -> float:
-        """0."""
-        return 0.0
-
-    def excess_kurtosis(self) -> float:
-        """0."""
-        return 0.0
-
-    def ppf(self, q: float) -> float:
-        """The quantile, for q in (0, 1)."""
-        return self.deviation * float(scipy.special.ndtri(q))
-
-    def isf(self, q: float) -> float:
-        """What is exceeded with probability q."""
-        return -self.ppf(q)

@@ -29,13 +29,13 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.frequency.hash_budget import best_range
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
-from mechanisms.frequency.ranges import best_range
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.pair_law import ShuffleLaws, incidence_laws
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _WORD = 1 << 64
 _LARGEST_ALPHABET = 1 << 28  # codes; the collector's table takes 8 bytes for each
@@ -196,7 +196,7 @@ class ProjectiveGeometry(FrequencyOracle):
 
     @property
     def specification(self) -> specification.Channel:
-        return specification.ProjectiveGeometry(
+        return specification.ProjectiveGeometrySpecification(
             inputs=self.domain_size, order=self.hash_range,
             polynomial=self.space.field.polynomial, digits=self.digits,
             on=str(self.on_weight), off=str(self.off_weight),

@@ -71,12 +71,12 @@ class SetReports(SeveralMessages):
             does not give it away.
         """
         counts, source = np.zeros(self.domain_size, np.int64), rng.generator()
-        held = min(targets.size, self.largest_set)
+        hits = min(targets.size, self.largest_set)
         # Liars agree on who takes which, where a set does not hold them all.
-        each, left = divmod(users * held, targets.size)
-        counts[targets] = each + (np.arange(targets.size) < left)
+        quotient, left = divmod(users * hits, targets.size)
+        counts[targets] = quotient + (np.arange(targets.size) < left)
         others = np.delete(np.arange(self.domain_size), targets)
-        padding = max(round(self.messages) - held, 0)
+        padding = max(round(self.messages) - hits, 0)
         if others.size:
             chance = min(padding / others.size, 1.0)
             counts[others] = source.binomial(users, chance, others.size)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.registry import Registration
-from mechanisms.targets.target import MODELS, Target, Task
+from mechanisms.targets.rules import MODELS, Target, Task
 
 # At the peak of a whole job, fitted to 4 to 16 million values and 6 to 65 million codes.
 _BYTES_PER_CODE, _BYTES_PER_VALUE = 96, 96

@@ -72,9 +72,9 @@ class Tally(NamedTuple):
         counts = np.zeros(keys.shape, np.int64)
         if self.keys.size:
             place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-            held = np.flatnonzero(self.keys[place] == keys)
-            once, first = np.unique(place[held], return_index=True)
-            counts[held[first]] = self.counts[once]
+            matches = np.flatnonzero(self.keys[place] == keys)
+            once, first = np.unique(place[matches], return_index=True)
+            counts[matches[first]] = self.counts[once]
             self.counts[once] = 0
         return counts
 
@@ -83,7 +83,7 @@ class Tally(NamedTuple):
         return self._replace(counts=self.counts.copy())
 
 
-class Found(NamedTuple):
+class StringEstimates(NamedTuple):
     """Strings that stand out, the most frequent first.
 
     Attributes:
@@ -195,7 +195,7 @@ class CountedSearch(Public):
 
     def discover(
         self, tally: Tally, design: Counters, false_strings: float, rng: RandomSource
-    ) -> Found:
+    ) -> StringEstimates:
         """The strings that stand out.
 
         Args:
@@ -222,27 +222,27 @@ class CountedSearch(Public):
             least = _reached(law, min(1.0, _STRANGERS / max(candidates, 1)))
             waiting = self._counted(strings.codes, level, left, design, rng)
             strings = strings._replace(sums=strings.sums + waiting, levels=strings.levels + 1)
-            found, grown = [strings], []
+            levels, grown = [strings], []
             for s, way in ways.items():
                 for hits, sums, _ in self._hits(
                     parents[s], way.complete, level, left, design, least, rng
                 ):
                     padded = np.pad(hits, ((0, 0), (0, self.code.positions - hits.shape[1])))
-                    found.append(_Strings(padded, sums, np.ones_like(sums)))
+                    levels.append(_Strings(padded, sums, np.ones_like(sums)))
                 grown += [
                     (hits, sums, way.states[which])
                     for hits, sums, which in self._hits(
                         parents[s], way.open, level, left, design, least, rng
                     )
                 ]
-            strings = _Strings(*map(np.concatenate, zip(*found, strict=True)))
+            strings = _Strings(*map(np.concatenate, zip(*levels, strict=True)))
             if not grown:
                 codes, states = codes[:0], states[:0]
                 continue
             codes, sums, states = map(np.concatenate, zip(*grown, strict=True))
             best = np.argsort(-sums, kind="stable")[:BEAM]
             codes, states = codes[best], states[best]
-        return self._told(strings, judged, tally.untold(), design, false_strings, rng)
+        return self._estimates(strings, judged, tally.untold(), design, false_strings, rng)
 
     def _hits(
         self, parents: Codes, added: Codes, level: int, tally: Tally, design: Counters,
@@ -276,10 +276,10 @@ class CountedSearch(Public):
         """(m,) how many raise some counters: all that a search sees of a batch."""
         return tally.take(keys) + _drawn(design, level, keys.size, rng)
 
-    def _told(
+    def _estimates(
         self, strings: _Strings, judged: int, tally: Tally, design: Counters,
         false_strings: float, rng: RandomSource,
-    ) -> Found:  # fmt: skip
+    ) -> StringEstimates:  # fmt: skip
         """What stands out of all levels that a string was judged by, with counts of their own."""
         expected = np.full(strings.sums.size, np.inf)
         for levels in np.unique(strings.levels).tolist():
@@ -292,7 +292,7 @@ class CountedSearch(Public):
         holders = self._noisy(keys, last + 1, tally, design, rng)
         order = np.argsort(-holders[:-1], kind="stable")
         texts = [self.code.text(code) for code in codes[order]]
-        return Found(
+        return StringEstimates(
             [text for text, _ in texts],
             np.array([whole for _, whole in texts], np.bool_),
             holders[:-1][order],

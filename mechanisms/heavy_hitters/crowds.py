@@ -1,4 +1,4 @@
-"""Unknown strings by the crowds that hold them: a noisy count is published above a threshold.
+"""Undeclared strings by the crowds that hold them: a noisy count is published above a threshold.
 
 Every string there could be has a counter, whose noise is Z on -mu .. mu. What a string's counter
 says, N + Z for a crowd of N users, is published if it is above mu: which noise alone never is, so
@@ -50,7 +50,7 @@ _SPREAD = 1.35  # either way from the scale of Gaussian noise that has no ends
 _SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
 
-class Published(NamedTuple):
+class PublishedCrowds(NamedTuple):
     """What is told of some crowds.
 
     Attributes:
@@ -121,7 +121,7 @@ class Crowds:
 
     # ---- what is published -------------------------------------------------------------------
 
-    def publish(self, crowds: ArrayLike, rng: RandomSource) -> Published:
+    def publish(self, crowds: ArrayLike, rng: RandomSource) -> PublishedCrowds:
         """Noisy numbers of some crowds: to be drawn once.
 
         Args:
@@ -130,7 +130,7 @@ class Crowds:
         """
         sizes = np.asarray(crowds, np.int64)
         values = sizes + self.law.draw(sizes.size, rng) - self.law.mean
-        return Published(values > self.threshold, values)
+        return PublishedCrowds(values > self.threshold, values)
 
     def chances(self, crowds: ArrayLike) -> Floats:
         """The probability that a string is published.
@@ -227,10 +227,10 @@ def _least_threshold(
     strings: int, neighbours: Neighbours, epsilon: float, delta: float
 ) -> ShufflerNoise:
     """The noise by which a string is found soonest."""
-    target = _Target(strings, neighbours, epsilon, delta)
+    target = _CrowdTarget(strings, neighbours, epsilon, delta)
     target = target._replace(epsilon=min(epsilon, _STEEPEST * target.times))
-    found = sorted((*target.laplace(), *target.gaussian()), key=target.rough_limit)
-    for likely in found:
+    candidates = sorted((*target.laplace(), *target.gaussian()), key=target.rough_limit)
+    for likely in candidates:
         certified = target.certified(likely)
         if certified is not None:
             return certified
@@ -241,7 +241,7 @@ def _least_threshold(
     )
 
 
-class _Target(NamedTuple):
+class _CrowdTarget(NamedTuple):
     """What is to be met, and noise that all but meets it."""
 
     strings: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,21 +90,6 @@ class Levels(Mechanism):
         table = np.zeros((self.groups, law.size), law.dtype)
         table[group] = law
         return table.ravel(), denominator
-
-    def value_weights(self, buckets: Sequence[int]) -> tuple[NDArray[Any], int]:
-        """The exact law of the report of one value, its group not yet drawn.
-
-        Args:
-            buckets: (groups,) where each group's hash puts the value.
-
-        Returns:
-            As `weights`: the mixture of the laws of its cells, in proportion to the shares.
-        """
-        laws = [self.oracle.weights(bucket) for bucket in buckets]
-        rows = [
-            share * law.astype(object) for share, (law, _) in zip(self.shares, laws, strict=True)
-        ]
-        return np.concatenate(rows), sum(self.shares) * laws[0][1]
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
         (group, bucket), (stranger, beside) = (

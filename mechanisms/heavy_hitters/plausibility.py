@@ -73,10 +73,10 @@ def _hashed(mechanism: LinearHash, counts: Counts) -> float:
     """How likely the supports of values, the hash functions and the codes are at the very most."""
     ends = [(mechanism.support(counts), mechanism.other, mechanism.keep)]
     if mechanism.digits > 1 and mechanism.codes <= _LARGEST_CHANNEL:
-        each = 1 / mechanism.points  # a function is drawn whatever the value
+        weight = 1 / mechanism.points  # a function is drawn whatever the value
         drawn = counts.reshape(mechanism.points, -1).sum(axis=1)
         miss = (1 - mechanism.keep) / (mechanism.hash_range - 1)
-        ends += [(drawn, each, each), (counts, each * miss, each * mechanism.keep)]
+        ends += [(drawn, weight, weight), (counts, weight * miss, weight * mechanism.keep)]
     seen, low, high = zip(*ends, strict=True)
     sizes = [part.size for part in seen]
     laws = np.repeat(low, sizes), np.repeat(high, sizes)

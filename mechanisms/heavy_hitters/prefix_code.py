@@ -146,12 +146,12 @@ class PrefixCode(Public):
         for first in range(0, lengths.size, _BLOCK):
             ends = offsets[first : first + _BLOCK + 1]
             kept = np.minimum(lengths[first : first + _BLOCK], self.max_length)
-            held, total = places < kept[:, None], int(kept.sum())
+            inside, total = places < kept[:, None], int(kept.sum())
             if total == ends[-1] - ends[0]:  # of most logs no string is cut
                 read = symbol[data[ends[0] : ends[-1]]]
             else:
-                read = symbol[data[(ends[:-1, None] + places)[held]]]
-            codes[first : first + _BLOCK][held] = read
+                read = symbol[data[(ends[:-1, None] + places)[inside]]]
+            codes[first : first + _BLOCK][inside] = read
             strange = np.searchsorted(np.cumsum(kept), np.flatnonzero(read == END), side="right")
             usable[first + strange] = False
         # A cut string would otherwise be taken for a shorter one that somebody holds.

@@ -75,11 +75,11 @@ def _ranked(support: Counts) -> tuple[Counts, NDArray[np.unsignedinteger], Count
         return supports, places.astype(np.min_scalar_type(ties.size)), ties
     # Counts lie close together, so that a table of them ranks the buckets. To sort shares took ten
     # times as long.
-    held = np.bincount(above)
-    taken = np.flatnonzero(held)
-    ranks = np.zeros(held.size, np.min_scalar_type(taken.size))
+    counts = np.bincount(above)
+    taken = np.flatnonzero(counts)
+    ranks = np.zeros(counts.size, np.min_scalar_type(taken.size))
     ranks[taken] = np.arange(taken.size)
-    return taken + least, ranks[above], held[taken]
+    return taken + least, ranks[above], counts[taken]
 
 
 @dataclass(frozen=True)

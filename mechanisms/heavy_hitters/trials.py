@@ -19,7 +19,7 @@ _DELTA = 0.05
 
 
 @dataclass(frozen=True)
-class _Watched(CountedSearch):
+class _WatchedSearch(CountedSearch):
     """A search in steps of one symbol, with all noisy counts that its levels looked at."""
 
     seen: list[NDArray[np.int64]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Watched(CountedSearch):
 
 # Of one letter: there is one prefix to go on from, whose place no noisy count decides.
 _CODE = PrefixCode("a", 2)
-LEVELS = _Watched(_CODE, seed=1).levels
+LEVELS = _WatchedSearch(_CODE, seed=1).levels
 """Of strings of up to two letters."""
 
 
@@ -50,7 +50,7 @@ def search_trial(design: Counters, pairs: Any) -> Trial:
         design: of `LEVELS`.
         pairs: of users' strings.
     """
-    search = _Watched(_CODE, seed=1)
+    search = _WatchedSearch(_CODE, seed=1)
 
     def draw(strings: Any, times: int, rng: RandomSource) -> NDArray[Any]:
         codes, _ = _CODE.encode(strings)
@@ -60,9 +60,11 @@ def search_trial(design: Counters, pairs: Any) -> Trial:
     def released(tally: Tally, rng: RandomSource) -> NDArray[np.int64]:
         search.seen.clear()
         # No string is too rare to be published, so that all are, in an order of their counts.
-        found = search.discover(tally, design, np.inf, rng)
-        names = sorted(zip(found.values, found.whole, found.holders, strict=True))
-        return np.concatenate([*search.seen, [holders for *_, holders in names], [found.unusable]])
+        strings = search.discover(tally, design, np.inf, rng)
+        names = sorted(zip(strings.values, strings.whole, strings.holders, strict=True))
+        return np.concatenate(
+            [*search.seen, [holders for *_, holders in names], [strings.unusable]]
+        )
 
     return Trial("counters of prefixes, level by level", design.guarantee, pairs, draw)
 
@@ -84,10 +86,10 @@ def crowds() -> Trial:
     large = 3 * design.threshold
 
     def draw(sizes: Any, times: int, rng: RandomSource) -> NDArray[Any]:
-        held = np.tile(np.array(sizes, np.int64), (times, 1))
-        kept, values = design.publish(held.ravel(), rng)
-        shown = (kept & (held.ravel() > 0)) * values  # a string of nobody is no crowd
-        return np.asarray(shown.reshape(held.shape))
+        holders = np.tile(np.array(sizes, np.int64), (times, 1))
+        kept, values = design.publish(holders.ravel(), rng)
+        shown = (kept & (holders.ravel() > 0)) * values  # a string of nobody is no crowd
+        return np.asarray(shown.reshape(holders.shape))
 
     pairs = [([n + 1, m + 1], [n, m]) for n, m in ((0, 0), (0, large), (large, large))]
     return Trial("numbers of users above a threshold", design.design.guarantee, pairs, draw)

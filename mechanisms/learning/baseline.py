@@ -25,7 +25,7 @@ _SURE = 3.0  # standard errors that the share of usable rows must be away from 0
 _STEP = 1e-6  # of an average, for the slope of what follows from it
 
 
-class Comparison(NamedTuple):
+class BaselineComparison(NamedTuple):
     """A model beside the best constant, in the same unit of error.
 
     Attributes:
@@ -89,8 +89,8 @@ class Baseline:
                 beyond; or classes 0 .. classes - 1. Of rows that cannot be used, see `absent`.
         """
         if self.classes is not None:
-            asked: NDArray[Any] = np.arange(self.classes)
-            return np.asarray(np.asarray(targets)[:, None] == asked, np.float64)
+            classes: NDArray[Any] = np.arange(self.classes)
+            return np.asarray(np.asarray(targets)[:, None] == classes, np.float64)
         there = present(targets).astype(np.float64)
         clipped: Floats = np.clip(filled(np.asarray(targets, np.float64)), -1, 1)
         return np.column_stack([there, there * (clipped + 1) / 2, there * clipped**2])
@@ -101,7 +101,7 @@ class Baseline:
 
     def compared(
         self, averages: Sequence[float], variances: Sequence[float], unit: float, confidence: float
-    ) -> Comparison | None:
+    ) -> BaselineComparison | None:
         """A model beside the best constant.
 
         None where next to no row can be used, or the model's error is no number.
@@ -113,18 +113,20 @@ class Baseline:
             unit: what an error of 1 is on the scale of the target.
             confidence: that a difference which is called one is no noise.
         """
-        found, spread = np.asarray(averages, np.float64), np.asarray(variances, np.float64)
-        share, of_share = self.usable(found[1:]), self.usable(spread[1:])
-        if not share > _SURE * math.sqrt(of_share) or not np.isfinite(found).all():
+        errors, spread = np.asarray(averages, np.float64), np.asarray(variances, np.float64)
+        share, of_share = self.usable(errors[1:]), self.usable(spread[1:])
+        if not share > _SURE * math.sqrt(of_share) or not np.isfinite(errors).all():
             return None
-        model, constant = self._errors(found)
+        model, constant = self._errors(errors)
         if self.classes is None:  # the square of an estimate exceeds that of the truth
             constant += 4 * float(spread[2]) / share**2
-        slopes = np.array([self._slope(found, place) for place in range(len(found))])
+        slopes = np.array([self._slope(errors, place) for place in range(len(errors))])
         error = math.sqrt(float(np.sum(slopes**2 * spread)))
         # The commonest of several classes was picked by looking.
         reach = normal_quantile(1 - (1 - confidence) / (self.classes or 1))
-        return Comparison(unit * model, unit * constant, unit * error, reach, unit * self.largest)
+        return BaselineComparison(
+            unit * model, unit * constant, unit * error, reach, unit * self.largest
+        )
 
     def _errors(self, averages: Floats) -> tuple[float, float]:
         """Of the model, and of the best constant."""
@@ -153,20 +155,3 @@ class Error(NamedTuple):
 
     value: float
     variance: float
-
-
-def variance_of(mean: float, of_mean: float, square: float, of_square: float) -> Error:
-    """The variance of numbers, unbiased, so that it may be negative.
-
-    Args:
-        mean: an unbiased estimate of their mean.
-        of_mean: its variance.
-        square: an unbiased estimate of their mean square, independent of the first.
-        of_square: its variance.
-
-    >>> variance_of(0.0, 0.0, 1 / 3, 0.0).value == 1 / 3
-    True
-    """
-    # The square of an estimate exceeds that of the truth by the estimate's variance.
-    value = square - (mean**2 - of_mean)
-    return Error(value, of_square + 4 * mean**2 * of_mean + 2 * of_mean**2)

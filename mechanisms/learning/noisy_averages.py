@@ -31,7 +31,6 @@ class NoisyAverages:
     Attributes:
         epsilon: privacy loss of all of them together, in nats.
         moved: the most by which one row's being another changes its numbers, in L1 norm.
-        holders: how many hold the rows, each of whom adds noise to sums of its own.
 
     Raises:
         ValueError: epsilon is not positive and finite, or too small for a table of noise.
@@ -43,7 +42,6 @@ class NoisyAverages:
 
     epsilon: float
     moved: int
-    holders: int = 1
 
     def __post_init__(self) -> None:
         _ = self.noise
@@ -61,7 +59,7 @@ class NoisyAverages:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of all averages together; every row is in one holder's sums."""
+        """Of all averages together."""
         return self.noise.guarantee
 
     def release(self, blocks: Iterable[ArrayLike], rng: RandomSource) -> tuple[Floats, float]:
@@ -79,7 +77,5 @@ class NoisyAverages:
             chance = rng.integers(1 << 53, array.size).astype(np.float64) / 2**53
             steps = np.floor(array * self.grid + chance.reshape(array.shape))
             rows, sums = rows + len(array), sums + steps.astype(np.int64).sum(axis=0)
-        for _ in range(self.holders):
-            sums = self.noise.perturb(sums, rng)
         whole = rows * self.grid
-        return sums / whole, self.holders * self.noise.variance() / whole**2
+        return self.noise.perturb(sums, rng) / whole, self.noise.variance() / whole**2

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.postprocess.intervals import normal_quantile
 
 SURE = 5.0  # standard errors that the number of rows must be away from 0
@@ -36,7 +36,7 @@ _LARGEST = 1e4  # of them, in largest eigenvalues: by then nothing but the const
 _LARGEST_ERROR = 4.0  # squared, of a bounded target
 
 
-class Fit(NamedTuple):
+class LinearFit(NamedTuple):
     """Weights, and what is known of them.
 
     Attributes:
@@ -134,13 +134,13 @@ class NormalEquations:
     def _turned(self, u: Floats) -> Floats:
         """(k, inputs + 1) Q_k u of each sum."""
         i, j = self.pairs.T
-        rows, each = np.zeros((len(self.sums), self.inputs + 1)), np.arange(len(self.sums))
-        rows[each, i] = u[j]
-        rows[each, j] = u[i]
-        rows[each[self._doubled], i[self._doubled]] += u[i[self._doubled]]
+        rows, sums = np.zeros((len(self.sums), self.inputs + 1)), np.arange(len(self.sums))
+        rows[sums, i] = u[j]
+        rows[sums, j] = u[i]
+        rows[sums[self._doubled], i[self._doubled]] += u[i[self._doubled]]
         return rows
 
-    def fit(self, penalty: float = 0.0) -> Fit:
+    def fit(self, penalty: float = 0.0) -> LinearFit:
         """The weights whose error is the least predicted.
 
         Args:
@@ -165,7 +165,7 @@ class NormalEquations:
         tried = [self._fitted(least + float(ridge)) for ridge in [0.0, *more]]
         return min(tried, key=lambda fit: fit.error)
 
-    def _fitted(self, ridge: float) -> Fit:
+    def _fitted(self, ridge: float) -> LinearFit:
         """The weights of a ridge."""
         own = slice(0, self.inputs)
         left = self.matrix[own, own] + np.diag(ridge * (np.arange(self.inputs) < self.inputs - 1))
@@ -177,7 +177,7 @@ class NormalEquations:
         error = float(u @ self.matrix @ u) + 2 * float(np.trace(spread))
         curvature = 4 * float(np.sum(spread * spread.T)) / self.rows**2
         error /= self.rows
-        return Fit(weights, ridge, error, self._slopes(u, error), curvature, spread @ inverse)
+        return LinearFit(weights, ridge, error, self._slopes(u, error), curvature, spread @ inverse)
 
     def _slopes(self, u: Floats, error: float) -> Floats:
         """(k,) how u'S u / n changes with each sum."""
@@ -185,7 +185,7 @@ class NormalEquations:
         slopes[self._rows] -= error
         return slopes / self.rows
 
-    def compared(self, fit: Fit, unit: float, confidence: float) -> Comparison:
+    def compared(self, fit: LinearFit, unit: float, confidence: float) -> BaselineComparison:
         """A model beside the best constant, on the rows themselves.
 
         Args:
@@ -201,11 +201,11 @@ class NormalEquations:
         apart = self.standard_error(fit._replace(slopes=fit.slopes - self._slopes(u, error)))
         error += follows / self.rows
         reach = normal_quantile(confidence)
-        return Comparison(
+        return BaselineComparison(
             unit * fit.error, unit * error, unit * apart, reach, unit * _LARGEST_ERROR
         )
 
-    def standard_error(self, fit: Fit) -> float:
+    def standard_error(self, fit: LinearFit) -> float:
         """Of the error of a fit, as an estimate of what it is on the rows themselves."""
         return math.sqrt(float(self.variances @ fit.slopes**2) + fit.curvature)
 

@@ -108,40 +108,14 @@ class Objective(ABC):
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def gradients_at(
-        self, weights: Floats, rows: Numbers, targets: ArrayLike, coordinates: ArrayLike
-    ) -> Numbers:
-        """A few coordinates of each row's gradient, others left alone.
-
-        Args:
-            weights: (parameters,).
-            rows: (n, inputs).
-            targets: (n,).
-            coordinates: (n, k) integers in 0 .. parameters - 1.
-
-        Returns:
-            (n, k).
-        """
-        wanted = np.asarray(coordinates, np.int64)
-        picked, begin = np.zeros(wanted.shape, rows.dtype), 0
-        for layer in self.layers(weights, rows, targets):
-            width = layer.slopes.shape[1]
-            size = layer.inputs.shape[1] * width
-            place = np.clip(wanted - begin, 0, size - 1)
-            source, sink = (place, 0 * place) if width == 1 else np.divmod(place, width)
-            own = np.take_along_axis(layer.inputs, source, 1)
-            own *= np.take_along_axis(layer.slopes, sink, 1)
-            picked = np.where(wanted >= begin, own, picked)
-            begin += size
-        return picked
-
     def weighted_gradient(
         self, weights: Floats, rows: Numbers, targets: ArrayLike, factors: ArrayLike
     ) -> Floats:
         """(parameters,) the sum of the rows' gradients, each times its own of (n,) factors."""
-        each = np.asarray(factors, rows.dtype)[:, None]
+        column = np.asarray(factors, rows.dtype)[:, None]
         parts = [
-            layer.inputs.T @ (layer.slopes * each) for layer in self.layers(weights, rows, targets)
+            layer.inputs.T @ (layer.slopes * column)
+            for layer in self.layers(weights, rows, targets)
         ]
         return np.concatenate([np.asarray(part, np.float64).reshape(-1) for part in parts])
 
@@ -186,8 +160,8 @@ class Objective(ABC):
         """
         off = self.loss.errors(self.scores(weights, rows), filled(targets)).astype(np.float64)
         if self.loss.classes is None:
-            told = self.predict(weights, rows).astype(np.float64).clip(-1, 1)
-            off = (told - np.clip(filled(np.asarray(targets, np.float64)), -1, 1)) ** 2
+            predictions = self.predict(weights, rows).astype(np.float64).clip(-1, 1)
+            off = (predictions - np.clip(filled(np.asarray(targets, np.float64)), -1, 1)) ** 2
         shares = np.nan_to_num(off / self.loss.baseline.largest, nan=1.0).clip(0, 1)
         return np.asarray(np.where(present(targets), shares, 0.0))
 

@@ -138,12 +138,12 @@ class Products(RowSums):
     def chosen(self, rows: Numbers) -> Slots:
         """(n, categories) which of all columns of zeros and ones is 1, counted from 0, or -1."""
         first = len(self.features.numbers)
-        found = [
+        columns = [
             np.where(own.any(axis=1), own.argmax(axis=1) + columns.start - first, -1)
             for columns in self._categories
             for own in [rows[:, columns.start : columns.stop] != 0]
         ]
-        return np.column_stack([np.empty((len(rows), 0), np.int64), *found])
+        return np.column_stack([np.empty((len(rows), 0), np.int64), *columns])
 
     def _ones(self, chosen: Slots) -> Slots:
         """(n, k) which products of zeros and ones are 1."""

@@ -88,11 +88,11 @@ class RowSums(ABC):
         Args:
             rows, targets, rng, weights: as in `encode`.
         """
-        counts, told = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
+        counts, labels = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
         step = max(_SLOTS // self.layout.types.size, 1)
         for at in range(0, len(rows), step):
             own = slice(at, at + step)
-            for i, places in enumerate(self.encode(rows[own], told[own], rng, weights)):
+            for i, places in enumerate(self.encode(rows[own], labels[own], rng, weights)):
                 start, end = self.layout.starts[i : i + 2]
                 places = places[places >= 0]
                 counts[start:end] += np.bincount(places, minlength=end - start)
@@ -119,14 +119,14 @@ class RowSums(ABC):
             design: of these levels.
             n: how many rows there are.
         """
-        rows, found = iter(design.variances), []
+        rows, variances = iter(design.variances), []
         for part in self.parts:
             noise = sum(level.weight**2 * next(rows) for level in part.levels)
             # A coin's variance is a quarter of a squared unit at the most. Ones need none.
             coin = n / 4 if part.most > 1 else 0.0
             variance = (part.variance(noise) + coin) / part.most**2
-            found.append(np.full(part.groups, variance))
-        return np.concatenate(found)
+            variances.append(np.full(part.groups, variance))
+        return np.concatenate(variances)
 
 
 @dataclass(frozen=True)

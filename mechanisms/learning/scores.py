@@ -225,8 +225,8 @@ class CrossEntropy(ScoreLoss):
 
 def slopes(loss: ScoreLoss, scores: Numbers, targets: ArrayLike) -> Numbers:
     """(n, outputs) of a loss, 0 where there is no target."""
-    found, there = loss.slopes(scores, filled(targets)), present(targets)
-    return found if there.all() else found * there[:, None].astype(found.dtype)
+    derivatives, there = loss.slopes(scores, filled(targets)), present(targets)
+    return derivatives if there.all() else derivatives * there[:, None].astype(derivatives.dtype)
 
 
 def _as(targets: ArrayLike, scores: Numbers) -> Numbers:

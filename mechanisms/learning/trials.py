@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.central.sparse_vector import SparseVector
 from mechanisms.learning.dp_sgd import DpSgd
-from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
-from mechanisms.privacy.trial import Trial, register_trial, trial
+from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
 
 
@@ -25,11 +23,11 @@ def dp_sgd() -> Trial:
     def draw(targets: Any, times: int, rng: RandomSource) -> NDArray[Any]:
         rows = np.tile([0.6, 0.8], (len(targets), 1))
         # A row's clipped gradient is what it adds to the total of any lot.
-        each = np.array(
+        gradients = np.array(
             [training.total(start, rows[i : i + 1], targets[i : i + 1]) for i in range(len(rows))]
         )
         taken = training.taken(times * len(rows), rng).reshape(times, len(rows))
-        total: NDArray[Any] = taken.astype(np.int64) @ each
+        total: NDArray[Any] = taken.astype(np.int64) @ gradients
         noise = training.noise
         return total if noise is None else total + noise.draw(total.size, rng).reshape(total.shape)
 
@@ -38,33 +36,5 @@ def dp_sgd() -> Trial:
         "noisy sums of one lot's gradients",
         training.guarantee(delta=1e-3),
         [([*others, large], others) for large in (9.0, -9.0)],
-        draw,
-    )
-
-
-@register_trial("gradients")
-def gradients() -> Trial:
-    """One user's report of a gradient, as locally private training has it."""
-    return trial(gradient_mechanism(2.0, dimension=2))
-
-
-@register_trial("dssgd")
-def dssgd() -> Trial:
-    """What one participant uploads in one pass; all values may change."""
-    technique = SparseVector(epsilon=2.0, uploads=1, dimension=3, bound=2)
-    hidden = -(1 << 20)  # in the place of what was not uploaded: no noise reaches so far
-
-    def draw(values: Any, times: int, rng: RandomSource) -> NDArray[Any]:
-        seen = np.full((times, technique.dimension), hidden)
-        for row in seen:
-            released = technique.release(values, 1, rng)
-            row[released.places] = released.values
-        return seen
-
-    whole = technique.bound
-    return Trial(
-        "uploads of one participant",
-        technique.guarantee,
-        [([whole] * 3, [0] * 3), ([whole, 0, 0], [-whole, 0, 0]), ([whole] * 3, [-whole] * 3)],
         draw,
     )

@@ -22,7 +22,7 @@ from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
 from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
-from mechanisms.sampling.alias import AliasTable
+from mechanisms.sampling.integer_tables import AliasTable
 
 WORD = 1 << 64
 FILLED = WORD * (1 - 2.0**-50)  # what rounded weights may add up to; the rest goes to 0

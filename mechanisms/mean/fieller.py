@@ -56,10 +56,12 @@ def unrefuted(
     """
     while True:
         means = candidates(centre, error)
-        held = allowed(means)
-        farther = (held[:, 0] & (means[:, 0] > -1)) | (held[:, -1] & (means[:, -1] < 1))
+        allowed_means = allowed(means)
+        farther = (allowed_means[:, 0] & (means[:, 0] > -1)) | (
+            allowed_means[:, -1] & (means[:, -1] < 1)
+        )
         if not farther.any():
-            return ends(held, means)
+            return ends(allowed_means, means)
         error = np.where(farther, np.maximum(_FARTHER * error, 1e-12), error)
 
 
@@ -83,7 +85,7 @@ def ends(allowed: NDArray[np.bool_], means: Floats) -> tuple[Floats, Floats]:
     return np.where(some, lower, -1.0), np.where(some, upper, 1.0)
 
 
-class Quotients(NamedTuple):
+class RatioEstimate(NamedTuple):
     """Means that are quotients of two noisy numbers, on the scale of [-1, 1].
 
     Attributes:
@@ -106,7 +108,7 @@ def quotients(
     number_error: float,
     far: float,
     covariance: float = 0.0,
-) -> Quotients:
+) -> RatioEstimate:
     """Sums over numbers whose noises are known.
 
     A mean m is refuted where |sum - m number| is more than `far` of its standard deviations: the
@@ -137,4 +139,4 @@ def quotients(
     root = np.sqrt(np.maximum(middle**2 - a * (sums**2 - (far * sum_error) ** 2), 0.0))
     lower = np.where(certain, np.clip((middle - root) / safe, -1, 1), -1.0)
     upper = np.where(certain, np.clip((middle + root) / safe, -1, 1), 1.0)
-    return Quotients(ratio, error, lower, upper)
+    return RatioEstimate(ratio, error, lower, upper)

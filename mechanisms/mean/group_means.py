@@ -63,7 +63,7 @@ def group_means(
     >>> bool(means.lower[0] < means.ratio[0] < means.upper[0]), means.upper[1].item()
     (True, 1.0)
     """
-    batch = _Batch.of(mechanism, counts, worst)
+    batch = _GroupSums.of(mechanism, counts, worst)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(batch.share > 0, batch.sums / batch.share, np.nan)
         # Values lie in [-1, 1], so no mean beyond needs an error of its own.
@@ -79,7 +79,7 @@ def group_means(
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _GroupSums:
     """What reports say of the groups, before anything is divided.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Batch:
     worst: bool
 
     @classmethod
-    def of(cls, mechanism: KeyValue, counts: Counts, worst: bool) -> _Batch:
+    def of(cls, mechanism: KeyValue, counts: Counts, worst: bool) -> _GroupSums:
         """The batch of some counts."""
         n, share, squares = int(np.sum(counts)), mechanism.estimate(counts), mechanism.grid**2
         # Lies fall on all grid points alike, so what they add to the squares is known.
@@ -113,7 +113,7 @@ class _Batch:
         """The shares, inside [0, 1]."""
         return np.clip(self.share, 0, 1)
 
-    def columns(self, part: slice) -> _Batch:
+    def columns(self, part: slice) -> _GroupSums:
         """Some of the groups, as (some, 1), to be held against candidates for their means."""
         share, sums, square = (x[part, None] for x in (self.share, self.sums, self.square))
         return replace(self, share=share, sums=sums, square=square)
@@ -136,7 +136,7 @@ class _Batch:
 
 
 def _intervals(
-    batch: _Batch, centre: Floats, error: Floats, confidence: float
+    batch: _GroupSums, centre: Floats, error: Floats, confidence: float
 ) -> tuple[Floats, Floats]:
     """(groups,) the least and the largest mean that is not refuted; the centre never is."""
     lower, upper = np.full(centre.size, -1.0), np.full(centre.size, 1.0)

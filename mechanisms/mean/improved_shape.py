@@ -32,7 +32,7 @@ class ImprovedShape:
         return (self.reach - self.centre) / self.centre
 
     @property
-    def told_apart(self) -> float:
+    def outside(self) -> float:
         """The length of -1's window outside of 1's: density slack times this is delta."""
         return 2 * min(self.reach - self.centre, self.centre)
 
@@ -51,11 +51,11 @@ def improved_shape(epsilon: float, slack: float) -> ImprovedShape:
 
 
 def improved_slack(epsilon: float, delta: float) -> float:
-    """tau, the density slack at which IM spends delta exactly: tau times `told_apart` is delta."""
+    """tau, the density slack at which IM spends delta exactly: tau times `outside` is delta."""
     most = rise(epsilon / 2) / 4
 
     def gap(share: float) -> float:
-        return share * most * improved_shape(epsilon, share * most).told_apart - delta
+        return share * most * improved_shape(epsilon, share * most).outside - delta
 
     # Where the whole slack is used no density is left outside of the window: the end of the range.
     return most * float(brentq(gap, 0.0, 1.0, xtol=1e-300)) if delta else 0.0

@@ -35,7 +35,7 @@ from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
 from mechanisms.sampling.grid import Grid
-from mechanisms.targets.target import Target, Task
+from mechanisms.targets.rules import Target, Task
 
 _GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 

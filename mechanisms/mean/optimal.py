@@ -141,9 +141,9 @@ class Optimal(ScalarMean):
     # ---- client and collector ----------------------------------------------------------------
 
     @property
-    def specification(self) -> specification.SlidingWindow:
+    def specification(self) -> specification.SlidingWindowSpecification:
         table = self.table
-        return specification.SlidingWindow(
+        return specification.SlidingWindowSpecification(
             cells=self.cells, steps=table.steps, width=table.width,
             outside=str(table.outside), inside=str(table.inside),
             lower=self._lower.tolist(), chance=specification.decimals(self._chance),

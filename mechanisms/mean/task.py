@@ -10,8 +10,7 @@ from mechanisms.frequency.hash_budget import largest_local_epsilon
 from mechanisms.mean.scalar import ScalarMean, require_cells, require_slack
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.registry import Registration
-from mechanisms.targets.rules import at
-from mechanisms.targets.target import Target, Task
+from mechanisms.targets.rules import Target, Task, at
 
 _Averaging = TypeVar("_Averaging", ScalarMean, WithUnusable)
 

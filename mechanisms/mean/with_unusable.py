@@ -32,8 +32,8 @@ from mechanisms.channel import (
 )
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.randomness import RandomSource
-from mechanisms.sampling.alias import AliasTable
 from mechanisms.sampling.grid import Grid
+from mechanisms.sampling.integer_tables import AliasTable
 
 _WORD = 1 << 64
 _TRIED = 257  # means at which the envelope of variances is computed
@@ -166,11 +166,13 @@ class WithUnusable(Mechanism):
         return np.where(missing, instead, messages)
 
     @property
-    def specification(self) -> specification.WithUnusable | None:
+    def specification(self) -> specification.WithUnusableSpecification | None:
         number, table = self.mechanism.specification, self._table
-        if not isinstance(number, specification.SlidingWindow):  # no other is written down yet
+        if not isinstance(
+            number, specification.SlidingWindowSpecification
+        ):  # no other is written down yet
             return None
-        return specification.WithUnusable(
+        return specification.WithUnusableSpecification(
             number=number, chance=str(self.law.chance), shift=table.shift,
             threshold=specification.decimals(table.threshold), alias=table.alias.tolist(),
         )  # fmt: skip

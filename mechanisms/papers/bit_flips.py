@@ -99,25 +99,25 @@ class BitFlips(SeveralMessages):
     # ---- the law of a report -----------------------------------------------------------------
 
     @property
-    def asked(self) -> int:
+    def questions(self) -> int:
         """Of how many values a user is asked."""
         return min(self.sampled, self.domain_size)
 
     @property
-    def each(self) -> float:
+    def epsilon_per_bit(self) -> float:
         """What one bit may lose: two of them tell two values apart, where more than one is sent."""
-        return self.epsilon if self.asked == 1 else self.epsilon / 2
+        return self.epsilon if self.questions == 1 else self.epsilon / 2
 
     @cached_property
     def flip_weight(self) -> int:
         """P(an answer is a lie) in units of 2^-64, rounded up."""
-        lower, _ = exponential_bounds(self.each)
+        lower, _ = exponential_bounds(self.epsilon_per_bit)
         return ceiling(Fraction(_WORD) / (lower + 1))
 
     @property
     def share(self) -> float:
         """P(a user is asked about a given value)."""
-        return self.asked / self.domain_size
+        return self.questions / self.domain_size
 
     @property
     def flip(self) -> float:
@@ -149,7 +149,7 @@ class BitFlips(SeveralMessages):
 
     @property
     def messages(self) -> float:
-        return float(self.asked)
+        return float(self.questions)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -180,22 +180,22 @@ class BitFlips(SeveralMessages):
         require_integer("distinct", distinct)
         if not distinct >= 1:
             raise ValueError(f"distinct must be at least 1, not {distinct}")
-        bits = 2 * min(distinct, self.asked) if self.asked > 1 else min(distinct, 2)
-        return bits * self.each
+        bits = 2 * min(distinct, self.questions) if self.questions > 1 else min(distinct, 2)
+        return bits * self.epsilon_per_bit
 
     def report_law(self, cell: int) -> Mapping[Report, Fraction]:
         (value,) = self._checked([cell]).tolist()
-        subsets = math.comb(self.domain_size, self.asked)
-        if not subsets << self.asked <= _MOST_REPORTS:
+        subsets = math.comb(self.domain_size, self.questions)
+        if not subsets << self.questions <= _MOST_REPORTS:
             raise ValueError(f"at most {_MOST_REPORTS} reports can be listed; ask about fewer")
         lie = Fraction(self.flip_weight, _WORD)
         law: dict[Report, Fraction] = {}
-        for asked in combinations(range(self.domain_size), self.asked):
-            for bits in product((0, 1), repeat=self.asked):
+        for subset in combinations(range(self.domain_size), self.questions):
+            for bits in product((0, 1), repeat=self.questions):
                 chance = Fraction(1, subsets)
-                for one, bit in zip(asked, bits, strict=True):
+                for one, bit in zip(subset, bits, strict=True):
                     chance *= 1 - lie if bit == (one == value) else lie
-                law[tuple(2 * one + bit for one, bit in zip(asked, bits, strict=True))] = chance
+                law[tuple(2 * one + bit for one, bit in zip(subset, bits, strict=True))] = chance
         return law
 
     def kinds(self, one: int, other: int) -> tuple[Kinds, tuple[int, int]]:
@@ -205,8 +205,8 @@ class BitFlips(SeveralMessages):
         """
         self._checked([one, other])
         lie, true = self.flip_weight, _WORD - self.flip_weight
-        left, subsets = self.domain_size - 2, math.comb(self.domain_size, self.asked)
-        both, lone = (_choices(left, self.asked - seen) for seen in (2, 1))
+        left, subsets = self.domain_size - 2, math.comb(self.domain_size, self.questions)
+        both, lone = (_choices(left, self.questions - seen) for seen in (2, 1))
         kinds: Counter[tuple[int, int]] = Counter()
         kinds[_WORD**2, _WORD**2] = subsets - both - 2 * lone
         for weights in ((true, lie), (lie, true)):
@@ -234,7 +234,7 @@ class BitFlips(SeveralMessages):
         for start in range(0, values.size, _BLOCK):
             block = values[start : start + _BLOCK]
             parts.append(self._answers(block, self._questions(block.size, rng), rng))
-        return np.concatenate(parts), np.repeat(np.arange(values.size), self.asked)
+        return np.concatenate(parts), np.repeat(np.arange(values.size), self.questions)
 
     def remember(self, cells: ArrayLike, lasting: RandomSource, rng: RandomSource) -> Messages:
         """The questions last for ever; the answers, for ever for each value."""
@@ -243,19 +243,19 @@ class BitFlips(SeveralMessages):
 
     def _questions(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
         """(n, asked) the values that each user is asked about."""
-        return chosen_coordinates(n, self.domain_size, self.asked, rng)
+        return chosen_coordinates(n, self.domain_size, self.questions, rng)
 
-    def _answers(self, values: Counts, asked: NDArray[np.int64], rng: RandomSource) -> Messages:
+    def _answers(self, values: Counts, cells: NDArray[np.int64], rng: RandomSource) -> Messages:
         """(n * asked,) the messages."""
-        lies = rng.bernoulli(self.flip_weight, asked.size).reshape(asked.shape)
-        answers = (asked == values[:, None]) ^ lies
-        return np.asarray(2 * asked + answers, np.uint64).reshape(-1)
+        lies = rng.bernoulli(self.flip_weight, cells.size).reshape(cells.shape)
+        answers = (cells == values[:, None]) ^ lies
+        return np.asarray(2 * cells + answers, np.uint64).reshape(-1)
 
     # ---- the collector -----------------------------------------------------------------------
 
     def users(self, counts: Counts, reported: int) -> int:
         """As many as the messages stand for: everybody sends equally many."""
-        return int(counts.sum()) // self.asked
+        return int(counts.sum()) // self.questions
 
     def support(self, counts: Counts) -> Counts:
         return np.asarray(counts[1::2], np.int64)
@@ -287,18 +287,18 @@ class BitFlips(SeveralMessages):
     def forged(self, targets: NDArray[np.int64], users: int, rng: SeededRandom) -> Counts:
         """As `FrequencyOracle.forged`: asked about as many targets as can be, and always yes."""
         counts = np.zeros((self.domain_size, 2), np.int64)
-        held = min(targets.size, self.asked)
+        hits = min(targets.size, self.questions)
         others = np.delete(np.arange(self.domain_size), targets)
-        counts[targets, 1] = _spread(users * held, targets.size)
-        asked = _spread(users * (self.asked - held), others.size)
-        counts[others, 1] = rng.generator().binomial(asked, self.flip)
-        counts[others, 0] = asked - counts[others, 1]
+        counts[targets, 1] = _spread(users * hits, targets.size)
+        answers = _spread(users * (self.questions - hits), others.size)
+        counts[others, 1] = rng.generator().binomial(answers, self.flip)
+        counts[others, 0] = answers - counts[others, 1]
         return counts.reshape(-1)
 
     def scattered(self, users: int, rng: SeededRandom) -> Counts:
-        asked = self._questions(users, rng).reshape(-1)
-        coins = rng.bernoulli(_WORD // 2, asked.size)
-        return np.bincount(2 * asked + coins, minlength=self.codes).astype(np.int64)
+        cells = self._questions(users, rng).reshape(-1)
+        coins = rng.bernoulli(_WORD // 2, cells.size)
+        return np.bincount(2 * cells + coins, minlength=self.codes).astype(np.int64)
 
 
 def _choices(places: int, taken: int) -> int:

@@ -12,9 +12,9 @@ from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.privacy import published
+from mechanisms.papers import published_bounds
 from mechanisms.registry import explain, register
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _SOURCE = "Zhang, Xu, Xia, J. of Software 2022"
 
@@ -38,10 +38,10 @@ def by_theorem_1(target: Target[FrequencyTask], hash_range: int) -> LinearHash:
             f"the published bound is proven for epsilon up to 1, not {epsilon:g}; ask for 1 or "
             "less, or for the exact bound"
         )
-    local = published.theorem_1_local_epsilon(epsilon, n, delta, hash_range)
+    local = published_bounds.theorem_1_local_epsilon(epsilon, n, delta, hash_range)
     if local is None:
         # The odds must exceed the symbols for a positive epsilon_local.
-        least = 2 + int(hash_range / published.theorem_1_budget(epsilon, 2, delta))
+        least = 2 + int(hash_range / published_bounds.theorem_1_budget(epsilon, 2, delta))
         raise ValueError(
             f"the published bound leaves no epsilon_local within reach for {hash_range} symbols "
             f"and {n:,} reports; it needs {least:,} reports, or a larger epsilon (at most 1)"
@@ -59,7 +59,7 @@ def _unhashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
 def published_hash(target: Target[FrequencyTask]) -> LinearHash:
     """g = (m + 2)/3, moved to the nearest field; plain k-ary response where that is as large."""
     epsilon, delta, n = target.batch
-    g, d = published.theorem_1_hash_range(epsilon, n, delta), target.task.domain_size
+    g, d = published_bounds.theorem_1_hash_range(epsilon, n, delta), target.task.domain_size
     fields = (nearest_order(g, -1), nearest_order(g, 1))
     return by_theorem_1(target, min(d, *fields, key=lambda q: abs(q - g)))
 
@@ -68,7 +68,7 @@ def hashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
     """The best hash range, or none where the paper's rule, too, would leave values unhashed."""
     (epsilon, delta, n), d = target.batch, target.task.domain_size
     choice = best_histogram(epsilon, delta, n, d, target.cap)
-    plain = published.theorem_1_hash_range(epsilon, n, delta) >= d
+    plain = published_bounds.theorem_1_hash_range(epsilon, n, delta) >= d
     return choice.best if plain or choice.hashed is None else choice.hashed
 
 

@@ -4,7 +4,7 @@ A user holds some of d keys, each with a number in [-1, 1]. One key is drawn wha
 holds. Whether it is there is told by randomised response; who says yes tells a sign, drawn from the
 number, by randomised response, too. Who lies that a key is there tells a sign drawn from a number
 made up. So a report is one of three codes of a coordinate that may lack its number, and it is the
-coordinates of `mechanisms.vector.usable_coordinates` by another scalar law.
+coordinates of `mechanisms.vector.limits` by another scalar law.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import UnusableLaw, WithUnusable
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.registry import register
+from mechanisms.vector.limits import UsableCoordinates
 from mechanisms.vector.rows import require_dimension
-from mechanisms.vector.usable_coordinates import UsableCoordinates
 
 _WORD = 1 << 64
 _SAFE = 1 - 1e-12  # of a root in doubles, so that it is on the private side
@@ -137,8 +137,8 @@ def privkv(epsilon: float, dimension: int, cells: int = 1) -> PrivKv:
     (300, 0.7075)
     """
     require_dimension(dimension)
-    each = even_share(epsilon)
-    return PrivKv.of(epsilon, dimension, each, each, cells)
+    half = even_share(epsilon)
+    return PrivKv.of(epsilon, dimension, half, half, cells)
 
 
 def even_share(epsilon: float) -> float:

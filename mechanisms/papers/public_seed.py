@@ -4,15 +4,43 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Floats
-from mechanisms.frequency.noise_laws import Normal
 from mechanisms.frequency.oracle import FrequencyOracle, support_variance
 from mechanisms.postprocess.intervals import Noise
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Without a bias.
+
+    >>> round(Normal(2.0).isf(0.025), 3)
+    3.92
+    """
+
+    deviation: float
+
+    def mean(self) -> float:
+        """0."""
+        return 0.0
+
+    def excess_kurtosis(self) -> float:
+        """0."""
+        return 0.0
+
+    def ppf(self, q: float) -> float:
+        """The quantile, for q in (0, 1)."""
+        return self.deviation * float(scipy.special.ndtri(q))
+
+    def isf(self, q: float) -> float:
+        """What is exceeded with probability q."""
+        return -self.ppf(q)
 
 
 class PublicSeed(FrequencyOracle):

@@ -101,7 +101,7 @@ def im_published(epsilon: float, delta: float, cells: int = 1024) -> PublishedIm
     require_cells(cells)
     shape = improved_shape(epsilon, delta)
     width = max(1, round(shape.ratio * cells))
-    return PublishedImproved(epsilon, cells, width, delta * shape.told_apart, 0, delta)
+    return PublishedImproved(epsilon, cells, width, delta * shape.outside, 0, delta)
 
 
 @register(

@@ -10,7 +10,7 @@ from scipy import special
 from mechanisms.channel import Floats
 from mechanisms.compat.roots import brentq
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import BatchAccounted, upper_laws
 from mechanisms.privacy.blanket import upper_delta
 from mechanisms.privacy.divergence import Spectrum
@@ -45,7 +45,7 @@ def release_profile(design: Design[Any]) -> PrivacyLoss:
 
     >>> from mechanisms.frequency.task import FrequencyTask
     >>> from mechanisms.planner.search import search
-    >>> from mechanisms.targets.target import Target
+    >>> from mechanisms.targets.rules import Target
     >>> day = search(Target("shuffle", 0.13, 1e-8, 15_000, FrequencyTask(50)), "grr")
     >>> promised = PrivacyLoss.from_guarantee(day.release)
     >>> release_profile(day).delta(0.0) < 0.2 * promised.delta(0.0)

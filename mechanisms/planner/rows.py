@@ -6,10 +6,9 @@ import math
 from typing import NamedTuple
 
 from mechanisms.catalog import of_task
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.random_projection import MultiRphm, multi_rphm
 from mechanisms.vector.task import VectorTask, grid

@@ -137,28 +137,6 @@ def bins_for(n: int) -> int:
     return 1 << (math.isqrt(n).bit_length() - 1)
 
 
-def bin_centres(bins: int) -> Floats:
-    """The middles of equal bins of [-1, 1]: (2 i - 1)/bins - 1 for i = 1 .. bins.
-
-    The paper has (1 + 2 i)/bins - 1, which moves every mean by 2/bins.
-
-    >>> bin_centres(4).tolist()
-    [-0.75, -0.25, 0.25, 0.75]
-    """
-    centres: Floats = np.arange(1, 2 * bins, 2) / bins - 1
-    return centres
-
-
-def mean_of_bins(distribution: ArrayLike) -> float:
-    """The mean of a distribution over equal bins of [-1, 1].
-
-    Args:
-        distribution: (bins,) probabilities.
-    """
-    f = np.asarray(distribution, np.float64)
-    return float(f @ bin_centres(f.size))
-
-
 @dataclass(frozen=True, eq=False)
 class _Point:
     """A distribution, the law of the codes under it, and what that makes of the counts."""

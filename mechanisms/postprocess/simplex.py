@@ -3,6 +3,8 @@
 Unbiased frequencies are often negative and need not add up to 1. Projecting them on the
 probability simplex never moves them away from the truth, which lies in it, in Euclidean
 distance. It is biased (heads go down, tails go up), so the unbiased estimate stays beside it.
+
+Isotonic regression: the rising curve nearest to noisy shares below rising numbers.
 """
 
 from __future__ import annotations
@@ -44,26 +46,6 @@ def project(vector: ArrayLike) -> Floats:
     return projection
 
 
-def kkt_residual(vector: ArrayLike, projection: ArrayLike) -> float:
-    """How far a vector is from being the projection: the worst violated optimality condition.
-
-    Args:
-        vector: (d,) the point that was projected.
-        projection: (d,) the claimed projection.
-
-    Returns:
-        0 for the exact projection, else the largest violation of: entries nonnegative, sum 1,
-        vector - projection equal on the support and nowhere larger off it.
-    """
-    v, w = _checked(vector), _checked(projection)
-    on = w > 0
-    if not on.any():
-        return float("inf")
-    shift = float(np.mean(v[on] - w[on]))
-    slack = np.where(on, np.abs(v - w - shift), np.maximum(v - shift, 0))
-    return float(max(slack.max(), abs(w.sum() - 1), -w.min()))
-
-
 def _checked(vector: ArrayLike) -> Floats:
     """The vector as doubles, or a ValueError."""
     v = np.asarray(vector, np.float64)
@@ -72,3 +54,29 @@ def _checked(vector: ArrayLike) -> Floats:
     if not np.isfinite(v).all():
         raise ValueError(f"{np.count_nonzero(~np.isfinite(v))} of {v.size} entries are not finite")
     return v
+
+
+def rising(shares: ArrayLike) -> Floats:
+    """The rising curve of shares that is nearest to noisy ones, in the Euclidean distance.
+
+    It never lies farther from a rising truth than they do, and it keeps order: of two vectors, one
+    of which is nowhere above the other, the fits are so too. So if limits hold at every point, the
+    fits of the limits do as well, for the truth is its own fit; and the fit of what lies between
+    limits lies between theirs.
+
+    Args:
+        shares: (m,) finite numbers, unbiased: clipped ones would be drawn inwards from the ends.
+
+    Returns:
+        (m,) rising numbers within 0 .. 1.
+
+    Source: Robertson, Wright, Dykstra, "Order restricted statistical inference", 1988, Theorem
+        1.3.4 and section 1.4; the fit within bounds is the fit cut off at them.
+
+    >>> rising([-0.25, 0.5, 0.25, 1.5]).tolist()
+    [0.0, 0.375, 0.375, 1.0]
+    """
+    from scipy.optimize import isotonic_regression  # dear to import, and few requests come here
+
+    fit = isotonic_regression(np.asarray(shares, np.float64)).x
+    return np.asarray(np.clip(fit, 0.0, 1.0))

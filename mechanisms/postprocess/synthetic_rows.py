@@ -133,16 +133,16 @@ def order(margins: Sequence[Counts], due: Mapping[Pair, Counts]) -> list[int]:
         margins: of each column.
         due: (i, j), in both orders -> their table.
     """
-    told = np.zeros((len(margins), len(margins)))
-    for (i, j), each in due.items():
-        p = each / each.sum()
+    information = np.zeros((len(margins), len(margins)))
+    for (i, j), joint in due.items():
+        p = joint / joint.sum()
         apart = np.outer(p.sum(axis=1), p.sum(axis=0))
-        told[i, j] = float((p[p > 0] * np.log(p[p > 0] / apart[p > 0])).sum())
-    found = [int(np.argmax(told.sum(axis=1)))]
-    while len(found) < len(margins):
-        rest = [column for column in range(len(margins)) if column not in found]
-        found.append(rest[int(np.argmax(told[np.ix_(found, rest)].max(axis=0)))])
-    return found
+        information[i, j] = float((p[p > 0] * np.log(p[p > 0] / apart[p > 0])).sum())
+    ordered = [int(np.argmax(information.sum(axis=1)))]
+    while len(ordered) < len(margins):
+        rest = [column for column in range(len(margins)) if column not in ordered]
+        ordered.append(rest[int(np.argmax(information[np.ix_(ordered, rest)].max(axis=0)))])
+    return ordered
 
 
 def _raked(
@@ -196,16 +196,16 @@ def _move(
     rows: NDArray[np.int64], due: Mapping[Pair, Counts], sizes: Sequence[int], rng: RandomSource
 ) -> None:
     """Change values, one of a row at a time, as long as tables come nearer, in squares."""
-    missing = {pair: each - table(rows, pair, sizes) for pair, each in due.items()}
-    missing |= {(j, i): each.T for (i, j), each in missing.items()}  # views of the same numbers
+    missing = {pair: gap - table(rows, pair, sizes) for pair, gap in due.items()}
+    missing |= {(j, i): gap.T for (i, j), gap in missing.items()}  # views of the same numbers
     for _ in range(_PASSES):
         moved = 0
         for column in range(len(sizes)):
-            near = [(i, each) for (i, j), each in missing.items() if j == column]
+            near = [(i, gap) for (i, j), gap in missing.items() if j == column]
             if not near:
                 continue
             # Whoever stays where rows are not too many costs no look at all other values.
-            own = sum(each[rows[:, other], rows[:, column]] for other, each in near)
+            own = sum(gap[rows[:, other], rows[:, column]] for other, gap in near)
             many = np.flatnonzero(own < 0)
             turn = many[rng.permutation(many.size)]
             for start in range(0, turn.size, _BLOCK):

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mechanisms.compat.pld import accounting
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.privacy.pld import accounting
 
 _POINTS = 4096  # of a composed profile
 _CELLS = 500  # grid steps from no loss to the greatest one; the error falls with their square
@@ -148,8 +148,8 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
     slack = _slack(sum(losses.values()))
     # Further out a computed delta is mostly `slack`, and its points would say nothing.
     with np.errstate(over="ignore"):  # e^epsilon of thousands of releases
-        told = pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack))
-    reach = min(last, _STEEPEST, told)
+        bound = pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack))
+    reach = min(last, _STEEPEST, bound)
     epsilons = np.linspace(0, reach, _POINTS) if reach > 0 else np.zeros(1)
     deltas = np.minimum(pmf.get_delta_for_epsilon(epsilons) + slack, 1.0)
     if last > reach:

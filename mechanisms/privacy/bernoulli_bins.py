@@ -19,8 +19,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from mechanisms.privacy.binomial_edges import LEAST_VARIANCE, Edges, binomial_edges
-from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
+from mechanisms.privacy.binomial_edges import (
+    LEAST_VARIANCE,
+    Edges,
+    binomial_edges,
+    binomial_sum,
+    seldom_below,
+)
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.dominating_bins import Mixture, Profile, dominating
 from mechanisms.privacy.search import gaussian_epsilon, private_end
@@ -138,7 +143,7 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _NeighbouringBatches:
     """All neighbouring batches of n users."""
 
     bin: Bin
@@ -187,12 +192,12 @@ def dominating_ones(ones: Bin, tail: float) -> BinLaw:
 
 
 @lru_cache(maxsize=32)
-def _batch(n: int, keep: float, other: float) -> _Batch:
+def _batch(n: int, keep: float, other: float) -> _NeighbouringBatches:
     """The checked batch; kept because a search for n or epsilon asks again and again."""
     require_batch(n)
     if not 0 <= other < keep <= 1:
         raise ValueError(f"0 <= other < keep <= 1 must hold, not keep {keep} and other {other}")
-    return _Batch(Bin(n - 1, keep, other))
+    return _NeighbouringBatches(Bin(n - 1, keep, other))
 
 
 def unary_delta(

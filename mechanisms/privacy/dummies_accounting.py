@@ -2,7 +2,7 @@
 
 Replacing one user's value moves one message from one bin to another, so all that changes is the
 dummy counts of two bins: (X + 1, Y) against (X, Y + 1). Independent counts with any law are
-accounted exactly. (A fixed number of uniform dummies makes them dependent: `uniform_crowd`.)
+accounted exactly. (A fixed number of uniform dummies makes them dependent: `papers.uniform_crowd`.)
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mechanisms.channel import require_epsilon
-from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.dummy_laws import LARGEST_MEAN, DummyLaw, binomial, poisson
 from mechanisms.privacy.search import gaussian_mu, private_end
-from mechanisms.privacy.two_bins import two_bins_delta, two_bins_epsilon
+from mechanisms.privacy.two_bins import two_bins_delta
 
 __all__ = [
     "DummyLaw",
     "binomial",
     "dummies_delta",
-    "dummies_epsilon",
-    "least_binomial_chance",
+    "least_mean",
     "least_poisson_mean",
-    "least_users",
     "poisson",
 ]
-
-_MOST_USERS = 1 << 32  # whose coins are looked at, in a search for how many are needed
 
 
 def dummies_delta(law: DummyLaw, epsilon: float) -> float:
@@ -46,22 +42,6 @@ def dummies_delta(law: DummyLaw, epsilon: float) -> float:
     return two_bins_delta(bin_law, bin_law, epsilon)[1]
 
 
-def dummies_epsilon(law: DummyLaw, delta: float) -> float:
-    """epsilon of one replaced value among independent dummies, on the private side.
-
-    Args:
-        law: of the dummies in each bin.
-        delta: in (0, 1).
-
-    Returns:
-        An epsilon at which delta is met; infinite if none below 512 does.
-
-    Raises:
-        ValueError: delta is out of range, or not a number.
-    """
-    return two_bins_epsilon(law.bin_law, delta)[1]
-
-
 def least_poisson_mean(epsilon: float, delta: float) -> float:
     """The least mean of Poisson dummies per bin for a target; also the count's variance.
 
@@ -75,69 +55,23 @@ def least_poisson_mean(epsilon: float, delta: float) -> float:
     Raises:
         ValueError: an argument is out of range, or no mean up to 10^10 suffices.
     """
-    return _least(lambda mean: dummies_delta(poisson(mean), epsilon), epsilon, delta)
+    return least_mean(lambda mean: dummies_delta(poisson(mean), epsilon), epsilon, delta)
 
 
-def least_binomial_chance(epsilon: float, delta: float, n: int) -> float:
-    """The least probability with which each of n users sends a dummy to a bin, for a target.
-
-    Args:
-        epsilon: positive, in nats.
-        delta: in (0, 1).
-        n: how many users.
-
-    Returns:
-        The chance, at most 1/2 (more dummies than that are fewer missing ones), on the private
-        side.
-
-    Raises:
-        ValueError: an argument is out of range, or not even 1/2 suffices for so few users.
-    """
-    require_batch(n)
-    require_epsilon(epsilon)
-    require_delta(delta)
-    if not dummies_delta(binomial(n, 0.5), epsilon) <= delta:
-        raise ValueError(
-            f"{n} users are too few for epsilon {epsilon} at delta {delta}: even coins do not hide "
-            f"a message among them; {least_users(epsilon, delta):,} users do"
-        )
-
-    def delta_at(mean: float) -> float:
-        return dummies_delta(binomial(n, mean / n), epsilon)
-
-    return _least(delta_at, epsilon, delta, limit=n / 2) / n
-
-
-def least_users(epsilon: float, delta: float) -> int:
-    """The least number of users whose even coins, summed in each bin, meet a target.
-
-    Args:
-        epsilon: positive, in nats.
-        delta: in (0, 1).
-
-    Raises:
-        ValueError: an argument is out of range, or 2^32 users do not suffice.
-    """
-    require_epsilon(epsilon)
-    require_delta(delta)
-    few, enough = 0, 1
-    while not dummies_delta(binomial(enough, 0.5), epsilon) <= delta:
-        few, enough = enough, 2 * enough
-        if not enough <= _MOST_USERS:
-            raise ValueError(f"no number of users up to {_MOST_USERS:,} meets epsilon {epsilon}")
-    # One more user's coins are independent noise on top, so delta falls with the number of users
-    # and halving finds the least.
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        met = dummies_delta(binomial(middle, 0.5), epsilon) <= delta
-        few, enough = (few, middle) if met else (middle, enough)
-    return enough
-
-
-def _least(
+def least_mean(
     delta_at: Callable[[float], float], epsilon: float, delta: float, limit: float | None = None
 ) -> float:
-    """The least mean that meets a target, starting from the central Gaussian's 2 / mu^2."""
+    """The least mean that meets a target, starting from the central Gaussian's 2 / mu^2.
+
+    Args:
+        delta_at: delta of dummies of a mean, which falls with it.
+        epsilon: positive, in nats.
+        delta: in (0, 1).
+        limit: the largest mean, which meets the target; None if it is to be searched for.
+
+    Raises:
+        ValueError: an argument is out of range, or no mean up to 10^10 suffices.
+    """
     require_epsilon(epsilon)
     require_delta(delta)
     guess = 2 / gaussian_mu(epsilon, delta) ** 2

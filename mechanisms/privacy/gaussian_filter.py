@@ -27,6 +27,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
 
@@ -84,8 +85,7 @@ class GaussianFilter:
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta must lie strictly between 0 and 1, not {self.delta}")
+        require_delta(self.delta)
         if not self.delta_at(self.epsilon) <= self.delta:
             raise ArithmeticError("the budget's mu does not keep to its delta")
 

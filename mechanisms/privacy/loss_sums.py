@@ -42,7 +42,7 @@ COARSE = 1 << 14
 _FINE = 0.05  # of one loss's standard deviation: splitting adds 1/2400 to its variance
 
 
-class Part(NamedTuple):
+class RepeatedLoss(NamedTuple):
     """Equal, independent releases.
 
     Attributes:
@@ -65,12 +65,12 @@ class LossSum:
         cells: lattice steps in the width of the sum; fewer are faster, and brackets wider.
 
     >>> coin = BinLaw(np.array([0.75, 0.25]), np.array([0.25, 0.75]))
-    >>> lower, upper = LossSum([Part(coin, 1)]).delta(0.0)
+    >>> lower, upper = LossSum([RepeatedLoss(coin, 1)]).delta(0.0)
     >>> bool(lower <= 0.5 <= upper < 0.5 + 1e-9)
     True
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[RepeatedLoss]
     cells: int = CELLS
 
     def delta(self, epsilon: float) -> tuple[float, float]:

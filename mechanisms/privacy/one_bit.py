@@ -105,7 +105,7 @@ class OneBit:
             lower = self.attained(n, epsilon)
             tail = 10.0 ** math.floor(math.log10(max(_NEGLIGIBLE * lower, _LEAST_TAIL)))
             law = dominating_ones(self._bin(n, _SLACK), tail)
-            return lower, max(lower, _told_apart(law, epsilon)[1] * (1 + _SLIP))
+            return lower, max(lower, _divergence(law, epsilon)[1] * (1 + _SLIP))
         brackets = [BitTest(*laws, epsilon).worst(n, cells) for laws in self.tests]
         return max(lower for lower, _ in brackets), max(upper for _, upper in brackets)
 
@@ -113,7 +113,7 @@ class OneBit:
         """Some batches differ by this much: in nearly all cases the worst, and at once."""
         if self.is_bin(n):
             laws = _simplest(self._bin(n, -_SLACK))
-            return max(_told_apart(law, epsilon)[0] for law in laws) * (1 - _SLIP)
+            return max(_divergence(law, epsilon)[0] for law in laws) * (1 - _SLIP)
         return max(BitTest(*laws, epsilon).simplest(n) for laws in self.tests)
 
 
@@ -123,7 +123,7 @@ def _simplest(ones: Bin) -> list[BinLaw]:
     return [ones.look(some, ones.users - some)[0] for some in (0, ones.users // 2, ones.users)]
 
 
-def _told_apart(law: BinLaw, epsilon: float) -> tuple[float, float]:
+def _divergence(law: BinLaw, epsilon: float) -> tuple[float, float]:
     """(lower, upper) around the divergence in either direction."""
     ways = (two_bins_delta(*pair, epsilon) for pair in ((law, _NOTHING), (_NOTHING, law)))
     lower, upper = zip(*ways, strict=True)
@@ -186,7 +186,7 @@ class BitTest:
         if not a > 0:
             return 0.0, 0.0
         rate = b / a  # r - 1
-        one, other = _Part.of(*some, rate), _Part.of(*rest, rate)
+        one, other = _BinomialWindow.of(*some, rate), _BinomialWindow.of(*rest, rate)
         places = math.floor(one.mean + other.mean) + np.arange(-1, 3)
         at, beyond = one.joined(other, places, rate)
         scales, tilts = one.scale + other.scale, places * math.log1p(rate)
@@ -201,7 +201,7 @@ class BitTest:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _BinomialWindow:
     """How many ones there are among equal bits that are tilted: a window of a binomial law.
 
     Attributes:
@@ -221,7 +221,7 @@ class _Part:
     relative: float
 
     @classmethod
-    def of(cls, users: int, bit: Bit, rate: float) -> _Part:
+    def of(cls, users: int, bit: Bit, rate: float) -> _BinomialWindow:
         """The bits of so many users."""
         if users == 0:
             return cls(0, np.ones(1), 0.0, 0.0, 0.0, 0.0)
@@ -235,7 +235,9 @@ class _Part:
             first, pmf = users - first - pmf.size + 1, pmf[::-1]
         return cls(first, pmf, users * one, scale, law.missing, law.relative)
 
-    def joined(self, other: _Part, places: Integers, rate: float) -> tuple[Floats, Floats]:
+    def joined(
+        self, other: _BinomialWindow, places: Integers, rate: float
+    ) -> tuple[Floats, Floats]:
         """h of both counts' sum, and the sum of (1 + rate)^-i h(place + i) over i > 0.
 
         Args:

@@ -70,9 +70,9 @@ def measure(
     """
     if not samples >= _FEWEST:
         raise ValueError(f"an attack needs at least {_FEWEST} samples, not {samples}")
-    each = risk / (2 * len(trial.pairs))  # in either direction
-    found = [(_of_pair(trial, pair, rng, samples, each), pair) for pair in trial.pairs]
-    epsilon, pair = max(found, key=lambda one: one[0])
+    miss = risk / (2 * len(trial.pairs))  # in either direction
+    bounds = [(_of_pair(trial, pair, rng, samples, miss), pair) for pair in trial.pairs]
+    epsilon, pair = max(bounds, key=lambda one: one[0])
     return Measured(epsilon, pair, samples)
 
 

@@ -81,7 +81,7 @@ class TiltedSum:
         for _ in range(16):
             tilt = (low + high) / 2
             tilted = mass * np.exp(tilt * below)
-            sums = [np.add.reduceat(each, starts) for each in (tilted * places, tilted)]
+            sums = [np.add.reduceat(terms, starts) for terms in (tilted * places, tilted)]
             above = tilt * (float(numbers @ (sums[0] / sums[1])) * step - loss) > 1
             low, high = (low, tilt) if above else (tilt, high)
         return cls(laws, step, high, small=small)

@@ -32,6 +32,7 @@ _MODULES = (
     "mechanisms.heavy_hitters.levels",
     "mechanisms.heavy_hitters.trials",
     "mechanisms.learning.trials",
+    "mechanisms.papers.learning.trials",
 )
 _MORE: dict[str, Callable[[], Trial]] = {}
 

@@ -84,12 +84,12 @@ class Factors:
     @cached_property
     def noise(self) -> Floats:
         """(horizon,) b: how far noise that was drawn so many days ago is in the total."""
-        found = np.zeros(self.horizon)
-        found[0] = 1.0
+        noise = np.zeros(self.horizon)
+        noise[0] = 1.0
         ages = np.arange(self.horizon - 1)
         for decay, weight in zip(self.decays, self.weights, strict=True):
-            found[1:] += math.ldexp(weight, -BITS) * math.ldexp(decay, -BITS) ** ages
-        return found
+            noise[1:] += math.ldexp(weight, -BITS) * math.ldexp(decay, -BITS) ** ages
+        return noise
 
     @cached_property
     def strategy(self) -> Floats:
@@ -137,10 +137,10 @@ class Factors:
         """
         if not 0 <= day < self.horizon:
             raise ValueError(f"day must lie in 0 .. {self.horizon - 1}, not {day}")
-        held = self.noise[: day + 1].copy()
+        window_noise = self.noise[: day + 1].copy()
         if window is not None and window <= day:
-            held[window:] -= self.noise[: day + 1 - window]
-        return float(np.linalg.norm(held))
+            window_noise[window:] -= self.noise[: day + 1 - window]
+        return float(np.linalg.norm(window_noise))
 
 
 def buffered(horizon: int) -> Factors:

@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -69,7 +70,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class State:
+class TotalsState:
     """What is kept between days, secret: who has it and the releases knows more than they tell.
 
     Attributes:
@@ -88,7 +89,7 @@ class State:
         return json.dumps({**said, "before": self.before}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> State:
+    def read(cls, data: bytes) -> TotalsState:
         """What was written.
 
         Raises:
@@ -237,12 +238,12 @@ class RunningTotals:
         steps = 1 if window is None or window > day else 2
         return math.hypot(self.sigma * self.factors.window_norm(day, window), math.sqrt(steps / 12))
 
-    def begin(self) -> State:
+    def begin(self) -> TotalsState:
         """Before the first day."""
         zeros = (0,) * self.totals
-        return State(0, (zeros,) * len(self.factors.decays), zeros)
+        return TotalsState(0, (zeros,) * len(self.factors.decays), zeros)
 
-    def draw(self, state: State, rng: RandomSource) -> tuple[Integers, State]:
+    def draw(self, state: TotalsState, rng: RandomSource) -> tuple[Integers, TotalsState]:
         """The noise of one more day's numbers.
 
         A day is drawn once: who releases it under two draws has told more than was paid for. So the
@@ -303,10 +304,8 @@ def least(
     Raises:
         ValueError: a parameter is out of range, or the target is out of reach.
     """
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    require_epsilon(epsilon)
+    require_delta(delta)
     factors = buffered(horizon)
     sigma = contribution.norm * factors.sensitivity(contribution.days) / gaussian_mu(epsilon, delta)
     for _ in range(100):

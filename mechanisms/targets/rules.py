@@ -2,21 +2,197 @@
 
 A rule takes a target and returns a mechanism that meets it, or raises ValueError. A mechanism's own
 stand at its registration: {"local": ..., "shuffle": ..., "published": ...}.
+
+What a release must satisfy: the question that the planner answers, and what is estimated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from mechanisms.channel import Mechanism
+from mechanisms.channel import Mechanism, require_epsilon
+from mechanisms.honesty import crowd, require_share
 from mechanisms.privacy.budget import largest_shuffled
+from mechanisms.privacy.divergence import require_batch, require_delta
 from mechanisms.privacy.search import TOLERANCE
 from mechanisms.registry import Registration
-from mechanisms.targets.target import M, Target, Task
 
+M = TypeVar("M", bound=Mechanism)
+
+MODELS = ("local", "shuffle", "central")
 _F = TypeVar("_F", bound=Mechanism)
+
+
+class Task(ABC, Generic[M]):
+    """A question to a population. Subclasses are frozen dataclasses, one beside each family.
+
+    Attributes:
+        name: by which mechanisms are registered for it.
+        models: those in which it can be answered.
+    """
+
+    name: ClassVar[str]
+    models: ClassVar[tuple[str, ...]] = ("local", "shuffle")
+
+    @abstractmethod
+    def error(self, mechanism: M, n: int) -> float:
+        """The mean squared error that is predicted of n users' reports, worst case or average."""
+
+    @abstractmethod
+    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
+        """Parameters that follow from a target; a mechanism is given those that it takes."""
+
+    def complete(self, mechanism: Any) -> M:
+        """What users run of a mechanism, where that is more than it: most tasks add nothing."""
+        return cast("M", mechanism)
+
+    def wanting(self, target: Target[Any]) -> Mapping[str, str]:
+        """Parameter -> how a refusal puts it that a target leaves it open."""
+        return {}
+
+    def require_delta(self, model: str, delta: float) -> None:
+        """Refuse a delta that nothing makes use of where no batch is shuffled."""
+        if delta != 0:
+            raise ValueError(f"delta must be 0 in the {model} model, not {delta}")
+
+    def admits(self, registration: Registration) -> bool:
+        """Whether "auto" may look at a mechanism."""
+        return True
+
+    def objection(self, mechanism: M) -> str:
+        """Why "auto" may not take a mechanism with the parameters that it was given; else ""."""
+        return ""
+
+    def published_error(self, mechanism: M, n: int) -> float:
+        """As `error`, of what is published: "auto" takes the least."""
+        return self.error(mechanism, n)
+
+    def shortlist(
+        self, target: Target[Any], candidates: Sequence[Registration]
+    ) -> Sequence[Registration]:
+        """Those among which "auto" compares what a target comes to, where that takes time."""
+        return candidates
+
+
+_T = TypeVar("_T", bound=Task[Any])
+T_co = TypeVar("T_co", bound=Task[Any], covariant=True)
+
+
+@dataclass(frozen=True)
+class Target(Generic[T_co]):
+    """What a release must satisfy.
+
+    Attributes:
+        model: "local", "shuffle" or "central", of those in which the task can be answered.
+        epsilon: of the release, in nats; None in the shuffle model derives it from epsilon_local.
+        delta: of the release; in the local model of every single report, if the task allows one.
+        n: the least number of reports.
+        task: what is to be estimated.
+        epsilon_local: the most that one user's report may reveal, or None.
+        unit: whose value is protected: "row" or "user".
+        honest_share: the share of the users, in (0, 1], who follow the protocol: in the shuffle
+            model the promise counts on no others. By default all, as where one job draws for them.
+        bound: "exact", or "published" for the closed form of a system's own paper.
+        seed: public randomness of the collection; None if nobody has drawn any.
+
+    Raises:
+        ValueError: one of them is out of range.
+    """
+
+    model: str
+    epsilon: float | None
+    delta: float
+    n: int
+    task: T_co
+    epsilon_local: float | None = None
+    unit: str = "row"
+    honest_share: float = 1.0
+    bound: str = "exact"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        models = self.task.models
+        if self.model not in models:
+            raise ValueError(f"model must be one of {', '.join(models)}, not {self.model}")
+        if self.epsilon is None and (self.epsilon_local is None or self.model == "central"):
+            raise ValueError("epsilon is missing: name the privacy loss that you accept")
+        for epsilon in (self.epsilon, self.epsilon_local):
+            if epsilon is not None:
+                require_epsilon(epsilon)
+        require_batch(self.n)
+        if self.model == "shuffle":
+            require_delta(self.delta)
+        else:
+            self.task.require_delta(self.model, self.delta)
+        if self.model == "central" and self.epsilon_local is not None:
+            raise ValueError("epsilon_local means nothing in the central model: no report is noisy")
+        require_share(self.honest_share)
+        if self.bound not in ("exact", "published"):
+            raise ValueError(f"bound must be exact or published, not {self.bound}")
+
+    @property
+    def cap(self) -> float:
+        """The most a client may spend."""
+        return math.inf if self.epsilon_local is None else self.epsilon_local
+
+    @property
+    def spent(self) -> float:
+        """What a report spends where nothing amplifies: the least of the epsilons named."""
+        return min(e for e in (self.epsilon, self.epsilon_local) if e is not None)
+
+    @property
+    def promised(self) -> float:
+        """The most that a batch loses which was solved for this target; infinite if none was."""
+        # A published bound is not the accountant's.
+        return math.inf if self.epsilon is None or self.bound != "exact" else self.epsilon
+
+    @property
+    def rule(self) -> str:
+        """Which of a mechanism's rules applies: "local", "shuffle", "central" or "published".
+
+        In the shuffle model a report that spends what it may follows the local one.
+        """
+        if self.bound == "published":
+            return self.bound
+        # Without an epsilon of the batch, reports spend what they may and the batch's follows from
+        # that.
+        return "local" if self.epsilon is None else self.model
+
+    @property
+    def batch(self) -> tuple[float, float, int]:
+        """(epsilon, delta, n) of the batch that hides a report: of the users who are counted on.
+
+        Raises:
+            ValueError: its epsilon was not named.
+        """
+        if self.epsilon is None:
+            raise ValueError(
+                "epsilon is missing: these reports are private in a shuffled batch only"
+            )
+        return self.epsilon, self.delta, crowd(self.n, self.honest_share)
+
+    def asking(self, task: _T, **changes: Any) -> Target[_T]:
+        """The same of another task, with other changes."""
+        return cast("Target[_T]", replace(cast("Target[Any]", self), task=task, **changes))
+
+    def capped(self, epsilon_local: float) -> Target[T_co]:
+        """The same, with reports that spend no more than this."""
+        if not epsilon_local < self.cap:
+            return self
+        return replace(self, epsilon_local=epsilon_local)
+
+
+def default_delta(model: str, n: int) -> float:
+    """delta where the request names none: 10^-6, or less than a tenth of 1/n for larger batches.
+
+    >>> default_delta("shuffle", 1000), default_delta("shuffle", 10**8), default_delta("local", 9)
+    (1e-06, 1e-09, 0.0)
+    """
+    return 10.0 ** min(-6, -1 - math.floor(math.log10(n))) if model == "shuffle" else 0.0
 
 
 def fitted(registration: Registration, target: Target[Task[M]]) -> M:

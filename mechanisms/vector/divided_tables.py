@@ -21,8 +21,8 @@ from mechanisms.privacy.coordinate_laws import sampled_laws
 from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
-from mechanisms.targets.target import Target, Task
-from mechanisms.vector.cells import cells_in_range
+from mechanisms.targets.rules import Target, Task
+from mechanisms.vector.coordinates import cells_in_range
 from mechanisms.vector.mixed_choice import oracle
 
 _PARTS = 1000
@@ -56,12 +56,12 @@ def contrasts(mechanism: FrequencyOracle) -> Spread:
     True
     """
     keep, other, many = mechanism.keep, mechanism.other, mechanism.supportable
-    held, free = keep * (1 - keep), other * (1 - other)
-    with_held = 0.0 if many is None else -held / (many - 1)
+    own, free = keep * (1 - keep), other * (1 - other)
+    with_own = 0.0 if many is None else -own / (many - 1)
     # Of two values both of which the user does not hold: their sum with the holder's is constant.
-    apart = 0.0 if many is None or many < 3 else -(free + with_held) / (many - 2)
+    apart = 0.0 if many is None or many < 3 else -(free + with_own) / (many - 2)
     scale = mechanism.contrast**2
-    return Spread((free - apart) / scale, (held - free - 2 * (with_held - apart)) / scale)
+    return Spread((free - apart) / scale, (own - free - 2 * (with_own - apart)) / scale)
 
 
 @dataclass(frozen=True)
@@ -252,12 +252,12 @@ class DividedTables(Mechanism):
         total = float(tables.pop(()))
         return np.concatenate([array.ravel() / total for array in tables.values()])
 
-    def finest(self, counts: Counts, asked: float = 1.0) -> dict[Table, Floats]:
+    def finest(self, counts: Counts, answering_share: float = 1.0) -> dict[Table, Floats]:
         """How many users have each cell of the finest tables, unbiased; see `CrossTabs.estimate`.
 
         Args:
             counts: (codes,) from `count`.
-            asked: the share of all users who were asked, drawn whatever they have.
+            answering_share: the share of all users who were asked, drawn whatever they have.
 
         Raises:
             ValueError: there is no report.
@@ -270,7 +270,7 @@ class DividedTables(Mechanism):
         for mechanism, part in zip(self.oracles, parts, strict=True):
             shares = mechanism.estimate(part) if part.any() else np.zeros(mechanism.domain_size)
             # How many take part is known: what a table's shares add up to beyond it is noise.
-            rows.append(n / asked * (shares + (1 - shares.sum()) / shares.size))
+            rows.append(n / answering_share * (shares + (1 - shares.sum()) / shares.size))
         return self.plan.estimate(rows, self.variances)
 
     def errors(self, counts: Counts, finest: dict[Table, Any]) -> Iterator[Floats]:
@@ -292,24 +292,24 @@ class DividedTables(Mechanism):
                 continue
             for measured, mechanism, own in zip(tabs.measured, self.oracles, users, strict=True):
                 fine = tabs.finest[tuple(column for column, _ in measured)]
-                held = tabs.coarsened(finest[fine], fine, measured) / n
-                variance = variance + n**2 / own * self._one(table, measured, mechanism, held)
+                shares = tabs.coarsened(finest[fine], fine, measured) / n
+                variance = variance + n**2 / own * self._one(table, measured, mechanism, shares)
             yield np.sqrt(np.maximum(variance, 0.0))
 
     def _one(
-        self, table: Table, measured: Table, mechanism: FrequencyOracle, held: Floats
+        self, table: Table, measured: Table, mechanism: FrequencyOracle, shares: Floats
     ) -> Floats:
         """The variance of what one report on a table adds to each share of another."""
         tabs, weights = self.plan, self.variances
         base, slope = contrasts(mechanism)
         slope += 1  # of holders one in many is drawn
-        ones = np.ones(held.shape)
+        ones = np.ones(shares.shape)
         # Coefficients less their mean: rows are made to add up, which takes it away.
-        mean = tabs.part(table, measured, ones, weights) / held.size
-        told = tabs.part(table, measured, held, weights)
-        whole = tabs.squares(table, measured, base + slope * held, weights)
-        whole = whole - 2 * mean * (base * held.size * mean + slope * told)
-        return whole + mean**2 * (held.size * base + slope) - (told - mean) ** 2
+        mean = tabs.part(table, measured, ones, weights) / shares.size
+        part = tabs.part(table, measured, shares, weights)
+        whole = tabs.squares(table, measured, base + slope * shares, weights)
+        whole = whole - 2 * mean * (base * shares.size * mean + slope * part)
+        return whole + mean**2 * (shares.size * base + slope) - (part - mean) ** 2
 
     # ---- its error ---------------------------------------------------------------------------
 

@@ -14,9 +14,8 @@ from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.registry import register
-from mechanisms.targets.rules import most_shuffled
-from mechanisms.targets.target import Target
-from mechanisms.vector.attribute_estimates import Attribute
+from mechanisms.targets.rules import Target, most_shuffled
+from mechanisms.vector.attribute_reports import Attribute
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.shuffled_rows import ROUGH

@@ -34,10 +34,13 @@ from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.divergence import double_up
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import chosen_coordinates
-from mechanisms.vector.attribute_estimates import Attribute, AttributeEstimate, attribute_estimate
-from mechanisms.vector.attribute_reports import AttributeReports
-from mechanisms.vector.cells import cells_in_range
-from mechanisms.vector.coordinates import largest_scaled
+from mechanisms.vector.attribute_reports import (
+    Attribute,
+    AttributeEstimate,
+    AttributeReports,
+    attribute_estimate,
+)
+from mechanisms.vector.coordinates import cells_in_range, largest_scaled
 from mechanisms.vector.rows import equal_share, rows_in_cube
 
 _Cells = Callable[[Attribute, NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
@@ -170,10 +173,10 @@ class MixedRows(AttributeReports):
             mechanism: Attribute, users: NDArray[np.int64], which: NDArray[np.int64]
         ) -> NDArray[Any]:
             if isinstance(mechanism, (ScalarMean, WithUnusable)):
-                found = mechanism.rounding.encode(values[users, places[which]], rng)
+                encoded_cells = mechanism.rounding.encode(values[users, places[which]], rng)
                 if self.hides:
-                    found[missing[users, places[which]]] = mechanism.inputs - 1
-                return found
+                    encoded_cells[missing[users, places[which]]] = mechanism.inputs - 1
+                return encoded_cells
             others: NDArray[Any] = cells[users, which - places[which] - 1]
             return others
 

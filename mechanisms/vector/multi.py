@@ -11,12 +11,12 @@ from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.mean.two_point import duchi
 from mechanisms.registry import register
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
+from mechanisms.vector.limits import UsableCoordinates
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.shuffled_rows import best_sampled
 from mechanisms.vector.task import VectorTask, grid
-from mechanisms.vector.usable_coordinates import UsableCoordinates
 
 _BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the most of it
 _PUBLISHED_SHARE = 2.5  # and the paper's, where Multi-HM has several good ones

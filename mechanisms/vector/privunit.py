@@ -33,11 +33,8 @@ from mechanisms.channel import (
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.randomness import RandomSource
 from mechanisms.registry import register
-from mechanisms.vector.cap_channel import CapChannel
-from mechanisms.vector.cap_law import CapLaw
-from mechanisms.vector.cap_moments import CapMoments, best_cap_size
-from mechanisms.vector.codebooks import Codebooks
-from mechanisms.vector.directions import PublicDirections
+from mechanisms.vector.cap_law import CapChannel, CapLaw, CapMoments, best_cap_size
+from mechanisms.vector.directions import Codebooks, PublicDirections
 from mechanisms.vector.rows import lifted, require_dimension, require_radius, rows_of_numbers
 
 _CODES = 1 << 20

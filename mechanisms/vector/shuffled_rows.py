@@ -11,7 +11,7 @@ from mechanisms.targets.rules import most_shuffled
 from mechanisms.vector.sampled import SampledCoordinates
 
 if TYPE_CHECKING:
-    from mechanisms.targets.target import Target
+    from mechanisms.targets.rules import Target
     from mechanisms.vector.task import VectorTask
 
 ROUGH = 1e-3

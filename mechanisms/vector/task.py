@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.registry import Registration
-from mechanisms.targets.target import Target, Task
+from mechanisms.targets.rules import Target, Task
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.rows import require_dimension, require_radius

@@ -273,8 +273,8 @@ def public_key(pem: bytes) -> X25519PublicKey:
         X25519PrivateKey.generate().exchange(key)
     except ValueError:
         raise ValueError(
-            "the file holds a public key of small order, which is nobody's: `hushbeam keys new` "
-            "makes one"
+            "the file holds a public key of small order, which is nobody's: "
+            "`hushbeam parties keys new` makes one"
         ) from None
     return key
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "ask"
 _SHOWN = 10  # figures of an answer on the screen
+_OF_ANSWER = ("id", "at", "question", "request", "share", "guarantee")  # said to programs
 
 
 def add_to(commands: Any) -> None:
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     if options.question is not None:
         if pays is not None:
             raise RequestError("--ledger: a session is paid for when it is begun; leave it out")
-        return _asked(options, beam_arguments)
+        return _answer(options, beam_arguments)
     options.require_alone()
     no_more(beam_arguments)
     if options.epsilon is None:
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     return DONE
 
 
-def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
+def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     import uuid
     from functools import partial
 
@@ -82,9 +83,9 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
         "input", "output", "epsilon", "delta", "large_delta", "confidence", "dummies",
         "user_column", "expected",
     }  # fmt: skip
-    asked = {name: metric.request[name] for name in sorted(said - release.unsaid)}
+    terms = {name: metric.request[name] for name in sorted(said - release.unsaid)}
     kind = str(options.question)
-    question = questions.question(kind, metric, asked, options.threshold or 0)
+    question = questions.question(kind, metric, terms, options.threshold or 0)
     require(session, question, parts)
     if question.worse(session.budget.mu_of(parts)):
         warnings.warn(
@@ -108,7 +109,7 @@ def _asked(options: AskOptions, beam_arguments: list[str]) -> int:
     return DONE
 
 
-def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]]) -> None:
+def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]]) -> None:
     """Answers, each combined with earlier ones to its question, and what is left."""
     from mechanisms.privacy.gaussian_filter import WHOLE
     from pipelines.ask.questions import rows
@@ -116,13 +117,13 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
     from pipelines.views.console import Screen
     from pipelines.wording import one_line
 
-    screen, told = Screen(), []
-    for answer in asked:
+    screen, records = Screen(), []
+    for answer in entries:
         alike = session.alike(answer)
         own, together = (rows(part, options.confidence) for part in ([answer], alike))
         combined = len(alike) > 1 and "value" not in together[0]
-        told.append(
-            {name: answer[name] for name in ("id", "at", "question", "asked", "share", "guarantee")}
+        records.append(
+            {name: answer[name] for name in _OF_ANSWER}
             | {"rows": own, "answers": len(alike)} | ({"combined": together} if combined else {})
         )  # fmt: skip
         _print(screen, answer, together if combined else own, len(alike) if combined else 1)
@@ -130,7 +131,7 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
     promise = budget.guarantee(session.terms["unit"])
     alone = budget.epsilon_of(left) if left else 0.0
     answers.tell(
-        session=options.output, answers=told, share_left=left / WHOLE, epsilon_left=alone,
+        session=options.output, answers=records, share_left=left / WHOLE, epsilon_left=alone,
         guarantee=promise.as_dict(),
     )  # fmt: skip
     for line in (
@@ -140,34 +141,34 @@ def _show(session: Session, options: AskOptions, asked: list[Mapping[str, Any]])
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _print(screen: Any, answer: Mapping[str, Any], found: list[dict[str, Any]], times: int) -> None:
+def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], times: int) -> None:
     from rich.text import Text
 
     from pipelines.views.console import numbers_table
     from pipelines.views.digits import digits
     from pipelines.views.facts import cell
 
-    asked = {
+    request = {
         name: " and ".join(said) if isinstance(said, list) else said
-        for name, said in answer["asked"].items()
+        for name, said in answer["request"].items()
     }
-    words = (f"{name} {said}" for name, said in asked.items())
+    words = (f"{name} {said}" for name, said in request.items())
     title = cell(", ".join([answer["question"], *words]))
     title += f" ({times} answers together)" * (times > 1)
-    if "value" in found[0]:
-        terms = ", ".join(f"{name} {x:.4g}" for name, x in found[0].items() if name != "value")
-        value = found[0]["value"]
+    if "value" in rows[0]:
+        terms = ", ".join(f"{name} {x:.4g}" for name, x in rows[0].items() if name != "value")
+        value = rows[0]["value"]
         title += f": {'none' if value is None else cell(value)} ({terms})"
     screen.print(title, highlight=False, markup=False, soft_wrap=True)
-    if "value" in found[0]:
+    if "value" in rows[0]:
         return
     shown = numbers_table(("of",), ("estimate", "standard error"))
-    known = [row for row in found if math.isfinite(row["estimate"])]
+    known = [row for row in rows if math.isfinite(row["estimate"])]
     for row in sorted(known, key=lambda row: -row["estimate"])[:_SHOWN]:
         error = row["standard_error"]
         of = Text(cell(row["of"]))  # a plain string would be read as markup
         shown.add_row(of, digits(row["estimate"], error), f"{error:.3g}")
     screen.print(shown)
-    if len(found) > _SHOWN:
-        line = f"{len(found) - _SHOWN:,} more: --json tells all"
+    if len(rows) > _SHOWN:
+        line = f"{len(rows) - _SHOWN:,} more: --json tells all"
         screen.print(line, highlight=False, markup=False)

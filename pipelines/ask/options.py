@@ -13,16 +13,16 @@ from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Delta, Epsilon, large_delta
 
-Asked = CountOptions | SumOptions | MeanOptions
+QuestionOptions = CountOptions | SumOptions | MeanOptions
 Kind = Literal["count", "sum", "mean", "most-common", "first-above"]
 
 _PRICE = "what it may cost"
 _TERMS = ("user_column", "delta", "large_delta")  # that a session is begun with
-_KINDS: dict[str, type[Asked]] = {"sum": SumOptions, "mean": MeanOptions}
+_KINDS: dict[str, type[QuestionOptions]] = {"sum": SumOptions, "mean": MeanOptions}
 _SELECTING = ("most-common", "first-above")
 
 
-def _same(name: str, of: type[Asked] = CountOptions) -> Any:
+def _same(name: str, of: type[QuestionOptions] = CountOptions) -> Any:
     """An option of a kind, which means the same here."""
     return copy(of.model_fields[name])
 
@@ -65,12 +65,12 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         "the session: a local folder, new if it is begun", metavar="SESSION", positional=True,
         min_length=1,
     )  # fmt: skip
-    question: Kind | None = option("what is asked", None, positional=True)
+    question: Kind | None = option("what is asked", None, positional=True, essential=True)
     input: tuple[str, ...] = option(
         f"of a question: {copy(ReleaseOptions.model_fields['input']).json_schema_extra}",
-        (), metavar="FILE",
+        (), metavar="FILE", essential=True,
     )  # fmt: skip
-    column: str | None = option("the column that is asked about", None)
+    column: str | None = option("the column that is asked about", None, essential=True)
     domain: str | None = _same("domain")
     by: str | None = _same("by")
     by_domain: str | None = _same("by_domain")
@@ -88,11 +88,11 @@ docs/ask.md says what an answer costs, and what holds of all of them.
     epsilon: Epsilon | None = option(
         "of a new session: the privacy loss of all answers together; 1 is a common choice. Of a "
         "question: what its answer alone may reveal",
-        None, group=_PRICE,
+        None, group=_PRICE, essential=True,
     )  # fmt: skip
     share: str | None = option(
         "of a question: the part of the budget that it takes, or rest: noise falls with its root",
-        None, group=_PRICE, metavar="S|rest",
+        None, group=_PRICE, metavar="S|rest", essential=True,
     )  # fmt: skip
     delta: Delta | None = option(
         f"of a new session: the probability that epsilon may fail (default: {DELTA:g})",
@@ -102,7 +102,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
     user_column: str | None = option(
         "of a new session: protect users, not rows: all rows of a user together, whether they are "
         "there or not",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     rows_per_user: int = _same("rows_per_user")
     per_value: int = _same("per_value")
@@ -137,7 +137,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
                     f"{flag(name)}: is a term that a session is begun with: name --epsilon, too"
                 )
 
-    def counted_as(self, user_column: str | None, budget: GaussianFilter) -> Asked:
+    def counted_as(self, user_column: str | None, budget: GaussianFilter) -> QuestionOptions:
         """The release whose exact numbers answer the question.
 
         Args:

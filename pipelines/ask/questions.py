@@ -11,8 +11,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from mechanisms.central.exponential import ExponentialMechanism
-from mechanisms.central.first_above import FirstAbove
+from mechanisms.central.exponential import ExponentialMechanism, FirstAbove
 from mechanisms.channel import Counts, Floats
 from mechanisms.counters.amounts import Ends
 from mechanisms.mean.fieller import quotients
@@ -21,10 +20,8 @@ from mechanisms.privacy.gaussian_filter import gaussian_of_range, range_of_gauss
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError, reason
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.exactly import names
-from pipelines.metrics.counting.mean import CountedMean
-from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.sum import SumMetric
 
 _LARGEST = float(1 << 52)  # whole numbers up to it are exact in doubles: totals are clipped there
 _SURE = 0.95
@@ -36,13 +33,13 @@ class Question(ABC):
 
     Attributes:
         metric: the release whose exact numbers tell.
-        asked: in words of its options, as a statement shows them.
+        request: in words of its options, as a statement shows them.
     """
 
     how: ClassVar[str]
 
-    metric: Counting
-    asked: Mapping[str, Any]
+    metric: ByCounters
+    request: Mapping[str, Any]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +93,7 @@ class Question(ABC):
 
 
 @dataclass(frozen=True)
-class Figures(Question):
+class FiguresQuestion(Question):
     """Counts or sums, each with Gaussian noise.
 
     A unit changes k of them by b at the most, so the noise of each is sqrt(k) b / mu.
@@ -132,18 +129,17 @@ class Figures(Question):
 
 
 @dataclass(frozen=True)
-class Sums(Figures):
+class Sums(FiguresQuestion):
     """Sums of clipped numbers."""
 
     @property
     def scale(self) -> dict[str, float]:
-        metric = cast(SumMetric, self.metric)
-        clip = metric.clip
-        return {"unit": clip.sign * clip.bound / clip.units, "rounding": metric.rounding**2}
+        total = self.metric.accuracy.total
+        return {"unit": self.metric.worth, "rounding": (total.rounding / total.unit) ** 2}
 
 
 @dataclass(frozen=True)
-class Means(Figures):
+class Means(FiguresQuestion):
     """Sums from the middle of the bounds, and how many have a number: of k groups of each unit.
 
     In halves of the range a unit moves a sum by 1 and a count by 1, at the most.
@@ -165,15 +161,16 @@ class Means(Figures):
 
     @property
     def scale(self) -> dict[str, float]:
-        metric, most = cast(CountedMean, self.metric), self.units_raised[1]
+        bounds, most = self.metric.statistic.bounds, self.units_raised[1]
+        rounding = self.metric.accuracy.rounding(self.metric.expected)
         return {
-            "low": metric.bounds.low, "half": metric.bounds.half, "people": most,
-            "rounding": (metric.rounding * most) ** 2,
+            "low": bounds.low, "half": bounds.half, "people": most,
+            "rounding": float(rounding * most) ** 2,
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Selection(Question):
+class SelectionQuestion(Question):
     """The name of a value, of those that are declared; never how many have it.
 
     Scores are counts, which a unit moves one way alone, by b at the most.
@@ -208,7 +205,7 @@ class Selection(Question):
 
 
 @dataclass(frozen=True)
-class MostCommon(Selection):
+class MostCommon(SelectionQuestion):
     """The value that most have, by the exponential mechanism.
 
     Where all scores move one way, its losses span half its epsilon.
@@ -242,7 +239,7 @@ class MostCommon(Selection):
 
 
 @dataclass(frozen=True)
-class First(Selection):
+class First(SelectionQuestion):
     """The first value that more than a threshold have, by the sparse vector.
 
     Attributes:
@@ -274,12 +271,12 @@ class First(Selection):
         return self.norm / mu < self.terms(self.mechanism(mu))["standard_error"]
 
 
-def question(kind: str, metric: Counting, asked: Mapping[str, Any], threshold: int) -> Question:
+def question(kind: str, metric: ByCounters, request: Mapping[str, Any], threshold: int) -> Question:
     """What is asked, of the exact numbers of a release."""
     if kind == "first-above":
-        return First(metric, {**asked, "threshold": threshold}, threshold)
+        return First(metric, {**request, "threshold": threshold}, threshold)
     kinds: dict[str, type[Question]] = {"most-common": MostCommon, "sum": Sums, "mean": Means}
-    return kinds.get(kind, Figures)(metric, asked)
+    return kinds.get(kind, FiguresQuestion)(metric, request)
 
 
 def distance(question: Question, mu: float) -> float:
@@ -308,20 +305,26 @@ def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[s
     last = answers[-1]["answer"]
     if "noisy" not in last:
         return [last]
-    each = [_in_units(answer["answer"]) for answer in answers]
-    weights = np.array([1 / variance for _, variance, _ in each])
+    parts_of_answers = [_in_units(answer["answer"]) for answer in answers]
+    weights = np.array([1 / variance for _, variance, _ in parts_of_answers])
     parts = weights / weights.sum()
-    noisy = parts @ np.array([numbers for numbers, _, _ in each])
+    noisy = parts @ np.array([numbers for numbers, _, _ in parts_of_answers])
     variance, scale = 1 / weights.sum(), last["scale"]
     # Each answer has rounded numbers anew.
-    error = math.sqrt(variance + float(parts**2 @ [rounding for _, _, rounding in each]))
+    error = math.sqrt(
+        variance + float(parts**2 @ [rounding for _, _, rounding in parts_of_answers])
+    )
     of = answers[-1]["names"]
     far = normal_quantile(confidence)
     if "people" in scale:
         sums, people = noisy.reshape(2, -1)
         mean = quotients(sums, people, error, math.sqrt(variance), far)
-        found = {"estimate": np.clip(mean.ratio, -1, 1), "lower": mean.lower, "upper": mean.upper}
-        columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in found.items()}
+        estimates = {
+            "estimate": np.clip(mean.ratio, -1, 1),
+            "lower": mean.lower,
+            "upper": mean.upper,
+        }
+        columns = {name: scale["low"] + (x + 1) * scale["half"] for name, x in estimates.items()}
         columns |= {"standard_error": mean.error * scale["half"], "count": people}
     else:
         columns = {
@@ -335,15 +338,15 @@ def rows(answers: Sequence[Mapping[str, Any]], confidence: float) -> list[dict[s
     ]
 
 
-def _in_units(told: Mapping[str, Any]) -> tuple[Floats, float, float]:
+def _in_units(answer: Mapping[str, Any]) -> tuple[Floats, float, float]:
     """Numbers in the words of their question, with the variances of noise and of rounding.
 
     Two answers may have been told in different units: these follow from what was expected.
     """
-    scale = told["scale"]
+    scale = answer["scale"]
     unit = 1 / scale["people"] if "people" in scale else scale["unit"]
-    numbers = unit * np.array(told["noisy"], float)
-    return numbers, unit**2 * told["variance"], unit**2 * scale["rounding"]
+    numbers = unit * np.array(answer["noisy"], float)
+    return numbers, unit**2 * answer["variance"], unit**2 * scale["rounding"]
 
 
 def _whole(totals: Floats) -> Counts:

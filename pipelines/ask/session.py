@@ -1,6 +1,6 @@
 """A session: a folder with a budget, and every question that was answered out of it.
 
-One file holds what an answer costs and what it says, and is replaced whole, under a lock, before
+One journal holds what an answer costs and what it says, and is added to, under a lock, before
 anybody sees the answer. So what is not there was never seen, and what is there is paid for: there
 is nothing to reserve, to give back or to settle, however many ask at a time and are killed.
 """
@@ -17,18 +17,24 @@ from typing import Any
 
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentError, Spent
-from mechanisms.randomness import RandomSource
+from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.ask.questions import Question, distance
-from pipelines.errors import RequestError, WithheldError, reason
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.errors import RequestError, WithheldError
+from pipelines.journal.checkpoint import Fact, canonical
+from pipelines.journal.journal import FactJournal, JournalFormat, JournalState
+from pipelines.journal.object_keeping import ObjectKeeping, written
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.releases import release
 from pipelines.releases.statement import head, versions
-from pipelines.running.kept import held, in_use, write
+from pipelines.running.kept import in_use, lock
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.local_object import LocalObject
 
 KIND = "ask"
 FILE = "answers.json"
-_VERSION = 1
-_SAME = ("question", "asked", "names", "files")  # of answers that are combined
+_VERSION = 2
+_WHY = "without it nobody knows what was answered, and at which price"
+_SAME = ("question", "request", "names", "files")  # of answers that are combined
 
 
 @dataclass(frozen=True)
@@ -62,42 +68,35 @@ class Session:
         """All answers to the question of one, by the names of the same files."""
         return [one for one in self.answers if all(one[key] == answer[key] for key in _SAME)]
 
-    def written(self) -> bytes:
-        """As a file."""
-        said = {"version": _VERSION, "terms": self.terms, "answers": self.answers}
-        return (json.dumps(said, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
     @classmethod
     def read(cls, folder: str) -> Session:
         """The session of a folder.
 
         Raises:
-            RequestError: there is none.
+            RequestError: there is none, or it is damaged, or of another format.
         """
-        path = os.path.join(folder, FILE)
-        try:
-            with open(path, "rb") as file:
-                said = json.load(file)
-            if said["version"] != _VERSION:
-                raise ValueError("another version has written it")
-            session = cls(said["terms"], tuple(said["answers"]))
-            _ = session.left
-            for answer in session.answers:
-                if not {"id", *_SAME, "answer"} <= answer.keys() or answer["parts"] < 1:
-                    raise ValueError("an answer lacks a part")
-        except FileNotFoundError:
-            raise RequestError(
-                f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
-            ) from None
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise RequestError(f"{path} cannot be read: {reason(error)}") from None
-        return session
+        return cls.of(_journal(folder).read())
+
+    @classmethod
+    def of(cls, state: JournalState) -> Session:
+        """What a journal holds; names of values stand there once, whoever asks of them again."""
+        names, answers = state.rows("names"), state.rows("answers").values()
+        whole = (answer | {"names": names[answer["names"]]} for answer in answers)
+        return cls(json.loads(state.account), tuple(whole))
+
+
+def _journal(folder: str) -> FactJournal:
+    """The journal of a session; who may read it may write it, so it has no key."""
+    path = os.path.join(folder, FILE)
+    absent = f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
+    form = JournalFormat(KIND, _VERSION, path, _WHY, absent)
+    return FactJournal(ObjectKeeping(LocalObject(path, KIND), form, Backoff(SecureRandom())))
 
 
 def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
     if "://" in folder:
         raise RequestError(f"{folder}: a session is a folder on this machine")
-    return held({in_use(folder): 0o777}, folder)
+    return lock({in_use(folder): 0o777}, folder)
 
 
 def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Session:
@@ -135,11 +134,13 @@ def _begin(folder: str, session: Session, payment: Payment | None) -> None:
     budget, unit = session.budget, session.terms["unit"]
     promise = budget.guarantee(unit)
     release.require_vacant(folder)
-    with paid(payment, lambda: Price(KIND, promise, budget.profile, folder, None)) as right:
+    with paid(payment, lambda: ReleasePrice(KIND, promise, budget.profile, folder, None)) as right:
         if right.published:
             raise RequestError(f"{folder}: a session was begun there and is gone: bring it back")
         said = _statement(session, promise) | right.stamp
-        release.publish(folder, {FILE: session.written()}, said)
+        journal = _journal(folder)
+        first = journal.first(canonical(session.terms).decode())
+        release.publish(folder, {FILE: written(first, journal.keeping.form)}, said)
         right.conclude(True)
 
 
@@ -162,7 +163,7 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
         **head(KIND, (promise, nobody), first, words, 0),
         "neighbours": f"all that a {unit} contributes is there or not",
         "published_exactly": "the questions, and their prices",
-        "asked": session.terms,
+        "request": session.terms,
         "mechanism": {"name": "privacy filter", "mu": session.budget.mu},
         "versions": versions(),
     }
@@ -185,24 +186,27 @@ def answered(
         rng: of this process.
 
     Raises:
-        RequestError: the session cannot be read.
+        RequestError: the session cannot be read, or the answer not be kept.
         WithheldError: too little is left, perhaps since others have asked meanwhile.
         ArithmeticError: the noise would not be what is paid for.
     """
     with _locked(folder):
-        session = Session.read(folder)
+        journal = _journal(folder)
+        state = journal.read()
+        session = Session.of(state)
         if any(answer["id"] == id for answer in session.answers):
             return session
         price = require(session, question, parts)
         budget = session.budget
         mechanism = question.mechanism(budget.mu_of(parts))
         budget.require_priced(parts, question.mu(mechanism))
+        names, once = state.once("names", question.names)
         answer = {
             "id": id,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "question": kind,
-            "asked": dict(question.asked),
-            "names": list(question.names),
+            "request": dict(question.request),
+            "names": names,
             "files": files,
             "parts": parts,
             "share": parts / WHOLE,
@@ -213,9 +217,7 @@ def answered(
             ).as_dict(),
             "answer": question.answer(levels, mechanism, rng),
         }  # fmt: skip
-        session = replace(session, answers=(*session.answers, answer))
-        write(os.path.join(folder, FILE), session.written())
-        return session
+        return Session.of(journal.add(state, [*once, Fact("answers", id, answer)]))
 
 
 def require(session: Session, question: Question, parts: int) -> Spent:

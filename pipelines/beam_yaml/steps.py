@@ -56,7 +56,7 @@ class PublishStep(beam.PTransform):
         typed = {name: tuple(x) if isinstance(x, list) else x for name, x in words.items()}
         files = typed.get("input") or ()
         files = (files,) if isinstance(files, str) else files
-        hidden = registry.options(self.KIND).hides_who(words.get("dummies"))
+        hidden = registry.options(self.KIND).hides_who(words)
         if not (files or hidden or typed.get("min_reports") is not None):
             raise RequestError(f"{type(self).__name__}: min_reports is missing, or input")
         self._metric = self._resolved(typed | {"input": files or _FROM_ROWS}, read=bool(files))
@@ -88,8 +88,8 @@ class PublishStep(beam.PTransform):
 def class_name(kind: str) -> str:
     """What the step of a kind of metric is called.
 
-    >>> class_name("heavy-hitters")
-    'HeavyHitters'
+    >>> class_name("active-users")
+    'ActiveUsers'
     """
     return "".join(part.capitalize() for part in kind.split("-"))
 

@@ -20,7 +20,7 @@ examples:
 
 A reservation whose run was lost counts as spent, and the next run of its window goes on with it.
 Settle it as not run only if nothing that it made was seen by anyone: no release, and no reports
-either. What `hushbeam collect` has reserved cannot be settled so, for the collector has the
+either. What `hushbeam parties collect` has reserved cannot be settled so, for the collector has the
 reports; to collect them again is free. Keys, witnesses, backup and restore: docs/ledger.md.
 """
 
@@ -31,7 +31,7 @@ _PARTS = {
     "check": "hold it against its witness and the releases that stand",
     "settle": "end a reservation",
     "archive": "say that releases were moved or have expired",
-    "adopt": "take over a ledger of an earlier hushbeam, or one that has lost its end",
+    "adopt": "take over a ledger that has lost its end, or its witness",
 }
 
 
@@ -42,10 +42,10 @@ def add_to(commands: Any) -> None:
         description=_DOC,
         epilog=_EXAMPLE,
     )
-    found = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
+    subparsers = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
     parts = {}
     for name, does in _PARTS.items():
-        part = parts[name] = found.add_parser(name, help=does, description=does)
+        part = parts[name] = subparsers.add_parser(name, help=does, description=does)
         part.add_argument(
             "--ledger", required=name != "init", metavar="PATH",
             help="a local file, or gs://BUCKET/ledger.json",

@@ -9,10 +9,10 @@ from typing import Any
 
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger import account
-from pipelines.ledger.beginning import Request, adopt, init
+from pipelines.ledger.beginning import LedgerRequest, adopt, init
 from pipelines.ledger.entries import Budget, Entry, Population, Scope
 from pipelines.ledger.evidence import Standing, standing
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.outcomes import require_there
 from pipelines.request import answers
 from pipelines.request.requests import no_more
@@ -45,7 +45,7 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """Hold a ledger against all that can be seen of it."""
     no_more(rest)
     releases = _releases(arguments)
-    ledger = Ledger.at(arguments.ledger)
+    ledger = CollectionLedger.at(arguments.ledger)
     ledger.require_newest(releases)
     snapshot = ledger.read()
     # Not by what stands in `releases`, which anybody may have written there in their place.
@@ -66,19 +66,19 @@ def _releases(arguments: argparse.Namespace) -> list[Standing]:
 def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """End a reservation."""
     no_more(rest)
-    entry = Ledger.open(arguments.ledger).settle(arguments.id, arguments.spent)
+    entry = CollectionLedger.open(arguments.ledger).settle(arguments.id, arguments.spent)
     return _show(arguments, [entry], entry.state)
 
 
 def archive(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """Acknowledge that releases are no longer where they were published."""
     no_more(rest)
-    ledger = Ledger.open(arguments.ledger)
+    ledger = CollectionLedger.open(arguments.ledger)
     entries = [ledger.archive(id) for id in arguments.id]
     return _show(arguments, entries, "archived")
 
 
-def _typed(arguments: argparse.Namespace) -> Request:
+def _typed(arguments: argparse.Namespace) -> LedgerRequest:
     """What a ledger is to begin with, by options."""
     for needed in ("ledger", "population", "budget"):
         if getattr(arguments, needed) is None:
@@ -92,10 +92,10 @@ def _typed(arguments: argparse.Namespace) -> Request:
         budget=_budget("--budget", arguments.budget),
     )  # fmt: skip
     witness = arguments.witness and beside("", arguments.witness)
-    return Request(arguments.ledger, population, witness, (), arguments.amend)
+    return LedgerRequest(arguments.ledger, population, witness, (), arguments.amend)
 
 
-def _planned(arguments: argparse.Namespace) -> Request:
+def _planned(arguments: argparse.Namespace) -> LedgerRequest:
     """The same by a plan: its witness stands beside its releases."""
     # Beam, which opens a plan in a bucket, takes a second to import.
     from pipelines.plan.loading import load
@@ -117,7 +117,9 @@ def _planned(arguments: argparse.Namespace) -> Request:
         if arguments.witness
         else _beside_releases(plan.output, plan.ledger)
     )
-    return Request(plan.ledger, population, witness, (releases,), arguments.amend, plan.collection)
+    return LedgerRequest(
+        plan.ledger, population, witness, (releases,), arguments.amend, plan.collection
+    )
 
 
 def _beside_releases(output: str, ledger: str) -> str:

@@ -19,7 +19,7 @@ from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
-from pipelines.request.requests import Asked, Whole, no_more, request
+from pipelines.request.requests import RequestOptions, Whole, no_more, request
 from pipelines.wording import upward
 
 CLAIM_IS_FALSE = 1
@@ -43,7 +43,7 @@ exit codes: 0 the claim holds; 1 it does not; 2 the request is wrong.
 """
 
 
-class AuditOptions(Asked):
+class AuditOptions(RequestOptions):
     """What a person wants audited."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -284,17 +284,17 @@ def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
         yield name, more[name]()
         return
     chosen = known if name == EVERYTHING else {name: catalog.find(name, known)}
-    for each, registration in chosen.items():
+    for mechanism_name, registration in chosen.items():
         if name == EVERYTHING and not registration.claims_hold:
             continue
         # Of its examples the one that hides least: of the others a few samples prove nothing.
         small = max(registration.small, key=lambda example: float(example.get("epsilon", 0.0)))
         mechanism = registration.build(**small)
-        yield each, trial(mechanism)
+        yield mechanism_name, trial(mechanism)
         if not registration.batch and "shuffle" in registration.models:
-            yield each, trial(mechanism, _SMALL_BATCH, _SMALL_DELTA)
+            yield mechanism_name, trial(mechanism, _SMALL_BATCH, _SMALL_DELTA)
     if name == EVERYTHING:
-        yield from ((each, make()) for each, make in more.items())
+        yield from ((mechanism_name, make()) for mechanism_name, make in more.items())
 
 
 def _tried(options: AuditOptions, trials: Iterable[tuple[str, Trial]], screen: Console) -> int:

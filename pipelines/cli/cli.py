@@ -76,9 +76,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            asked = meant(str(value), known)
+            suggestion = meant(str(value), known)
             raise argparse.ArgumentError(
-                action, f"invalid choice: {value!r}; there are: {', '.join(known)}{asked}"
+                action, f"invalid choice: {value!r}; there are: {', '.join(known)}{suggestion}"
             )
 
     def error(self, message: str) -> NoReturn:

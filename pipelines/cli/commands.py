@@ -38,20 +38,14 @@ _PLANS = "publish by a plan, within a budget"
 CHOICE = "compare and audit mechanisms"
 _AFTERWARDS = "read what was published"
 _SHELL = "shell completion"
-_APART = "the three parties, each on its own machine"
 
 GROUP = "hushbeam.commands"
 
-_PARTIES, _PLAN = "pipelines.parties.command", "pipelines.plan.command"
+_PLAN = "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
-        "pipelines.train.command", "a model fitted to rows that nobody sees", _RELEASE
-    ),
-    "total": Command(
-        "pipelines.running.command",
-        "a count that grows day by day, charged once",
-        _RELEASE,
+        "pipelines.train.command", "a model fitted to rows, published with its guarantee", _RELEASE
     ),
     "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
@@ -63,13 +57,18 @@ _OTHERS = {
     "stream": Command(
         "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
     ),
+    "parties": Command(
+        "pipelines.parties.command",
+        "a plan as three parties: client, shuffler, collector",
+        _PLANS,
+    ),
     "ledger": Command(
         "pipelines.bookkeeping.command",
         "show, explain and settle what was spent of a budget",
         _PLANS,
     ),
-    "plan": Command(
-        "pipelines.planner.command", "compare mechanisms for a target, without data", CHOICE
+    "size": Command(
+        "pipelines.size.command", "compare mechanisms for a target, without data", CHOICE
     ),
     "audit": Command("pipelines.cli.audit", "check a claim, by enumeration and by attack", CHOICE),
     "site": Command(
@@ -88,10 +87,6 @@ _OTHERS = {
         "synthetic records, from a published cross-tab",
         _AFTERWARDS,
     ),
-    "client": Command(_PARTIES, "values to randomised reports, on the device", _APART),
-    "shuffle": Command(_PARTIES, "reports to shuffled reports", _APART),
-    "collect": Command(_PARTIES, "shuffled reports to a release", _APART),
-    "keys": Command(_PARTIES, "keys for sealed reports", _APART),
     "completion": Command(
         "pipelines.cli.completion", "a script that completes words in bash, zsh or fish", _SHELL
     ),

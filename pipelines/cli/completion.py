@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
 
 def _words(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
     """What may follow a command: the parts that it has, and then its options."""
-    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    waiting = [found.choices[name]]
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    waiting = [commands.choices[name]]
     flags: dict[str, None] = {}
     for one in waiting:
         for action in one._actions:

@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     no_more(rest)
     output: str = arguments.output
     table_files.require_writable(output)
-    published = history.found(arguments.releases)
-    earlier = sum(not one.figures for one in published)
+    published = history.releases_in(arguments.releases)
+    without = sum(not one.figures for one in published)
     rows = table_files.write(output, LONG, history.long(published))
-    answers.tell(output=output, figures=rows, metrics=len(published), without_figures=earlier)
-    left = f"; {earlier:,} of models, or of an earlier version, have none" if earlier else ""
+    answers.tell(output=output, figures=rows, metrics=len(published), without_figures=without)
+    left = f"; {without:,} of models have none" if without else ""
     print(f"{rows:,} figures of {len(published):,} metrics in {output}{left}")
     return DONE

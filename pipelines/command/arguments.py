@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from pipelines.command.page import ABOUT, Formatter, add_pages
 from pipelines.ledger.paying import PREFIX, add_options
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, flag
+from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, essential, flag
 
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
@@ -22,12 +23,13 @@ exit codes: 0 done; 1 withheld, {withheld}; 2 the request or its input is wrong;
 3 the run failed{failed}.
 """
 
-_ABOUT = "about"  # where an option's field is kept, of which its help is made
-
 Run = Callable[[argparse.Namespace, list[str]], int]
 
 
-def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Run) -> None:
+def add_command(
+    commands: Any, name: str, options: type[ReleaseOptions], run: Run,
+    more: Mapping[str, Mapping[str, FieldInfo]] | None = None,
+) -> None:  # fmt: skip
     """Add a command.
 
     Args:
@@ -35,31 +37,43 @@ def add_command(commands: Any, name: str, options: type[ReleaseOptions], run: Ru
         name: as it is typed.
         options: what a request for it may say.
         run: what it does.
+        more: heading -> options of which none is required; those that are there already are
+            left out.
     """
     codes = _END.format(withheld=options.withheld, failed=options.failed)
     parser = commands.add_parser(
         name,
         description=textwrap.fill(options.description, _WIDTH),
         epilog=options.examples + codes,
-        formatter_class=_Formatter,
+        add_help=False,
+        formatter_class=Formatter,
     )
+    add_pages(parser)
     fields = options.model_fields
     for title in _titles(options):
-        group = parser.add_argument_group(title or options.subject)
-        for field in (name for name in fields if description(fields[name]).group == title):
-            word = field if description(fields[field]).positional else flag(field)
-            action = group.add_argument(word, **_argument(fields[field]))
-            vars(action)[_ABOUT] = fields[field]
+        own = {name: fields[name] for name in fields if description(fields[name]).group == title}
+        _add_group(parser, title or options.subject, own)
+    for title, others in (more or {}).items():
+        own = {name: field for name, field in others.items() if name not in fields}
+        _add_group(parser, title, own, required=False)
     add_options(parser)
     parser.set_defaults(command=run)
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Makes help when somebody reads it: to list all mechanisms takes half a second of imports."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        field = vars(action).get(_ABOUT)
-        return action.help if field is None else _help(field)
+def _add_group(
+    parser: argparse.ArgumentParser, title: str, fields: dict[str, FieldInfo], required: bool = True
+) -> None:
+    """Add options under a heading, and mark those that the short page shows, too."""
+    group = parser.add_argument_group(title)
+    for name, field in fields.items():
+        argument = _argument(field)
+        if not required:
+            argument.pop("required", None)
+        word = name if description(field).positional else flag(name)
+        action = group.add_argument(word, **argument)
+        vars(action)[ABOUT] = field
+        if description(field).essential or action.required:
+            essential(action)
 
 
 def typed(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -79,7 +93,7 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
 def _argument(field: FieldInfo) -> dict[str, Any]:
     """What argparse needs of an option; what nobody types is left to the options' class."""
     about, (kind, values) = description(field), type_of(field)
-    argument: dict[str, Any] = {"default": None, "help": _ABOUT}
+    argument: dict[str, Any] = {"default": None, "help": ABOUT}
     if kind is bool:
         return argument | {"action": "store_true"}
     if not about.positional:
@@ -99,15 +113,3 @@ def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
     if NoneType in get_args(annotation):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     return get_origin(annotation) or annotation, get_args(annotation)
-
-
-def _help(field: FieldInfo) -> str:
-    """The text of an option with all that there is to say on a command line."""
-    about = description(field)
-    text = f"{about} ({about.hint})" if about.hint else str(about)
-    if about.repeated:
-        text += ". As often as needed"
-    if not field.is_required() and field.default not in (None, False, ()):
-        default = field.default
-        text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
-    return text.replace("%", "%%")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from pipelines.errors import DONE, WithheldError
 from pipelines.jobs.engine import prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
@@ -49,9 +47,9 @@ def publish_one(
             say_where(right.output, screen)
             _require_figures(right.output)
             return DONE
-        from pipelines.metrics.release import Release
+        from pipelines.metrics.release import ReleaseMetric
 
-        whole = Release(metric, right.stamp, right.ledger)
+        whole = ReleaseMetric(metric, right.stamp, right.ledger)
         published = carry_out(metric, whole, for_beam(), screen)
         right.conclude(published)
     if published:
@@ -66,7 +64,7 @@ def _say(metric: Metric, screen: Screen) -> None:
         WithheldError: it is the share of values that cannot be used, and nothing else.
     """
     folder = metric.options.output
-    statement = json.loads(release.read(folder, release.STATEMENT))
+    statement = release.statement_of(folder)
     if "withheld" not in statement:
         metric.show(screen)
     conclude(metric, screen)
@@ -84,12 +82,12 @@ def _require_figures(folder: str) -> None:
         WithheldError: with the reason; what was paid is paid.
     """
     if release.holds_release(folder):  # else an operator has moved it
-        why = json.loads(release.read(folder, release.STATEMENT)).get("withheld")
+        why = release.statement_of(folder).get("withheld")
         if why is not None:
             raise WithheldError(why)
 
 
-def _price(name: str, metric: Metric) -> Price:
+def _price(name: str, metric: Metric) -> ReleasePrice:
     """What a metric costs."""
     loss, files = metric.promises[0], digests(metric.telemetry.files)
-    return Price(name, loss, profile_of(metric, loss), metric.options.output, files)
+    return ReleasePrice(name, loss, profile_of(metric, loss), metric.options.output, files)

@@ -9,7 +9,7 @@ from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
 
 if TYPE_CHECKING:
-    from pipelines.compare.pairs import Found
+    from pipelines.compare.pairs import Pairing
     from pipelines.releases.history import Published
 
 _DOC = (
@@ -84,24 +84,24 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     if output is not None:
         table_files.require_writable(output, _PAGE)
     releases = _releases(arguments.releases)
-    found = _found(releases, parts)
+    pairing = _pairing(releases, parts)
     from pipelines.compare import view
     from pipelines.compare.result import SCHEMA, Comparison
     from pipelines.views.console import Screen
 
-    comparison = Comparison(found.pairs, confidence)
+    comparison = Comparison(pairing.pairs, confidence)
     if output is not None:
         if output.endswith(_PAGE):
             names = [published[0].whole["release_id"] for published in releases]
-            table_files.write_whole(output, view.page(comparison, found.left_out, names))
+            table_files.write_whole(output, view.page(comparison, pairing.left_out, names))
         else:
             table_files.write(output, SCHEMA, [comparison.table])
         answers.tell(output=output)
     answers.tell(
         compared=comparison.compared, beyond_noise=comparison.beyond, confidence=confidence,
-        rows=comparison.rows, left_out=dict(found.left_out),
+        rows=comparison.rows, left_out=dict(pairing.left_out),
     )  # fmt: skip
-    view.show(Screen(), comparison, found.left_out)
+    view.show(Screen(), comparison, pairing.left_out)
     return DONE
 
 
@@ -123,14 +123,14 @@ def _releases(folders: list[str]) -> list[list[Published]]:
     """
     from pipelines.releases import history
 
-    releases = [history.found([folder]) for folder in folders]
+    releases = [history.releases_in([folder]) for folder in folders]
     for folder, published in zip(folders, releases, strict=True):
         if len({one.whole["release_id"] for one in published}) > 1:
             raise RequestError(f"{folder}: there are several releases; name one")
     return releases
 
 
-def _found(releases: list[list[Published]], parts: dict[str, list[str]]) -> Found:
+def _pairing(releases: list[list[Published]], parts: dict[str, list[str]]) -> Pairing:
     """What is to be compared."""
     from pipelines.compare.pairs import between, within
 

@@ -31,7 +31,7 @@ NAMES = ("estimate", "standard_error", "lower", "upper", LOWER, UPPER, CENTRE)
 # How many standard deviations noise exceeds, to one side, once in ten times at the most: where it
 # has one mode and is symmetric (Gauss 1823: P(|X| > k) <= 4 / 9k^2), and whatever its law (Cantelli
 # 1928: P(X > k) <= 1 / (1 + k^2)). Of normal noise it is 1.28.
-_FOUND = 0.9
+_DETECTED = 0.9
 _ONE_MODE, _ANY = math.sqrt(4 / 9 / 0.2), 3.0
 
 
@@ -45,12 +45,14 @@ def columns(table: pa.Table) -> dict[str, Floats]:
         Column -> (rows,) floats, NaN where nothing is known; `centre` is what intervals and
         standard errors are of.
     """
-    unbiased = "unbiased" if "unbiased" in table.column_names else "estimate"
-    found = {
-        name: table[unbiased if name == CENTRE else name].to_numpy(zero_copy_only=False)
+    # Before anything was moved, where estimates are.
+    names = ("unbiased", "unclipped", "estimate")
+    centre = next(name for name in names if name in table.column_names)
+    columns_of = {
+        name: table[centre if name == CENTRE else name].to_numpy(zero_copy_only=False)
         for name in NAMES
     }
-    return {name: column.astype(np.float64) for name, column in found.items()}
+    return {name: column.astype(np.float64) for name, column in columns_of.items()}
 
 
 def selected(known: Mapping[str, Floats], places: NDArray[np.int64]) -> dict[str, Floats]:
@@ -122,7 +124,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureChange:
     """What is different between two series of figures.
 
     Attributes:
@@ -197,7 +199,7 @@ def _errors(side: Side, grain: float) -> Floats:
         return np.where(side.error > 0, (side.half + grain) / side.error, 0.0)
 
 
-def change(earlier: Side, later: Side, miss: float, independent: bool = True) -> Change:
+def change(earlier: Side, later: Side, miss: float, independent: bool = True) -> FigureChange:
     """The differences of two series of figures.
 
     Where noise is independent, the half-length of a difference, in its own standard errors, is that
@@ -226,7 +228,7 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
     if not independent:
         half = sum(np.maximum(side.half, least * side.error) for side in (earlier, later))
         error = one + other
-        return Change(difference, error, np.asarray(half), half + _ANY * error)
+        return FigureChange(difference, error, np.asarray(half), half + _ANY * error)
     error = np.hypot(one, other)
     times = np.maximum(*(_errors(side, grain) for side in (earlier, later)))
     half = np.maximum(times, least) * error
@@ -234,10 +236,10 @@ def change(earlier: Side, later: Side, miss: float, independent: bool = True) ->
         half = np.maximum(np.ceil(half - 1e-9) - 1, 0)
     # Whole noise has one mode among the whole numbers: spread over units, it has one.
     smooth = _ONE_MODE * np.hypot(error, grain / math.sqrt(12)) + grain / 2
-    return Change(difference, error, half, half + smooth)
+    return FigureChange(difference, error, half, half + smooth)
 
 
-def _exactly(earlier: Side, later: Side, miss: float, releases: bool) -> Change:
+def _exactly(earlier: Side, later: Side, miss: float, releases: bool) -> FigureChange:
     """The differences of figures with noise of known laws, each of its own; as `change`."""
     one, other = ((int(law.first), law.pmf) for law in (earlier.law, later.law) if law is not None)
     law = weighted_sum([(*one, -1), (*other, 1)])
@@ -245,4 +247,4 @@ def _exactly(earlier: Side, later: Side, miss: float, releases: bool) -> Change:
     # A value that is missing on one side is missing from the difference.
     half = 0 * difference + law.isf(miss / 2) if releases else earlier.half + later.half
     # The least whole number that reaches beyond the interval with nine of ten noises.
-    return Change(difference, error, half, half + 1 + law.ppf(_FOUND))
+    return FigureChange(difference, error, half, half + 1 + law.ppf(_DETECTED))

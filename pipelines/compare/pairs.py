@@ -79,7 +79,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Found:
+class Pairing:
     """What can be compared, and what cannot.
 
     Attributes:
@@ -91,7 +91,7 @@ class Found:
     left_out: Sequence[tuple[str, str]]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], left_out: Sequence[tuple[str, str]] = ()) -> Found:
+    def of(cls, pairs: Sequence[Pair], left_out: Sequence[tuple[str, str]] = ()) -> Pairing:
         """Keep pairs in which something can be compared.
 
         Raises:
@@ -107,7 +107,7 @@ class Found:
         return cls([pair for pair in pairs if pair.compared], left)
 
 
-def between(first: Sequence[Published], second: Sequence[Published]) -> Found:
+def between(first: Sequence[Published], second: Sequence[Published]) -> Pairing:
     """The figures that two releases share.
 
     Args:
@@ -122,7 +122,7 @@ def between(first: Sequence[Published], second: Sequence[Published]) -> Found:
         raise RequestError(
             "both are the same release; name two, or one with --groups or --values of it"
         )
-    one, other = ({_name(each): each for each in side} for side in (first, second))
+    one, other = ({_name(release): release for release in side} for side in (first, second))
     if len(first) == len(second) == 1:  # whatever each is called
         other = dict(zip(one, other.values(), strict=True))
     shared = [name for name in one if name in other]
@@ -135,10 +135,10 @@ def between(first: Sequence[Published], second: Sequence[Published]) -> Found:
         made = [*_pairs(name, one[name], other[name])]
         pairs += made
         left += [] if made else [(name, NO_FIGURES)]
-    return Found.of(pairs, left)
+    return Pairing.of(pairs, left)
 
 
-def within(published: Sequence[Published], column: str, names: Sequence[str]) -> Found:
+def within(published: Sequence[Published], column: str, names: Sequence[str]) -> Pairing:
     """Two groups, or values, of one release, over all that they share.
 
     Args:
@@ -164,7 +164,7 @@ def within(published: Sequence[Published], column: str, names: Sequence[str]) ->
             f"--{column}s: no table has both" if strange is None
             else f"--{column}s: there is no {column} {strange!r}{meant(strange, [*there])}"
         )  # fmt: skip
-    return Found.of(pairs)
+    return Pairing.of(pairs)
 
 
 def _name(one: Published) -> str:
@@ -178,7 +178,7 @@ def _side(one: Published) -> str:
 
 
 def _confidence(one: Published) -> float:
-    return float(one.statement.get("asked", {}).get("confidence", 0.95))
+    return float(one.statement.get("request", {}).get("confidence", 0.95))
 
 
 def _pairs(name: str, one: Published, other: Published) -> Iterator[Pair]:
@@ -198,8 +198,8 @@ def _pairs(name: str, one: Published, other: Published) -> Iterator[Pair]:
                 f"{name}: the releases are not about the same values: {odd:,} are in one alone"
             )
         first, second = (
-            _figures(_side(each), each, part, [place[label] for label in labels])
-            for each, part, place in ((one, table, places[0]), (other, tables[file], places[1]))
+            _figures(_side(release), release, part, [place[label] for label in labels])
+            for release, part, place in ((one, table, places[0]), (other, tables[file], places[1]))
         )
         yield Pair(name, one.statement["release"], figure, labels, first, second, True)
 
@@ -258,21 +258,23 @@ def _require_alike(name: str, one: Published, other: Published) -> None:
         RequestError: they do.
     """
     said = [one.statement, other.statement]
-    kinds = [each["release"] for each in said]
+    kinds = [statement["release"] for statement in said]
     if kinds[0] != kinds[1]:
         raise RequestError(f"{name}: a {kinds[0]} and a {kinds[1]} cannot be compared")
-    asked = [each.get("asked", {}) for each in said]
+    requests = [statement.get("request", {}) for statement in said]
     for option in ("unit", *_of_figure(kinds[0])):
-        if option not in FileOptions.model_fields and not all(option in each for each in asked):
+        if option not in FileOptions.model_fields and not all(
+            option in request for request in requests
+        ):
             continue  # it means nothing to one of them
-        values = [each.get(option) for each in asked]
+        values = [request.get(option) for request in requests]
         if values[0] != values[1]:
             how = flag(option) if option != "unit" else "the unit of protection"
             raise RequestError(
                 f"{name}: {how} is {_said(values[0])} in one release and {_said(values[1])} in the "
                 "other, so their figures mean other things"
             )
-    secrets = {each.get("secret_id") for each in said}
+    secrets = {statement.get("secret_id") for statement in said}
     if len(secrets) == 1 and None not in secrets:
         raise RequestError(
             f"{name}: the noise of both goes on from one secret, so that nobody knows how far off "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.compare.differences import Change, Side, change
+from pipelines.compare.differences import FigureChange, Side, change
 from pipelines.compare.pairs import Figures, Pair
 
 SCHEMA = pa.schema([
@@ -42,25 +42,25 @@ class Comparison:
         return sum(pair.compared for pair in self.pairs)
 
     @cached_property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FigureChange]:
         """The differences of each pair."""
         miss = (1 - self.confidence) / self.compared  # of each (Bonferroni)
         made = []
         for pair in self.pairs:
-            each = miss if pair.independent else miss / 2
-            first, second = _side(pair.first, each), _side(pair.second, each)
+            miss_of_side = miss if pair.independent else miss / 2
+            first, second = _side(pair.first, miss_of_side), _side(pair.second, miss_of_side)
             made.append(change(first, second, miss, pair.independent))
         return made
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """Of `SCHEMA`, what is beyond noise first, and of that the clearest."""
-        found = [
+        rows = [
             (-made.clearness[place], _row(pair, made, int(place)))
             for pair, made in zip(self.pairs, self.changes, strict=True)
             for place in made.order
         ]
-        return [row for _, row in sorted(found, key=lambda one: one[0])]
+        return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
     @property
     def table(self) -> pa.Table:
@@ -70,13 +70,13 @@ class Comparison:
     @property
     def detectable(self) -> list[tuple[str, str, float, float]]:
         """(metric, figure, smallest, largest) of differences that are found nine times in ten."""
-        found = []
+        rows = []
         for pair, made in zip(self.pairs, self.changes, strict=True):
             sizes = made.detectable[made.known]
             if not len(sizes):  # an interval that is said to be without end finds nothing
                 continue
-            found.append((pair.metric, pair.figure, float(np.min(sizes)), float(np.max(sizes))))
-        return found
+            rows.append((pair.metric, pair.figure, float(np.min(sizes)), float(np.max(sizes))))
+        return rows
 
     @property
     def beyond(self) -> int:
@@ -89,7 +89,7 @@ def _side(figures: Figures, miss: float) -> Side:
     return Side.of(figures.known, figures.reach, figures.reach.miss / miss, figures.law)
 
 
-def _row(pair: Pair, made: Change, place: int) -> dict[str, Any]:
+def _row(pair: Pair, made: FigureChange, place: int) -> dict[str, Any]:
     group, value = pair.labels[place]
     difference, half = made.difference[place], made.half[place]
     sides = {"first": pair.first, "second": pair.second}

@@ -24,7 +24,7 @@ _BARS = 20  # of a picture: more than these are no picture
 _WIDE = 60  # characters of a name
 
 
-class _Part(NamedTuple):
+class _FigureChanges(NamedTuple):
     """The chosen differences of one figure of one metric, the clearest first.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Part(NamedTuple):
         return [first, second, difference, f"{lower} .. {upper}"]
 
 
-def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
+def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_FigureChanges]:
     """What one table holds of some differences."""
     keys = [*dict.fromkeys(map(_figure, rows))]
     for (metric, figure), mine in groupby(
@@ -71,7 +71,7 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
         first, second = of[0]["first"], of[0]["second"]
         sides = ("first", "second") if first == second else (first, second)
         share = figure == "share"
-        yield _Part(metric, "%" if share else figure, 100 if share else 1, sides, of)
+        yield _FigureChanges(metric, "%" if share else figure, 100 if share else 1, sides, of)
 
 
 def _figure(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -157,7 +157,7 @@ def _titles(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from part.sides
 
 
-def _of_page(part: _Part, comparison: Comparison) -> str:
+def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
     """The picture and the table of one figure."""
     labels = [facts.shortened(part.label(label), _WIDE) for label in part.labels]
     top = part.rows[:_BARS]
@@ -165,10 +165,8 @@ def _of_page(part: _Part, comparison: Comparison) -> str:
         name: [part.percent * row[name] for row in top] for name in ("difference", "lower", "upper")
     }
     first, second = part.sides
-    drawn = bars(
-        labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]],
-        f"{second} less {first}: bars, and {_together(comparison)}", part.unit,
-    )  # fmt: skip
+    drawn = bars(labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]])
+    legend = html.escape(f"{part.unit}, {second} less {first}: bars, and {_together(comparison)}.")
     heads = (*part.sides, "difference", _together(comparison))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in ("of", "beyond noise", *heads))
     body = "".join(
@@ -183,7 +181,8 @@ def _of_page(part: _Part, comparison: Comparison) -> str:
     name = html.escape(f"{part.metric}, {part.unit}")
     return (
         f'<h2>{name}</h2>\n<figure class="scroll" role="img" aria-label="Differences of {name}; '
-        f'the table below has the numbers">\n{drawn}\n</figure>\n'
+        f'the table below has the numbers">\n{drawn}\n'
+        f'<figcaption class="note">{legend}</figcaption>\n</figure>\n'
         f'<div class="scroll" tabindex="0" role="region" aria-label="the differences of {name}">\n'
         f'<table class="numbers">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"

@@ -10,6 +10,8 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from mechanisms.compat.switch import on
+
 
 class ViewedOptions(PipelineOptions):
     """Options that keep the views Beam takes of them; all views share one dictionary of values.
@@ -26,6 +28,8 @@ class ViewedOptions(PipelineOptions):
         Args:
             cls: the group's class.
         """
+        if not on():
+            return super().view_as(cls)
         # Beam's options refuse attributes of their own.
         views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault("_views", {})
         if cls not in views:

@@ -19,6 +19,8 @@ from typing import Any
 
 from apache_beam.transforms import core, userstate
 
+from mechanisms.compat.switch import on
+
 Finder = Callable[..., Any]
 
 
@@ -44,7 +46,7 @@ class _Jobs:
         """Put what remembers in the place of Beam's own, as far as this version of it has that."""
         with self.lock:
             self.running += 1
-            for module, name, key in _FINDERS if self.running == 1 else ():
+            for module, name, key in _FINDERS if on() and self.running == 1 else ():
                 if finder := getattr(module, name, None):
                     self.usual.append((module, name, finder))
                     setattr(module, name, _kept(finder, key))
@@ -91,14 +93,14 @@ def _kept(find: Finder, key: Callable[[Any], Any]) -> Finder:
     known: dict[Any, Any] = {}
 
     @wraps(find)
-    def remembered(asked: Any, *others: Any, **named: Any) -> Any:
-        place = None if others or named else key(asked)
+    def remembered(argument: Any, *others: Any, **named: Any) -> Any:
+        place = None if others or named else key(argument)
         if place is None:
-            return find(asked, *others, **named)
+            return find(argument, *others, **named)
         if place not in known:
-            known[place] = find(asked)
-        found = known[place]
-        return tuple(map(copy, found)) if isinstance(found, tuple) else found
+            known[place] = find(argument)
+        result = known[place]
+        return tuple(map(copy, result)) if isinstance(result, tuple) else result
 
     return remembered
 

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.worker import sdk_worker_main
 
+from mechanisms.compat.switch import on
 from pipelines.errors import FailedError
 from pipelines.storage import alive
 from transforms.elements.pieces import be_worker, shared
@@ -56,7 +57,7 @@ _THE_COMMANDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # Workers of one job at most, for the command groups what all of them send; and the memory of this
 # machine that each should have, several times what one was seen to take (0.3 to 0.6 GB).
-_MOST, _EACH = 8, 2 << 30
+_MOST, _MEMORY_PER_PROCESS = 8, 2 << 30
 
 
 class _Worker(Protocol):
@@ -80,7 +81,7 @@ def may_fork() -> bool:
     so does `multiprocessing` to the workers of a pool.
     """
     ours = {threading.main_thread().name, alive.THREAD}
-    if sys.platform != "linux" or current_process().daemon:
+    if not on() or sys.platform != "linux" or current_process().daemon:
         return False
     if not {thread.name for thread in threading.enumerate()} <= ours:
         return False
@@ -96,7 +97,9 @@ def cores() -> int:
     if sys.platform != "linux":
         return 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    share = min([memory, *_limits("memory.max", "memory/memory.limit_in_bytes")]) / _EACH
+    share = (
+        min([memory, *_limits("memory.max", "memory/memory.limit_in_bytes")]) / _MEMORY_PER_PROCESS
+    )
     quota = _limits("cpu.max", "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
     return max(1, int(min([len(os.sched_getaffinity(0)), _MOST, share, *quota])))
 

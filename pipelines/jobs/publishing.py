@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -183,7 +182,7 @@ def tell_release(folder: str) -> None:
 
 def _facts(folder: str) -> dict[str, Any]:
     """Of a release: its files, and those of its statement's facts that programs ask first."""
-    said = json.loads(release.read(folder, release.STATEMENT))
+    said = release.statement_of(folder)
     facts = {
         "statement": FileSystems.join(folder, release.STATEMENT),
         "tables": release.table_names(folder),
@@ -197,7 +196,7 @@ def _facts(folder: str) -> dict[str, Any]:
 
 def say_counts(job: Job, screen: console.Screen) -> None:
     """One line of what a release stands on, if its statement counts reports."""
-    said = json.loads(release.read(job.options.output, release.STATEMENT))
+    said = release.statement_of(job.options.output)
     if {"n", "rejects"} <= said.keys():
         line = counts(said, len(job.telemetry.files))
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -288,8 +287,8 @@ def _unpublished(
     # Before what is withheld: files that changed may well be why too few reports came.
     if CHANGED in counted:
         # Every metric counts the rows that it is given.
-        came, told = counted.get(ROWS, 0) // times, job.telemetry.rows
-        why = f"{came:,} rows came, and their footers told of {told:,}"
+        came, declared = counted.get(ROWS, 0) // times, job.telemetry.rows
+        why = f"{came:,} rows came, and their footers told of {declared:,}"
         if hidden:
             why = "other rows came than their footers told of"
         return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")

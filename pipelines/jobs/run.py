@@ -74,7 +74,7 @@ _EARLIER = count()  # jobs of this process
 
 Run = Callable[[Callable[[], PipelineResult]], PipelineResult]  # of what runs a pipeline
 
-# Calls within calls: a step of training is a chain of 12 transforms, and there may be 100 of them.
+# Calls within calls: a chain of transforms grows with every round that waits for another one.
 _DEEPEST = 5_000
 
 

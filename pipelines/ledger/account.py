@@ -16,7 +16,7 @@ from rich.text import Text
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.permanent import once
 from pipelines.ledger.reservation import caution
 from pipelines.ledger.rules import losses_of, together
@@ -49,8 +49,8 @@ def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     shown = {entry.id for entry in last}
     for window, account in _accounts(_about(arguments.ledger, entries)):
         if len(account) > 1 and any(entry.id in shown for entry in account):
-            told = _account(window, account)
-            line = f"{_title(told)}: together {_claim(told['total'])}"
+            figures = _account(window, account)
+            line = f"{_title(figures)}: together {_claim(figures['total'])}"
             screen.print(line, highlight=False, markup=False, soft_wrap=True)
     lost = sum(entry.state == "reserved" for entry in entries)
     if lost:
@@ -102,10 +102,10 @@ def entries(path: str) -> list[dict[str, Any]]:
 
 def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Entries as JSON; the unit of a loss is named with its condition."""
-    told = [entry.model_dump(mode="json") for entry in entries]
-    for loss in (loss for entry in told for loss in entry["losses"]):
+    records = [entry.model_dump(mode="json") for entry in entries]
+    for loss in (loss for entry in records for loss in entry["losses"]):
         loss["unit"] = f"{loss['unit']} {loss.pop('condition')}".rstrip()
-    return told
+    return records
 
 
 def accounts(path: str) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
 
 def _entries(path: str, silent: bool = False) -> tuple[Entry, ...]:
     """What is there, with a caution if it may be old: then above all one has to look."""
-    ledger = Ledger.at(path)
+    ledger = CollectionLedger.at(path)
     snapshot = ledger.store.read()
     try:
         ledger.require_newest(())

@@ -196,12 +196,12 @@ def further(
 def _normal(before: Losses, once: Losses, budget: Budget) -> int:
     """How many more releases would fit if all losses were normal: a first guess."""
     delta = budget.delta
-    each, spent = (total(x, delta).epsilon if x else 0.0 for x in (once, before))
-    if not (0 < delta < 1 and 0 < each < math.inf and spent < budget.epsilon):
+    one_epsilon, spent = (total(x, delta).epsilon if x else 0.0 for x in (once, before))
+    if not (0 < delta < 1 and 0 < one_epsilon < math.inf and spent < budget.epsilon):
         return 0
     from mechanisms.privacy.search import gaussian_mu
 
-    ends = (budget.epsilon, spent, each)
+    ends = (budget.epsilon, spent, one_epsilon)
     whole, gone, one = (gaussian_mu(epsilon, delta) ** 2 if epsilon else 0.0 for epsilon in ends)
     return math.floor((whole - gone) / one)
 
@@ -209,11 +209,11 @@ def _normal(before: Losses, once: Losses, budget: Budget) -> int:
 def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> float:
     """The share that fits if losses simply add up."""
     epsilon, delta = basic(before)
-    asked_epsilon, asked_delta = basic(wanted)
+    wanted_epsilon, wanted_delta = basic(wanted)
     left = Fraction(repr(budget.epsilon)) - epsilon
-    if left <= 0 or delta + asked_delta > Fraction(repr(budget.delta)):
+    if left <= 0 or delta + wanted_delta > Fraction(repr(budget.delta)):
         return 0.0
-    return min(1.0, float(left / asked_epsilon)) if asked_epsilon else 1.0
+    return min(1.0, float(left / wanted_epsilon)) if wanted_epsilon else 1.0
 
 
 def _shrunk(loss: Loss, share: float) -> Loss:

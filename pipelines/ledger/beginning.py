@@ -21,17 +21,18 @@ from pipelines.ledger.entries import (
 )
 from pipelines.ledger.evidence import Standing, require_chained, standing
 from pipelines.ledger.key import key, key_to_begin
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
 from pipelines.ledger.store import Change, Written
 from pipelines.ledger.witness import Seen, witness_at
+from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import folder_of
 from pipelines.storage.secrets import state_folder
 
 
 @dataclass(frozen=True)
-class Request:
+class LedgerRequest:
     """What a ledger is to begin with.
 
     Attributes:
@@ -51,7 +52,7 @@ class Request:
     collection: str | None = None
 
 
-def init(request: Request, ledger: Ledger | None = None) -> str:
+def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
     """Begin a ledger, or give a population a budget in one that is there.
 
     Args:
@@ -66,7 +67,7 @@ def init(request: Request, ledger: Ledger | None = None) -> str:
             budget already, or the ledger or its witness cannot be written.
     """
     wanted, place = request.population, _place(request.path, request.witness)
-    ledger = ledger or Ledger.at(request.path)
+    ledger = ledger or CollectionLedger.at(request.path)
     if not ledger.store.stands():
         _require_unpaid(request)
         _put(ledger, place, [], ())
@@ -115,7 +116,7 @@ def adopt(
         RequestError: the ledger is sound, or was rewritten, or what it lacks has to be said first.
         FailedError: it was changed meanwhile.
     """
-    ledger = Ledger.at(path)
+    ledger = CollectionLedger.at(path)
     earlier, place = ledger.store.earlier(), _place(path, witness)
     before = _before(ledger, lost is not None, surely, place, releases)
     records = {id: decoded(id, text, path) for id, text in earlier.changes}
@@ -130,7 +131,7 @@ def adopt(
 
 
 def _before(
-    ledger: Ledger, lost: bool, surely: bool, place: str, releases: Sequence[Standing]
+    ledger: CollectionLedger, lost: bool, surely: bool, place: str, releases: Sequence[Standing]
 ) -> tuple[Before, ...]:
     """The ledgers that an adopted one takes the place of, if that may be adopted."""
     snapshot, where = ledger.store.read(), ledger.store.where
@@ -167,9 +168,11 @@ def _before(
     return tuple(Before(id=id, changes=count) for id, count in most.items())
 
 
-def _seen(ledger: Ledger, place: str) -> Seen | None:
+def _seen(ledger: CollectionLedger, place: str) -> Seen | None:
     try:
         return witness_at(place, ledger.backoff).seen()
+    except OtherFormatError:
+        raise
     except RequestError:  # who lost the witness may have lost its bucket with it
         return None
 
@@ -183,17 +186,17 @@ def _has_key_of(begun: Beginning) -> bool:
 
 def _populations(records: Iterable[Record]) -> dict[str, Population]:
     """Those that are known, and those that entries alone speak of."""
-    found: dict[str, Population] = {}
+    populations: dict[str, Population] = {}
     for record in records:
         if isinstance(record, Entry):
-            found[record.people] = Population(
+            populations[record.people] = Population(
                 name=record.people,
                 unit="row" if record.unit == "row" else "user",
                 scope=record.scope,
                 budget=record.budget,
             )
     known = (record for record in records if isinstance(record, Population))
-    return found | {record.name: record for record in known}
+    return populations | {record.name: record for record in known}
 
 
 def _lost(people: Population, lost: Budget) -> Entry:
@@ -211,7 +214,7 @@ def _lost(people: Population, lost: Budget) -> Entry:
     )  # fmt: skip
 
 
-def _require_unpaid(request: Request) -> None:
+def _require_unpaid(request: LedgerRequest) -> None:
     """Refuse a new ledger where an older one has paid for releases that stand.
 
     Raises:
@@ -230,8 +233,8 @@ def _require_unpaid(request: Request) -> None:
 
 
 def _put(
-    ledger: Ledger, place: str, texts: Sequence[tuple[str, str]], before: tuple[Before, ...],
-    over: int | None = None,
+    ledger: CollectionLedger, place: str, texts: Sequence[tuple[str, str]],
+    before: tuple[Before, ...], over: int | None = None,
 ) -> None:  # fmt: skip
     """Write a ledger with its first changes, and then its witness."""
     secret = key_to_begin()
@@ -251,7 +254,7 @@ def _put(
     witness_at(place, ledger.backoff).follow(seen, over=over is not None)
 
 
-def _require_vacant(ledger: Ledger, place: str, before: set[str]) -> None:
+def _require_vacant(ledger: CollectionLedger, place: str, before: set[str]) -> None:
     """Refuse a witness that is another ledger's, before a ledger is written that would lack it."""
     seen = witness_at(place, ledger.backoff).seen()
     if seen is not None and seen.ledger not in before:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.chain import Link
 from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
-from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
+from pipelines.ledger.store import EarlierLedger, Snapshot, Written, snapshot_of
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.objects import Changed, StoredObject, Unavailable
 
@@ -79,14 +79,14 @@ class BucketStore:
             raise RequestError(f"{damaged(self.where)} (its entries are not as they were written)")
         return snapshot_of(self.where, generation, text, links, head, written)
 
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierLedger:
         """See `Store`: of a bucket's ledger, what each entry has come to."""
         content, generation = self._stored()
         document = _opened(content, self.where)
         require_known(self.where, document["version"])
         try:
             changes = [(str(id), str(text)) for id, text in document["records"]]
-            return Earlier(generation, changes)
+            return EarlierLedger(generation, changes)
         except (ValueError, KeyError, TypeError):
             raise RequestError(damaged(self.where)) from None
 
@@ -155,5 +155,5 @@ def _opened(content: bytes, where: str) -> dict[str, Any]:
         raise RequestError(f"{damaged(where)} ({len(content)} bytes)") from None
     if not ours:
         raise RequestError(damaged(where))
-    found: dict[str, Any] = document
-    return found
+    record: dict[str, Any] = document
+    return record

@@ -53,10 +53,10 @@ def heads(key: bytes, text: str, links: Iterable[Link]) -> list[str]:
         text: its beginning.
         links: its changes, in their order.
     """
-    found = [beginning(key, text)]
+    chain = [beginning(key, text)]
     for link in links:
-        found.append(after(key, found[-1], link))
-    return found
+        chain.append(after(key, chain[-1], link))
+    return chain
 
 
 def fingerprint(key: bytes) -> str:

@@ -12,10 +12,11 @@ from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
+from pipelines.storage import formats
 
-# Of ledgers; a reader refuses a newer one. 6: populations, keyed heads, attempts; earlier
-# ones have to be adopted.
+# Of ledgers; no other is read. 6: populations, keyed heads, attempts.
 VERSION = 6
+_WHY = "a new one would forget what was spent"
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost. One that is
@@ -340,24 +341,17 @@ def read(kind: type[_Kind], text: str, where: str) -> _Kind:
 
 def damaged(where: str) -> str:
     """What to say, and what to do, about a ledger that is not whole."""
-    return (
-        f"--ledger: {where} is damaged or no ledger: restore it from a copy (a new one would "
-        "forget what was spent)"
-    )
+    return f"--ledger: {where} is damaged or no ledger: restore it from a copy ({_WHY})"
 
 
-def require_known(where: str, version: int) -> None:
-    """Refuse a ledger of another format: nobody may begin it anew, or read half of it."""
-    if version != VERSION:
-        raise RequestError(
-            f"--ledger: {where} is of format {version}, and this hushbeam keeps format {VERSION}: "
-            "use the hushbeam that wrote it (a new ledger would forget what was spent)"
-        )
+def require_known(where: str, number: object) -> None:
+    """Refuse a ledger of another format."""
+    formats.require_known(f"--ledger: {where}", number, VERSION, _WHY)
 
 
 def absent(where: str) -> str:
     """What to say about a ledger that is not there."""
     return (
         f"--ledger: there is no {where}: `hushbeam ledger init PLAN` begins one; if there was one, "
-        "restore it from a copy (a new one would forget what was spent)"
+        f"restore it from a copy ({_WHY})"
     )

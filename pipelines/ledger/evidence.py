@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from pipelines.ledger.entries import damaged
 from pipelines.ledger.key import VARIABLE
 from pipelines.ledger.store import Snapshot
 from pipelines.ledger.witness import Seen
+from pipelines.storage.formats import OtherFormatError
 
 NEWEST = 16  # releases that a run looks at: an older copy of a ledger lacks the newest first
 
@@ -140,6 +140,9 @@ def standing(patterns: Sequence[str], most: int | None = NEWEST) -> Iterator[Sta
     Args:
         patterns: of their folders.
         most: of them that are looked at.
+
+    Raises:
+        RequestError: one of them is of another format.
     """
     if not patterns:
         return
@@ -148,12 +151,13 @@ def standing(patterns: Sequence[str], most: int | None = NEWEST) -> Iterator[Sta
 
     for folder in release.newest(patterns, most):
         try:
-            statement = json.loads(release.read(folder, release.STATEMENT))
-            found = _of(folder, statement)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            evidence = _of(folder, release.statement_of(folder))
+        except OtherFormatError:  # what it knows of a ledger nobody can tell
+            raise
+        except (RequestError, OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # somebody else's file, or one that is being moved away
-        if found is not None:
-            yield found
+        if evidence is not None:
+            yield evidence
 
 
 def _of(folder: str, statement: dict[str, Any]) -> Standing | None:

@@ -10,7 +10,7 @@ from pipelines.ledger.book import Book
 from pipelines.ledger.entries import COUNTED
 
 
-def is_held(ledger: str | None, stamp: Mapping[str, Any]) -> bool:
+def is_reserved(ledger: str | None, stamp: Mapping[str, Any]) -> bool:
     """Whether a price still counts, and for this attempt.
 
     An operator may have settled a run as never run, or a later attempt may have overtaken it. A

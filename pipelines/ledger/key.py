@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from pipelines.errors import RequestError
-from pipelines.storage.secrets import Kept, default_place, made_once, read
+from pipelines.storage.secrets import KeptSecret, default_place, made_once, read
 
 VARIABLE = "HUSHBEAM_LEDGER_KEY"
-_KEY = Kept(
+_KEY = KeptSecret(
     "--ledger-key",
     "under which ledgers are kept: copy it to every machine that runs their plans, and to nobody "
     f"else; {VARIABLE} names another place",

@@ -34,7 +34,7 @@ from pipelines.storage.alive import alive
 
 
 @dataclass(frozen=True)
-class Ledger(Book):
+class CollectionLedger(Book):
     """The account of every collection that names it."""
 
     def published(self, fingerprint: str, window: str) -> Entry | None:

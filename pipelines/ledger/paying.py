@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, reason
+from pipelines.request.options import essential
 from pipelines.storage.paths import beside, siblings
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Payment(NamedTuple):
     population: str
 
 
-class Price(NamedTuple):
+class ReleasePrice(NamedTuple):
     """A release of its own, as a ledger counts it.
 
     Attributes:
@@ -56,16 +57,18 @@ class Price(NamedTuple):
 
 def add_options(parser: Any) -> None:
     """Add the words that say where a release is paid for."""
-    group = parser.add_argument_group("what it costs")
-    group.add_argument(
+    group = parser.add_argument_group("budget")
+    ledger = group.add_argument(
         "--ledger", dest=f"{PREFIX}ledger", metavar="PATH",
-        help="pay to this ledger, a file or gs://BUCKET/ledger.json, or stop if too little is left",
+        help="pay to this ledger, or stop if too little is left; a file or gs://BUCKET/ledger.json",
     )  # fmt: skip
-    group.add_argument(
+    population = group.add_argument(
         "--population", dest=f"{PREFIX}population", metavar="NAME",
         help="whose budget it is, as `hushbeam ledger init` was told; whatever else is published "
         "about them composes: the population of a plan, by default its collection",
     )  # fmt: skip
+    essential(ledger)
+    essential(population)
 
 
 def payment(arguments: argparse.Namespace) -> Payment | None:
@@ -133,7 +136,7 @@ class Right:
 
 
 @contextmanager
-def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Right]:
+def paid(payment: Payment | None, price: Callable[[], ReleasePrice]) -> Iterator[Right]:
     """The price is set aside before a row is read.
 
     Args:
@@ -147,15 +150,15 @@ def paid(payment: Payment | None, price: Callable[[], Price]) -> Iterator[Right]
     if payment is None:
         yield Right("")
         return
-    from pipelines.ledger.ledger import Ledger
+    from pipelines.ledger.ledger import CollectionLedger
 
     cost = price()
-    ledger = Ledger.open(payment.ledger, [siblings(beside("", cost.output))])
+    ledger = CollectionLedger.open(payment.ledger, [siblings(beside("", cost.output))])
     with ledger.spend(_spend(payment, cost, ledger.read())) as reservation:
         yield Right(reservation.entry.output, reservation, payment.ledger)
 
 
-def _spend(payment: Payment, price: Price, ledger: Snapshot) -> Spend:
+def _spend(payment: Payment, price: ReleasePrice, ledger: Snapshot) -> Spend:
     """What a release costs a population.
 
     Args:

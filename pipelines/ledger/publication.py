@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from pipelines.errors import RequestError
@@ -20,9 +19,8 @@ def committed(entry: Entry) -> dict[str, Any]:
     """
     try:
         statement = _statement(entry)
-    except (OSError, ValueError):  # out of reach: in doubt all of it counts
+    except (RequestError, OSError, ValueError):  # out of reach: in doubt all of it counts
         statement = {}
-    # Of releases from before, nobody has said which reports were kept: they cost all of it.
     missing = statement.get("missing", {})
     free = {
         name for name in statement.get("withheld", ()) if name in missing
@@ -72,7 +70,4 @@ def _statement(entry: Entry) -> dict[str, Any]:
     """What the release in an entry's folder says of itself; nothing if there is none."""
     from pipelines.releases import release
 
-    if not release.holds_release(entry.output):
-        return {}
-    statement: dict[str, Any] = json.loads(release.read(entry.output, release.STATEMENT))
-    return statement
+    return release.statement_of(entry.output) if release.holds_release(entry.output) else {}

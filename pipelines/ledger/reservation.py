@@ -114,7 +114,7 @@ class Reservation:
         """Change the entry, unless a later attempt has it, and nothing was published."""
         mine = self._attempt
 
-        def held(entry: Entry) -> dict[str, Any] | None:
+        def reserved(entry: Entry) -> dict[str, Any] | None:
             # What stands was seen, whoever has published it.
             if entry.attempt != mine and not (published and publication(entry) == "this release"):
                 raise OvertakenError(
@@ -123,7 +123,7 @@ class Reservation:
                 )
             return facts(entry)
 
-        self.entry = self._ledger.change(self.entry.id, held)
+        self.entry = self._ledger.change(self.entry.id, reserved)
 
     def _end(self) -> None:
         """This process is no longer at work on it."""

@@ -177,11 +177,11 @@ def require_declared(request: Spend, populations: Mapping[str, Population], wher
             f"{request.whose} is accounted per {known.unit} (scope: {known.scope}); for "
             f"another privacy unit ({request.unit}, scope: {request.scope}) name another {kind}"
         )
-    asked, had = request.budget, known.budget
-    if asked.epsilon > had.epsilon or asked.delta > had.delta:
+    wanted, had = request.budget, known.budget
+    if wanted.epsilon > had.epsilon or wanted.delta > had.delta:
         raise RequestError(
             f"budget: {request.whose} has one of epsilon {had.epsilon:g}, delta {had.delta:g} in "
-            f"{where}, and not of {asked.epsilon:g}, {asked.delta:g}: ask for no more; "
+            f"{where}, and not of {wanted.epsilon:g}, {wanted.delta:g}: ask for no more; "
             "`hushbeam ledger init --amend` gives it another one"
         )
 

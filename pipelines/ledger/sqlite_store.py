@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pipelines.errors import FailedError, RequestError, reason
 from pipelines.ledger.chain import Link
 from pipelines.ledger.entries import VERSION, Record, absent, damaged, require_known
-from pipelines.ledger.store import Earlier, Snapshot, Written, snapshot_of
+from pipelines.ledger.store import EarlierLedger, Snapshot, Written, snapshot_of
 from pipelines.storage.paths import flush, share
 
 _APPLICATION = 0x68757368  # "hush", in the file's header: tells a ledger from other databases
@@ -106,14 +106,14 @@ class SqliteStore:
         head = changes[-1][3] if changes else first
         return snapshot_of(self.where, len(changes), text, links, head, latest)
 
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierLedger:
         """See `Store`."""
         with self._open() as database:
             self._require_whole(database)
             require_known(self.where, self._version(database))
             changes = database.execute(_CHANGES).fetchall()
         revision = changes[-1][0] if changes else 0
-        return Earlier(revision, [(id, text) for _, id, text, _ in changes])
+        return EarlierLedger(revision, [(id, text) for _, id, text, _ in changes])
 
     def write(self, record: Record, snapshot: Snapshot, head: str) -> bool:
         """See `Store`."""
@@ -164,14 +164,14 @@ class SqliteStore:
     def _require_file(self) -> os.stat_result:
         """Refuse what SQLite would take for a new database, or could not open."""
         try:
-            found = os.stat(self.where)
+            status = os.stat(self.where)
         except FileNotFoundError:
             raise RequestError(absent(self.where)) from None
         except OSError as error:
             raise RequestError(f"--ledger: cannot read {self.where}: {reason(error)}") from None
-        if not found.st_size >= _HEADER:
-            raise RequestError(f"{damaged(self.where)} (it is {found.st_size} bytes long)")
-        return found
+        if not status.st_size >= _HEADER:
+            raise RequestError(f"{damaged(self.where)} (it is {status.st_size} bytes long)")
+        return status
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         """Refuse other people's databases."""

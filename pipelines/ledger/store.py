@@ -112,7 +112,7 @@ class Written(NamedTuple):
     changes: Sequence[Change] = ()
 
 
-class Earlier(NamedTuple):
+class EarlierLedger(NamedTuple):
     """A ledger that may be behind its witness, to be adopted.
 
     Attributes:
@@ -156,7 +156,7 @@ class Store(Protocol):
             FailedError: the store does not answer.
         """
 
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierLedger:
         """The ledger as it is now, whatever its witness says.
 
         Raises:

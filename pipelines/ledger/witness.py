@@ -6,22 +6,21 @@ has seen is sound, and one that is shorter is an older copy.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-import tempfile
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines.errors import FailedError, RequestError, reason
+from pipelines.errors import FailedError, RequestError
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.formats import numbered
 from pipelines.storage.google_object import GoogleObject
+from pipelines.storage.local_object import LocalObject
 from pipelines.storage.objects import Changed, StoredObject, Unavailable
-from pipelines.storage.paths import flush, make_folders, share
 
 _FLAG = "--witness"
+_VERSION = 1
+_WHY = "without it nobody would notice an older copy of the ledger"
 
 
 class Seen(BaseModel):
@@ -36,65 +35,10 @@ class Seen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal["hushbeam witness"] = "hushbeam witness"
+    version: int = _VERSION
     ledger: str
     changes: int = Field(ge=0)
     head: str
-
-
-@dataclass(frozen=True)
-class LocalObject:
-    """A file that is replaced whole, if it is still the one that was read.
-
-    Attributes:
-        name: its path.
-    """
-
-    name: str
-
-    def fetch(self) -> tuple[bytes, int]:
-        """See `StoredObject`; a content is its own generation."""
-        try:
-            with open(self.name, "rb") as stream:
-                content = stream.read()
-        except FileNotFoundError:
-            return b"", 0
-        except OSError as error:
-            raise self._refused("read", error) from None
-        return content, int.from_bytes(hashlib.sha256(content).digest()[:8], "big") or 1
-
-    def swap(self, content: bytes, generation: int) -> None:
-        """See `StoredObject`."""
-        folder, name = os.path.split(os.path.abspath(self.name))
-        try:
-            changed = make_folders(folder)
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
-                if self.fetch()[1] != generation:
-                    raise Changed
-                self._replace(content, folder, name)
-                for outside in changed:
-                    flush(outside)
-            finally:
-                os.close(lock)
-        except OSError as error:
-            raise self._refused("write", error) from None
-
-    def _replace(self, content: bytes, folder: str, name: str) -> None:
-        descriptor, partial = tempfile.mkstemp(prefix=f".{name}.partial-", dir=folder)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(descriptor)
-            share(partial)
-            os.replace(partial, self.name)
-        except BaseException:
-            os.unlink(partial)
-            raise
-
-    def _refused(self, what: str, error: OSError) -> RequestError:
-        return RequestError(f"{_FLAG}: cannot {what} {self.name}: {reason(error)}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +57,7 @@ class Witness:
         """The longest that the ledger was seen; None if nothing stands there.
 
         Raises:
-            RequestError: it cannot be read, or is something else.
+            RequestError: it cannot be read, or is something else, or of another format.
             FailedError: it does not answer.
         """
         return self._look()[0]
@@ -149,12 +93,17 @@ class Witness:
         for _ in self.backoff.attempts():
             try:
                 content, generation = self.target.fetch()
-                return Seen.model_validate_json(content) if generation else None, generation
+                return self._read(content) if generation else None, generation
             except Unavailable:
                 continue
-            except ValidationError:
-                raise RequestError(f"{_FLAG}: {self.target.name} is no witness") from None
         raise FailedError(self._silent)
+
+    def _read(self, content: bytes) -> Seen:
+        where = f"{_FLAG}: {self.target.name}"
+        try:
+            return Seen.model_validate(numbered(where, content, _VERSION, _WHY))
+        except ValidationError:
+            raise RequestError(f"{where} is no witness") from None
 
     @property
     def _silent(self) -> str:
@@ -167,4 +116,4 @@ def witness_at(place: str, backoff: Backoff) -> Witness:
         return Witness(GoogleObject(place, flag=_FLAG), backoff)
     if "://" in place:
         raise RequestError(f"{_FLAG}: {place}: name a local file or gs://BUCKET/witness.json")
-    return Witness(LocalObject(place), backoff)
+    return Witness(LocalObject(place, _FLAG), backoff)

@@ -22,7 +22,7 @@ from pipelines.storage.stores import require_reachable
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
-from transforms.files.format import Look
+from transforms.files.format import FileFacts
 from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.names import listed
 from transforms.files.partitions import shown
@@ -49,7 +49,7 @@ class Telemetry:
             asks for are checked in all.
         reading: of text.
         missing: of several days that were looked for, those without a file of some pattern.
-        each: how many rows each file holds.
+        rows_of_files: how many rows each file holds.
         heads: (file, its columns) where nobody reads the files, and their columns are known.
         agreed: as what columns are read that are laid out differently.
     """
@@ -59,7 +59,7 @@ class Telemetry:
     schemas: tuple[pa.Schema, ...]
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
-    each: tuple[int, ...] = ()
+    rows_of_files: tuple[int, ...] = ()
     agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
 
@@ -276,15 +276,15 @@ def open_telemetry(
     files = tuple({os.path.realpath(file): file for file in matched}.values())
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
         looks = list(pool.map(lambda file: _looked_at(file, reading), files))
-    each = tuple(look.rows for look in looks)
-    rows = sum(each)
+    rows_of_files = tuple(look.rows for look in looks)
+    rows = sum(rows_of_files)
     if not (rows or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
     schemas = [look.schema for look in looks]
-    agreed = of_log(schemas, each)
+    agreed = of_log(schemas, rows_of_files)
     read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
     own = tuple(read[schema] for schema in schemas)
-    return Telemetry(files, rows, own, reading, each=each, agreed=agreed)
+    return Telemetry(files, rows, own, reading, rows_of_files=rows_of_files, agreed=agreed)
 
 
 def open_days(
@@ -302,10 +302,10 @@ def open_days(
         RequestError: the newest day lacks one, or as `open_telemetry`.
     """
     dated = [pattern for pattern in patterns if DAY in pattern]
-    found = {day: [one for p in dated if _stands(one := p.replace(DAY, day))] for day in days}
+    files = {day: [one for p in dated if _stands(one := p.replace(DAY, day))] for day in days}
     # Those of whom one pattern alone tells would pass for absent where it has no file.
-    missing = tuple(day for day in days if len(found[day]) < len(dated))
-    lacking = (one for p in dated if (one := p.replace(DAY, days[0])) not in found[days[0]])
+    missing = tuple(day for day in days if len(files[day]) < len(dated))
+    lacking = (one for p in dated if (one := p.replace(DAY, days[0])) not in files[days[0]])
     if (none := next(lacking, None)) is not None:
         raise RequestError(
             f"--input: no file matches {none}: what is not there yet is no day on which nobody was "
@@ -313,7 +313,7 @@ def open_days(
         )
     whole = (pattern for pattern in patterns if pattern not in dated)
     telemetry = open_telemetry(
-        (*whole, *(one for day in days for one in found[day])), True, reading
+        (*whole, *(one for day in days for one in files[day])), True, reading
     )
     return replace(telemetry, missing=missing)
 
@@ -370,7 +370,7 @@ def _match(pattern: str, absent: bool = False) -> list[str]:
     return paths
 
 
-def _looked_at(file: str, reading: Reading) -> Look:
+def _looked_at(file: str, reading: Reading) -> FileFacts:
     """Rows and schema of one file."""
     try:
         return look(file, reading)

@@ -21,7 +21,7 @@ _WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
-class Numbers(inputs.Request, Protocol):
+class NumbersRequest(inputs.Request, Protocol):
     """A request about a column of numbers."""
 
     @property
@@ -127,7 +127,7 @@ def are_whole(telemetry: inputs.Telemetry, column: str, bounds: Bounds) -> bool:
 
 
 def open_numbers(
-    options: Numbers,
+    options: NumbersRequest,
     given: inputs.Source = inputs.ALONE,
     empty: bool = False,
     moments: bool = True,
@@ -147,16 +147,16 @@ def open_numbers(
     kind = telemetry.column_type(options.column, "--column")
     if telemetry.unseen:
         return telemetry
-    asked = moments and of_moments(options.bounds)
-    if moments and is_moment(kind) and not asked:
+    of_time = moments and of_moments(options.bounds)
+    if moments and is_moment(kind) and not of_time:
         raise RequestError(
             f"--bounds: {options.column!r} holds timestamps: name the first and the last, as in "
             "2026-11-20,2026-11-21T12:00"
         )
-    if not (is_moment(kind) if asked else is_numeric(kind)):
-        wanted = "timestamps are" if asked else "numbers are"
+    if not (is_moment(kind) if of_time else is_numeric(kind)):
+        wanted = "timestamps are" if of_time else "numbers are"
         raise RequestError(
-            f"--column: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[asked]})"
+            f"--column: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[of_time]})"
             + telemetry.hint(options.column)
         )
     return telemetry

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from pipelines.errors import RequestError
 from transforms.expressions.view import View, ViewError
+from transforms.files.format import encoding_of
 from transforms.files.reading import TYPES, Reading
-from transforms.files.recoding import encoding_of
 
 
 def reading_of(
@@ -69,12 +69,12 @@ def wrong(error: ViewError) -> RequestError:
 
 
 def _pairs(flag: str, words: Iterable[str], example: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))
         if not (name and equals and text):
             raise RequestError(f"{flag}: a name, = and what it is are needed, as in {example}")
-        if name in found:
+        if name in pairs:
             raise RequestError(f"{flag}: {name} is there twice; keep one")
-        found[name] = text
-    return found
+        pairs[name] = text
+    return pairs

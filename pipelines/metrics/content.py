@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 
-class Reports(NamedTuple):
+class MetricReports(NamedTuple):
     """What clients send, and what is counted of those who could not.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines.request.options import option
-from pipelines.request.requests import Asked, Pairs, Texts
+from pipelines.request.requests import Pairs, RequestOptions, Texts
 
 if TYPE_CHECKING:
     from transforms.expressions.view import View
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _FILES = "what the files hold"
 
 
-class FileOptions(Asked):
+class FileOptions(RequestOptions):
     """Types of text, derived columns, and what must hold of a row."""
 
     types: Pairs = option(

@@ -29,14 +29,14 @@ def instead(metric: Metric) -> str | None:
     released = metric.promises[0]
     counted = options.model_copy(update={"dummies": "shuffler"})
     kind = find_for(counted)
-    kept = options.model_fields_set - counted.idle - kind.unstated
-    asked: dict[str, Any] = {name: getattr(options, name) for name in kept}
-    asked |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
-    units = metric.min_reports or metric.rows_asked
+    kept = options.model_fields_set - counted.idle - counted.of_reports
+    request: dict[str, Any] = {name: getattr(options, name) for name in kept}
+    request |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
+    units = metric.min_reports or metric.answering_rows
     if units:
-        asked["expected"] = units
+        request["expected"] = units
     try:
-        return kind.resolve(type(options)(**asked), Source(metric.telemetry, 0)).expected_error
+        return kind.resolve(type(options)(**request), Source(metric.telemetry, 0)).expected_error
     except (RequestError, ValueError):
         return None
 
@@ -47,6 +47,8 @@ def said(metrics: Iterable[Metric]) -> list[str]:
     Args:
         metrics: as they were asked.
     """
-    found = [(metric.name, instead(metric)) for metric in metrics]
-    lines = [f"  {name}: {error}" if name else f"  {error}" for name, error in found if error]
+    alternatives = [(metric.name, instead(metric)) for metric in metrics]
+    lines = [
+        f"  {name}: {error}" if name else f"  {error}" for name, error in alternatives if error
+    ]
     return [f"{TRUSTED}:", *lines] if lines else []

@@ -20,22 +20,21 @@ from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
-from pipelines.metrics import view
 from pipelines.metrics.content import Content as Content
-from pipelines.metrics.content import Reports as Reports
+from pipelines.metrics.content import MetricReports as MetricReports
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
 from pipelines.releases import release
 from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
+from pipelines.views import report
 from pipelines.views.headline import LARGEST
 from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
-from transforms.encoders.part import Part
+from transforms.encoders.part import Part, Viewed
 from transforms.encoders.users import UserDigest
-from transforms.encoders.viewed import Viewed
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from transforms.elements.blocks import Generator
     from transforms.elements.conservation import Shuffled
     from transforms.shuffle.shuffle import Shuffle
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 PAGE = "report.html"
 
@@ -184,17 +183,17 @@ class Metric(ABC):
         return None
 
     @property
-    def asked(self) -> float:
+    def answering_share(self) -> float:
         """The share of the units that answer."""
         return 1.0 if self.part is None else self.part.share
 
     @property
-    def rows_asked(self) -> int:
+    def answering_rows(self) -> int:
         """How many of the files' rows are looked at; 0 if nobody has counted them, or may tell.
 
         How many rows users have is theirs: a caution about so many would publish it.
         """
-        return int(self.telemetry.rows * self.asked) if self.options.unit == "row" else 0
+        return int(self.telemetry.rows * self.answering_share) if self.options.unit == "row" else 0
 
     @property
     def cautions(self) -> list[str]:
@@ -262,7 +261,7 @@ class Metric(ABC):
         return None
 
     @property
-    def asked_of_one_job(self) -> str | None:
+    def one_job_only(self) -> str | None:
         """Why parties, or a stream, cannot serve what was asked; None if they can."""
         return FUSED_HERE if self.options.fused else None
 
@@ -308,13 +307,13 @@ class Metric(ABC):
         return Viewed(encoder, view, hidden, leaves_out=not hides)
 
     @abstractmethod
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         """The clients: from tables to perturbed messages."""
 
     @abstractmethod
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         """Blocks of one row of each unit; and (name, count) of rows by fate.
 
         Args:
@@ -364,11 +363,11 @@ class Metric(ABC):
     def shuffled_batches(self) -> Shuffled:
         """What the shuffler lets through."""
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         """The shuffler."""
         return self.mixed(reports)
 
-    def mixed(self, reports: Reports) -> Reports:
+    def mixed(self, reports: MetricReports) -> MetricReports:
         """The messages shuffled, if anything shuffles them."""
         shuffle = self.shuffler
         if shuffle is None:
@@ -378,11 +377,11 @@ class Metric(ABC):
 
     # The collector.
 
-    def estimated(self, reports: Reports) -> beam.PCollection:
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
         """The collector's one element: what the batch says."""
         return self.counts(reports)
 
-    def counts(self, reports: Reports) -> beam.PCollection:
+    def counts(self, reports: MetricReports) -> beam.PCollection:
         """How often each message came."""
         from transforms.collector.collect_counts import CountMessages
         from transforms.elements.combine_all import CombineAll
@@ -484,7 +483,7 @@ class Metric(ABC):
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
-        return view.page(tables, statement)
+        return report.page(tables, statement)
 
     def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
         """What is published of an estimate; None if the batch is too small."""
@@ -495,10 +494,10 @@ class Metric(ABC):
             return None
         shown = {"figures": self.figures, "title": self.title, "headline": self.headline}
         statement = {**self.statement(estimate, tallies), **shown, "labels": self.labelled}
-        found = verdict(self, estimate)
-        if found.withheld is not None:
-            return share_alone(self, statement, found)
-        statement = cautioned(statement, found)
+        judgement = verdict(self, estimate)
+        if judgement.withheld is not None:
+            return share_alone(self, statement, judgement)
+        statement = cautioned(statement, judgement)
         files = {name: parquet(table) for name, table in tables.items()}
         page = self.page(tables, statement)
         return Content(files | {PAGE: page}, statement, tuple(self.shared_words))
@@ -507,11 +506,11 @@ class Metric(ABC):
         """All of it, in one job: a `Content`."""
         return self.collected(self.shuffled(self.reports(tables)))
 
-    def collected(self, reports: Reports) -> beam.PCollection:
+    def collected(self, reports: MetricReports) -> beam.PCollection:
         """The collector: one `Content`, without files if too few reports came."""
         return self.contents(self.estimated(reports), reports)
 
-    def contents(self, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
+    def contents(self, estimate: beam.PCollection, reports: MetricReports) -> beam.PCollection:
         """What is published of an estimate, if nothing was lost on the way to it."""
         from pipelines.metrics.publishable import publishable
 
@@ -525,10 +524,9 @@ class Metric(ABC):
 
     def show(self, screen: Console) -> None:
         """The release, where people look first."""
-        tables = {
-            name: own(table) for name, table in release.read_tables(self.options.output).items()
-        }
-        view.show(screen, tables)
+        folder = self.options.output
+        tables = {name: own(table) for name, table in release.read_tables(folder).items()}
+        report.show(screen, tables, release.statement_of(folder))
 
 
 def columns_of(*names: str | None) -> frozenset[str]:

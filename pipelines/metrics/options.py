@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, PrivateAttr
 
 from pipelines.metrics.file_options import FileOptions
 from pipelines.request.options import PROMISE, RESULT, option
@@ -28,6 +28,11 @@ WHO_DRAWS = (
 )
 """Of dummies."""
 
+COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
+"""Noisy counters."""
+REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
+"""One randomised report of each unit."""
+
 # Where, and by which way, and not what.
 _WHERE = {
     "input", "output", "user_column", "delimiter", "header", "encoding", "shuffler", "window",
@@ -39,7 +44,11 @@ def published(*tables: str) -> Any:
     """The option `output` of a release that holds these files beside those that all hold."""
     files = ", ".join((*tables, "statement.json", "report.html"))
     return option(
-        f"a new folder, local or gs://: {files}", group=RESULT, metavar="FOLDER", min_length=1
+        f"a new folder, local or gs://: {files}",
+        group=RESULT,
+        metavar="FOLDER",
+        min_length=1,
+        essential=True,
     )
 
 
@@ -52,7 +61,7 @@ class ReleaseOptions(FileOptions):
     Attributes:
         metric: where that is which answers, as "module:name"; it is imported when it is needed.
         counted: where that is which answers by counters, if who takes part is hidden on request.
-        planned: where that is which `hushbeam plan` asks of its counters, as "module:question".
+        sizing: where that is which `hushbeam size` asks of its counters, as "module:question".
         brief: what it publishes, for lists of commands.
         description: for the command's own page.
         examples: at the end of that page, with whatever needs room to be explained.
@@ -64,6 +73,8 @@ class ReleaseOptions(FileOptions):
             A range of integers may stand in the place of any.
         running: where that is which a plan asks that names a `horizon`, if the kind can go on
             from window to window.
+        growing: where that is which a command asks that is typed with `--horizon`, likewise.
+        publisher: what makes the release that a command asks for, as "module:function".
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.
     """
@@ -72,7 +83,7 @@ class ReleaseOptions(FileOptions):
 
     metric: ClassVar[str]
     counted: ClassVar[str] = ""
-    planned: ClassVar[str] = ""
+    sizing: ClassVar[str] = ""
     brief: ClassVar[str]
     description: ClassVar[str]
     examples: ClassVar[str] = ""
@@ -82,6 +93,8 @@ class ReleaseOptions(FileOptions):
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
     running: ClassVar[str] = ""
+    growing: ClassVar[str] = ""
+    publisher: ClassVar[str] = "pipelines.command.single:publish_one"
     looks_back: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
@@ -91,11 +104,12 @@ class ReleaseOptions(FileOptions):
     )  # fmt: skip
     user_column: str | None = option(
         "protect users, not rows: one uniformly chosen row of each user is used",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     epsilon: Epsilon | None = option(
-        "the privacy loss of the release; 1 is a common choice, less is safer", None, group=PROMISE
-    )
+        "the privacy loss of the release, such as 1; less is safer",
+        None, group=PROMISE, essential=True,
+    )  # fmt: skip
     delta: Delta | None = option(
         "the probability that epsilon may fail (default: in the shuffle model 1e-6, less for "
         "batches of a million and more; in the local model 0)",
@@ -104,6 +118,23 @@ class ReleaseOptions(FileOptions):
     large_delta: bool = large_delta()
     output: str = published()
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
+
+    _together: int = PrivateAttr(1)
+
+    @property
+    def together(self) -> int:
+        """Of how many releases like this one about the same units the price is counted as one."""
+        return self._together
+
+    def among(self, releases: int) -> Self:
+        """The same as one of so many releases that are paid for together.
+
+        Args:
+            releases: at least 1.
+        """
+        copy = self.model_copy()
+        copy._together = releases
+        return copy
 
     @property
     def fused(self) -> bool:
@@ -120,23 +151,28 @@ class ReleaseOptions(FileOptions):
         return "row" if self.user_column is None else "user"
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
         """Whether nobody learns how many take part; the model is then "shuffle".
 
         Args:
-            dummies: who draws noise for all, as it was asked; None if every report has its own.
+            written: option -> what was asked; without `dummies` every report has noise of its own.
         """
-        return dummies is not None
+        return written.get("dummies") is not None
 
     @property
     def hides_presence(self) -> bool:
         """The same of what was asked."""
-        return self.hides_who(getattr(self, "dummies", None))
+        return self.hides_who(dict(self))
 
     @property
     def answered_by(self) -> str:
         """Where that is which answers this very request."""
         return self.counted if self.counted and self.hides_presence else self.metric
+
+    @property
+    def hidden_by(self) -> str:
+        """Where that is which hides the people in what this very request asks of a statistic."""
+        return COUNTED
 
     @property
     def idle(self) -> frozenset[str]:
@@ -294,12 +330,15 @@ def declared_bounds(default: Any = ...) -> Any:
     return option(
         "the least and the largest value; values beyond are clipped, uncounted. They must be "
         "public knowledge, not taken from the data; narrow ones give a small error",
-        default, metavar="L,U", hint="--bounds=-5,5, with an equals sign, if L is below 0",
+        default, metavar="L,U", essential=True,
+        hint="--bounds=-5,5, with an equals sign, if L is below 0",
     )  # fmt: skip
 
 
 class EitherOptions(MetricOptions, BoundedOptions):
     """What a person asks of a release that randomised reports serve, or counters."""
+
+    of_reports: ClassVar[frozenset[str]] = frozenset()  # its own, that mean nothing for counters
 
     dummies: Literal["shuffler", "devices"] | None = option(
         f"nothing that users say is randomised, but dummies are drawn among it: the error is that "
@@ -307,6 +346,10 @@ class EitherOptions(MetricOptions, BoundedOptions):
         "is randomised by itself)",
         None, group=PROMISE,
     )  # fmt: skip
+
+    @property
+    def hidden_by(self) -> str:
+        return COUNTED if self.hides_presence else REPORTED
 
     @property
     def idle(self) -> frozenset[str]:
@@ -327,14 +370,14 @@ class NumberOptions(EitherOptions):
     bounds: str | None = declared_bounds(None)
 
 
-class RowOptions(MetricOptions):
+class RowOptions(ReleaseOptions):
     """What a person says of rows of many values."""
 
     number: tuple[str, ...] = option(
         "a column of numbers, or several by a glob such as 'f*', and the least and the largest "
         "value; values beyond are clipped, uncounted. Bounds must be public knowledge, not taken "
         "from the data",
-        (), metavar="COLUMN=L,U", repeated=True,
+        (), metavar="COLUMN=L,U", repeated=True, essential=True,
     )  # fmt: skip
     vector: tuple[str, ...] = option(
         "a column of lists of LENGTH numbers, or of as many bytes, and the bounds of all of them; "
@@ -344,5 +387,5 @@ class RowOptions(MetricOptions):
     category: tuple[str, ...] = option(
         "a column of categories and what they are: a text file with one a line, or a range of "
         "integers; public knowledge, not taken from the data",
-        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True,
+        (), metavar="COLUMN=FILE|LOW..HIGH", repeated=True, essential=True,
     )  # fmt: skip

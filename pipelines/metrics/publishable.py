@@ -8,12 +8,14 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines.metrics.content import Content, Reports
+from pipelines.metrics.content import Content, MetricReports
 from transforms.elements.conservation import Flow, LostError, reporting_users, require_whole
 from transforms.elements.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
 
-def publishable(metric: Any, estimate: beam.PCollection, reports: Reports) -> beam.PCollection:
+def publishable(
+    metric: Any, estimate: beam.PCollection, reports: MetricReports
+) -> beam.PCollection:
     """One `Content` from one estimate: see `Metric.contents`."""
     flow = reports.added_up()
     step = beam.ParDo(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mechanisms.channel import Guarantee
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
-from pipelines.metrics.metric import Metric, Reports
+from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from transforms.elements.conservation import Shuffled
     from transforms.shuffle.shuffle import Shuffle
-    from transforms.units.contributions import Contributions
+    from transforms.units.contributions import EncodedContributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Randomised(Metric):
     def line_types(self) -> dict[str, pa.DataType]:
         return {self.options.column: pa.string()}
 
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam
 
         from transforms.elements.conservation import summed
@@ -133,11 +133,11 @@ class Randomised(Metric):
         step = PerturbAndCount(self.mechanism, batches, self.open_rng)
         messages, flow = blocks | "Perturb" >> step
         # Added up once, for the shuffler, whose batch may be too small, and for the collector.
-        return Reports(messages, users, tallies, sums=summed(flow, *bounded))
+        return MetricReports(messages, users, tallies, sums=summed(flow, *bounded))
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
+    ) -> EncodedContributions:
         from transforms.elements.blocks import bucket_count
         from transforms.units.contributions import EncodeContributions
 
@@ -204,7 +204,7 @@ class Randomised(Metric):
             **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": self.unusable(estimate),
             "poisoning": lies and lies.statement(),
-            "asked": self.request,
+            "request": self.request,
             "mechanism": self.mechanism_statement,
             **self.own_statement(estimate),
             "versions": versions(),

@@ -8,7 +8,7 @@ a metric itself imports Beam, which takes a second, its options do not.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,7 @@ HORIZON = "horizon"
 
 _OURS = {
     "histogram": "pipelines.metrics.histogram.options:HistogramOptions",
-    "heavy-hitters": "pipelines.metrics.heavy_hitters.options:HeavyHittersOptions",
-    "unknown-strings": "pipelines.metrics.unknown_strings.options:UnknownStringsOptions",
+    "strings": "pipelines.metrics.strings.options:StringsOptions",
     "mean": "pipelines.metrics.mean.options:MeanOptions",
     "distribution": "pipelines.metrics.distribution.options:DistributionOptions",
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
@@ -59,32 +58,42 @@ def options(name: str) -> type[ReleaseOptions]:
         RequestError: there is none of that name, or it cannot be imported.
     """
     if name in _OURS:
-        return _imported(_OURS[name])
+        return imported(_OURS[name])
     if name not in _foreign():
         raise RequestError(
             f"no metric is called {name!r}; there are: {', '.join(names())}{meant(name, names())}"
         )
     path = _foreign()[name]
     try:
-        return _imported(path)
+        return imported(path)
     except Exception as error:  # whatever a stranger's module raises, the others are served
         problem = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {name} ({path}) cannot be imported: {problem}") from error
 
 
-def options_in_plan(name: str, asked: Container[str]) -> type[ReleaseOptions]:
+def options_in_plan(name: str, written: Container[str]) -> type[ReleaseOptions]:
     """What a metric of a plan asks: of totals that go on from window to window, more.
 
     Args:
         name: of the kind.
-        asked: the options that are written there.
+        written: the options that are written there.
 
     Raises:
         RequestError: as `options`.
     """
     kind = options(name)
-    running: type[ReleaseOptions] = _imported(kind.running) if kind.running else kind
-    return running if HORIZON in asked else kind
+    running: type[ReleaseOptions] = imported(kind.running) if kind.running else kind
+    return running if HORIZON in written else kind
+
+
+def publisher(options: ReleaseOptions) -> Callable[..., int]:
+    """What publishes from the command line.
+
+    Args:
+        options: of the request.
+    """
+    make: Callable[..., int] = imported(options.publisher)
+    return make
 
 
 def find(name: str) -> type[Metric]:
@@ -96,18 +105,26 @@ def find(name: str) -> type[Metric]:
     Raises:
         RequestError: as `options`.
     """
-    metric: type[Metric] = _imported(options(name).metric)
+    metric: type[Metric] = imported(options(name).metric)
     return metric
 
 
-def find_for(options: ReleaseOptions) -> type[Metric]:
-    """The metric that answers a request.
+def find_for(options: ReleaseOptions) -> Any:
+    """What answers a request: a statistic, or a metric that is not made of one.
 
     Args:
         options: of the request.
     """
-    metric: type[Metric] = _imported(options.answered_by)
-    return metric
+    return imported(options.answered_by)
+
+
+def noise_for(options: ReleaseOptions) -> Any:
+    """What hides the people in a request's statistic.
+
+    Args:
+        options: of the request.
+    """
+    return imported(options.hidden_by)
 
 
 def _foreign() -> dict[str, str]:
@@ -121,6 +138,10 @@ def _listed(path: tuple[str, ...]) -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
-def _imported(path: str) -> Any:
-    """What "module:name" stands for."""
+def imported(path: str) -> Any:
+    """What "module:name" stands for.
+
+    Args:
+        path: as in an entry point.
+    """
     return EntryPoint("", path, GROUP).load()

@@ -9,7 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines.ledger.held import is_held
+from pipelines.ledger.held import is_reserved
 from pipelines.metrics.metric import Content, Metric
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
@@ -17,7 +17,7 @@ from transforms.elements.progress import SETTLED, tally
 
 
 @dataclass
-class Release(beam.PTransform):
+class ReleaseMetric(beam.PTransform):
     """From files to the release of one metric.
 
     Attributes:
@@ -46,7 +46,7 @@ class PublishDoFn(beam.DoFn):
     def process(self, content: Content) -> None:
         if not content.files:
             return
-        if not is_held(self._ledger, self._stamp):
+        if not is_reserved(self._ledger, self._stamp):
             tally(SETTLED, 1)
             return
         statement = {**content.statement, **self._stamp}

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.targets.target import M, Target, Task, default_delta
+from mechanisms.planner.search import Design
+from mechanisms.targets.rules import M, Target, Task, default_delta
 from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
 
@@ -16,7 +16,7 @@ _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
 _LARGE_DELTA = 1e-4  # beyond it one row in ten thousand may be shown
 
 
-class Losses(Protocol):
+class LossTerms(Protocol):
     """How much may be lost."""
 
     @property
@@ -42,7 +42,7 @@ class Crowd(Protocol):
     def fill(self) -> str | None: ...
 
 
-class Terms(Losses, Crowd, Protocol):
+class Terms(LossTerms, Crowd, Protocol):
     """All that a target needs beside its task."""
 
     @property
@@ -93,7 +93,7 @@ def hiding_cost(design: Design[Any], plain: Task[Any]) -> float:
     return math.sqrt(design.error / search(design.target.asking(plain), design.name).error)
 
 
-def target_terms(request: Losses, model: str, n: int, unit: str) -> dict[str, Any]:
+def target_terms(request: LossTerms, model: str, n: int, unit: str) -> dict[str, Any]:
     """What targets have in common, whatever their task.
 
     Args:
@@ -165,7 +165,7 @@ def least_reports(options: Crowd, model: str, rows: int) -> int:
     return least_batch(options, rows, "each client's epsilon is chosen for that number")
 
 
-def require_proven(request: Losses, released: Guarantee) -> None:
+def require_proven(request: LossTerms, released: Guarantee) -> None:
     """Refuse to begin a release above the epsilon of the request.
 
     Raises:

@@ -18,15 +18,17 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from numpy.lib.format import read_array
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.passes import layer
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import DONE, RequestError, reason
+from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties import summary
-from pipelines.parties.memory import Memory, outlast, stands
-from pipelines.parties.notes import KEPT, LAYERS, Kept, match, put, read_note
+from pipelines.parties.memory import ShufflerMemory, outlast, stands
+from pipelines.parties.notes import KEPT, LAYERS, MEMORY, WHY, KeptBatch, match, put, read_note
 from pipelines.plan.metrics import mark
 from pipelines.plan.served import seconds_of
 from pipelines.plan.split import Split
@@ -66,8 +68,8 @@ def shares_of(words: Sequence[str], parted: Split) -> tuple[float, ...]:
     except ValueError:
         shares = ()
     # Windows and folders of passes are named by them.
-    told = [float(f"{share:g}") for share in shares]
-    if not (told and 0 < told[0] and told[-1] <= LAST and told == sorted({*shares})):
+    numbers = [float(f"{share:g}") for share in shares]
+    if not (numbers and 0 < numbers[0] and numbers[-1] <= LAST and numbers == sorted({*shares})):
         raise RequestError(
             "--share: say which shares of the window's epsilon passes tell together, ascending, as "
             f"in 0.25; or {REST}, for all of it"
@@ -75,7 +77,9 @@ def shares_of(words: Sequence[str], parted: Split) -> tuple[float, ...]:
     return shares
 
 
-def draw(memory: Memory, shuffle: str, parted: Split, shares: Sequence[float], into: str) -> None:
+def draw(
+    memory: ShufflerMemory, shuffle: str, parted: Split, shares: Sequence[float], into: str
+) -> None:
     """Draw the layers of a batch that has begun, and keep them; before any report is read.
 
     Args:
@@ -104,20 +108,27 @@ def draw(memory: Memory, shuffle: str, parted: Split, shares: Sequence[float], i
     if "://" not in path:
         flush(path)
     until = _now() + timedelta(seconds=seconds_of(parted.job.plan.ask_again or "0s"))
-    note = Kept(shares=tuple(shares), until=until, passes={shares[0]: beside("", into)})
+    note = KeptBatch(shares=tuple(shares), until=until, passes={shares[0]: beside("", into)})
     put(FileSystems.join(memory.of(shuffle), KEPT), note)
 
 
-def kept_of(memory: Memory, shuffle: str) -> Kept | None:
+def kept_of(memory: ShufflerMemory, shuffle: str) -> KeptBatch | None:
     """What a shuffle has noted of the passes over its batch; None if it has one."""
-    note: Kept | None = read_note(Kept, FileSystems.join(memory.of(shuffle), KEPT))
+    note: KeptBatch | None = read_note(KeptBatch, FileSystems.join(memory.of(shuffle), KEPT))
     return note
 
 
 def layers_of(folder: str) -> np.ndarray:
     """(shares, codes of all metrics) the layers that a shuffle's folder of the memory holds."""
-    with FileSystems.open(FileSystems.join(folder, LAYERS)) as stream:
-        return np.asarray(np.load(BytesIO(stream.read()), allow_pickle=False))
+    path = FileSystems.join(folder, LAYERS)
+    try:
+        with FileSystems.open(path) as stream:
+            return np.asarray(read_array(BytesIO(stream.read()), allow_pickle=False))
+    except (OSError, BeamIOError, ValueError) as error:
+        raise RequestError(
+            f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}: restore it from "
+            f"a copy ({WHY})"
+        ) from None
 
 
 @dataclass
@@ -159,12 +170,14 @@ def _number(times: np.ndarray) -> tuple[str, int]:
 def sweep(place: str) -> None:
     """Destroy the layers of all batches in a memory whose time is over."""
     for path in match(place, "*", "*", KEPT):
-        note = read_note(Kept, path)
+        note = read_note(KeptBatch, path)
         if note is not None and note.until <= _now():
             _destroy(FileSystems.split(path)[0])
 
 
-def ask(parted: Split, memory: Memory, shuffle: str, shares: Sequence[float], output: str) -> int:
+def ask(
+    parted: Split, memory: ShufflerMemory, shuffle: str, shares: Sequence[float], output: str
+) -> int:
     """Hand over a later pass over a batch that was handed over; while the memory is held.
 
     Args:
@@ -187,18 +200,20 @@ def ask(parted: Split, memory: Memory, shuffle: str, shares: Sequence[float], ou
             f"--share: this window's batch was shuffled before, for passes at {known} and {REST}: "
             "name one of these"
         )
-    told, place = told_of(parted, shuffle, 0, note, share), beside("", output)
+    shuffle_summary, place = summary_of(parted, shuffle, 0, note, share), beside("", output)
     if not (note.passes.get(share) == place and stands(output, shuffle)):
-        _hand_over(_begun(memory, shuffle, note, share, output), told, output)
+        _hand_over(_begun(memory, shuffle, note, share, output), shuffle_summary, output)
     if share == LAST:
         _destroy(memory.of(shuffle))
-    answers.tell(**summary.answered(output, told))
+    answers.tell(**summary.answered(output, shuffle_summary))
     line = f"the pass at {share:g} of epsilon is in {output}; collect it with that of the batch"
     Screen().print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 
-def _begun(memory: Memory, shuffle: str, note: Kept, share: float, output: str) -> np.ndarray:
+def _begun(
+    memory: ShufflerMemory, shuffle: str, note: KeptBatch, share: float, output: str
+) -> np.ndarray:
     """What a later pass takes away; noted as told, before anybody can see it.
 
     Whoever is killed afterwards hands over the same bytes when run again.
@@ -220,8 +235,8 @@ def _begun(memory: Memory, shuffle: str, note: Kept, share: float, output: str) 
     return np.asarray(layers_of(folder)[np.array(note.shares) < share].sum(axis=0))
 
 
-def told_of(
-    parted: Split, shuffle: str, words: int, note: Kept | None, share: float | None = None
+def summary_of(
+    parted: Split, shuffle: str, words: int, note: KeptBatch | None, share: float | None = None
 ) -> summary.Summary:
     """What a batch of noisy counters, or a later pass over it of a share, says of itself."""
     job, passes = parted.job, note.shares if note else ()
@@ -234,11 +249,11 @@ def told_of(
     )  # fmt: skip
 
 
-def _hand_over(taken: np.ndarray, told: summary.Summary, output: str) -> None:
+def _hand_over(taken: np.ndarray, shuffle_summary: summary.Summary, output: str) -> None:
     """Write a later pass where the collector takes it, its summary last."""
     with FileSystems.create(FileSystems.join(output, TAKEN)) as stream:
         pq.write_table(pa.table({"dummies": taken}), stream)
-    summary.write(output, told)
+    summary.write(output, shuffle_summary)
     outlast(output)
 
 

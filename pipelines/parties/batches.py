@@ -28,7 +28,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.samples import MOST_SHARED, shared
-from pipelines.parties.summary import SUMMARY, Summary, read
+from pipelines.parties.summary import SUMMARY, Summary, whole
 from transforms.reports import report_tables
 
 COPY = "copy of a shuffled file"
@@ -103,17 +103,8 @@ def left_by(batch: str, folder: str) -> bool:
     else:
         names = [name for name in os.listdir(folder) if name != UNFINISHED]
         # The summary of a shuffle that was cut off over it can be read by nobody.
-        files = [
-            os.path.join(folder, name) for name in names if name != SUMMARY or _is_whole(folder)
-        ]
+        files = [os.path.join(folder, name) for name in names if name != SUMMARY or whole(folder)]
     return all(mark_in(file).batch == batch for file in files)
-
-
-def _is_whole(folder: str) -> bool:
-    try:
-        return read(folder) is not None
-    except RequestError:
-        return False
 
 
 def remove(folder: str) -> None:
@@ -122,8 +113,8 @@ def remove(folder: str) -> None:
 
 
 def _objects(folder: str) -> list[str]:
-    found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
-    return [entry.path for entry in found]
+    entries = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
+    return [entry.path for entry in entries]
 
 
 def _name(written: fileio.FileResult) -> str:
@@ -162,7 +153,7 @@ def mark_in(file: str) -> Marked:
         return Marked(None)
 
 
-class Chosen(NamedTuple):
+class BatchFiles(NamedTuple):
     """Files of shuffled reports, each part of a batch once.
 
     Attributes:
@@ -183,7 +174,7 @@ class Chosen(NamedTuple):
         return None if None in self.reports else sum(self.reports.values())
 
 
-def once_each(files: Sequence[str]) -> Chosen:
+def distinct(files: Sequence[str]) -> BatchFiles:
     """Leave out what is there twice, and say so.
 
     Args:
@@ -211,7 +202,7 @@ def once_each(files: Sequence[str]) -> Chosen:
     reports = Counter[str | None]()
     for file in kept:
         reports[marks[file].batch] += marks[file].reports
-    return Chosen(tuple(file for file in files if file in kept), copies, batches, reports)
+    return BatchFiles(tuple(file for file in files if file in kept), copies, batches, reports)
 
 
 def _require_unlike(nameless: Sequence[str], files: int) -> None:

@@ -1,4 +1,4 @@
-"""`hushbeam client`: values in, and randomised reports of them out, where the values are."""
+"""`hushbeam parties client`: values in, randomised reports of them out, where the values are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
 from pipelines.parties.submit import SubmitReports, unfinished
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
@@ -114,7 +114,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     # A log without rows is handed in like any other where it is hidden whether anybody takes part.
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
     telemetry = inputs.open_telemetry(request.inputs, hidden, plan.reading, absent=hidden)
-    ready = _held_against(parted, places, telemetry)
+    ready = _checked_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
     try:
@@ -157,10 +157,11 @@ def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
     if parted.strings and file is None:
         raise RequestError(
             f"{flag} is missing: by this key of all devices equal strings are sealed alike, or the "
-            "shuffler could not count them; `hushbeam keys crowd FILE` makes it, once for all"
+            "shuffler could not count them; `hushbeam parties keys crowd FILE` makes it, once for "
+            "all"
         )
     if file is not None and not parted.strings:
-        raise RequestError(f"{flag}: no metric here is of unknown strings: leave it out")
+        raise RequestError(f"{flag}: no metric here seals strings whole: leave it out")
     return b"" if file is None else secrets.read(flag, file)
 
 
@@ -249,7 +250,7 @@ def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
         )
 
 
-def _held_against(
+def _checked_against(
     parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
 ) -> dict[int, Metric]:
     """The metrics, prepared once more with the files in sight.
@@ -271,7 +272,7 @@ def _held_against(
     return {place: seen[place] for place in places}
 
 
-def _naming(request: ClientRequest, plan: Plan) -> str | None:
+def _naming(request: ClientRequest, plan: PlanDocument) -> str | None:
     """The file of the secret under which reports are named; None where rows are the unit.
 
     Raises:
@@ -329,7 +330,7 @@ def _one_user(
     return DONE
 
 
-def _tables(files: tuple[str, ...], metric: Metric, plan: Plan) -> Iterator[pa.Table]:
+def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Iterator[pa.Table]:
     """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
         if metric.options.view:

@@ -1,4 +1,4 @@
-"""`hushbeam collect`: shuffled reports in, and out what `hushbeam run` would have published."""
+"""`hushbeam parties collect`: shuffled reports in, the release of `hushbeam run` out."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.screening import DUPLICATE, NOT_REPORTS, TRUNCATED
 from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
-from pipelines.ledger.ledger import Ledger
-from pipelines.metrics.metric import Content, Metric, Reports
+from pipelines.ledger.ledger import CollectionLedger
+from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.batches import COPY
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
-from pipelines.parties.report_files import ReadAll, Sizes, warn_of_strangers
+from pipelines.parties.report_files import CountReports, ReadAll, warn_of_strangers
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.run import code_of, release_window
 from pipelines.plan.split import Split, require_counters, require_sealable, split
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
 from transforms.elements.blocks import bucket_count
@@ -57,7 +57,7 @@ class CollectRequest(NamedTuple):
     Attributes:
         plan: its file.
         window: which part of the time.
-        inputs: folders that `hushbeam shuffle` has left, or files of shuffled reports, or globs.
+        inputs: folders of `hushbeam parties shuffle`, files of shuffled reports, or globs.
         output: the release's folder, if not that of the plan.
         keys: files of private keys; without any, reports are plain.
     """
@@ -97,9 +97,9 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     inputs = passes.inputs if passes else request.inputs
     chosen = chosen_of(inputs, parted, open_ring is not None)
     taken = taken_by(passes, parted) if passes else ()
-    job = job_of(parted, passes.told, request.output) if passes else parted.job
+    job = job_of(parted, passes.summary, request.output) if passes else parted.job
 
-    def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
+    def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
         _count_for_good(target)
         if parted.counters and open_ring is not None:
             words = chosen.size or 0
@@ -124,11 +124,11 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         warn_of_strangers(ever() - before)
 
 
-def _count_for_good(target: Target) -> None:
+def _count_for_good(target: ReleaseTarget) -> None:
     """Whatever comes of this job, its reports are here: the price was paid for them."""
     paid = target.statement.get("ledger")
     if paid is not None and target.ledger is not None:
-        Ledger.at(target.ledger).keep(paid["entry"])
+        CollectionLedger.at(target.ledger).keep(paid["entry"])
 
 
 @dataclass
@@ -146,7 +146,7 @@ class CollectPlan(beam.PTransform):
 
     parted: Split
     files: tuple[str, ...]
-    target: Target
+    target: ReleaseTarget
     open_ring: Callable[[], KeyRing] | None = None
     copies: int = 0
     size: int | None = None
@@ -154,17 +154,17 @@ class CollectPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
         reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
-        sizes = [reports | "How many" >> Sizes("read")]
+        sizes = [reports | "How many" >> CountReports("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
             buckets = bucket_count(self.size or 0)
             once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
             reports, again = reports | "Each seal once" >> once
-            sizes.append(reports | "How many seals" >> Sizes("once"))
+            sizes.append(reports | "How many seals" >> CountReports("once"))
             sizes.append(again | "How many again" >> beam.Map(_again))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
-            sizes.append(reports | "How many opened" >> Sizes("opened"))
+            sizes.append(reports | "How many opened" >> CountReports("opened"))
         contents = (
             tuple(
                 reports | metric.name >> CollectMetric(metric, place)
@@ -189,7 +189,7 @@ def _again(copies: int) -> tuple[str, int]:
     return "again", copies
 
 
-def _of_reports(target: Target) -> Target:
+def _of_reports(target: ReleaseTarget) -> ReleaseTarget:
     """The release of a job that has seen no row."""
     words = target.statement["in_words"]
     return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in words])
@@ -209,9 +209,9 @@ class CollectMetric(beam.PTransform):
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
-        came = messages | "Came" >> Sizes(ROWS) | "Add up" >> beam.CombinePerKey(sum)
+        came = messages | "Came" >> CountReports(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
-        contents = metric.collected(Reports(messages, None, came, (passing(messages),)))
+        contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
@@ -230,7 +230,12 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
     """Writes the release, with what became of the reports that were not used."""
 
     def __init__(
-        self, target: Target, names: tuple[str, ...], sealed: bool, copies: int, size: int | None
+        self,
+        target: ReleaseTarget,
+        names: tuple[str, ...],
+        sealed: bool,
+        copies: int,
+        size: int | None,
     ) -> None:
         super().__init__(target, names)
         self._sealed, self._copies, self._size = sealed, copies, size

@@ -1,9 +1,21 @@
-"""`hushbeam client`, `shuffle`, `collect` and `keys` on the command line."""
+"""`hushbeam parties` on the command line: client, shuffler and collector, and their keys."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
+
+_DOC = """\
+Publish a plan as three parties that need not trust each other. Clients randomise values, a shuffler
+mixes their reports, and a collector publishes. Each runs on its own machine. See docs/parties.md.
+"""
+
+_PARTS = {
+    "client": "values to randomised reports, on the device",
+    "shuffle": "reports to shuffled reports",
+    "collect": "shuffled reports to a release",
+    "keys": "keys for sealed reports",
+}
 
 _CLIENT = """\
 Randomise values where they are, and write reports of them: what a device sends. The values stay; a
@@ -12,10 +24,10 @@ report says which plan and metric it belongs to, and nothing of its sender. See 
 
 _MORE_CLIENT = """\
 examples:
-  hushbeam client plan.yaml --input day.parquet --output reports.parquet
-  echo EWR | hushbeam client plan.yaml --metric origin --input - --output one.bin
+  hushbeam parties client plan.yaml --input day.parquet --output reports.parquet
+  echo EWR | hushbeam parties client plan.yaml --metric origin --input - --output one.bin
   head -c 32 /dev/urandom > secret    # once for each user, and kept
-  hushbeam client plan.yaml --input mine.parquet --user-secret secret --output mine.bin
+  hushbeam parties client plan.yaml --input mine.parquet --user-secret secret --output mine.bin
 """
 
 _SHUFFLE = """\
@@ -31,9 +43,13 @@ Publish a window of a plan from its shuffled reports: the release, and the entry
 """
 
 _KEYS = """\
-Make a pair of keys, so that clients can seal reports which the shuffler then cannot read; or the
-key that devices share, by which it can count equal strings that it cannot read.
+Make the keys of sealed reports, which the shuffler cannot read.
 """
+
+_PLACES = {
+    "new": "a folder that only the collector can read",
+    "crowd": "a file that the shuffler must never see",
+}
 
 _CODES = """\
 exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
@@ -42,32 +58,33 @@ wrong; 3 the run failed.
 
 
 def add_to(commands: Any) -> None:
-    """Add the commands and their options."""
-    _add_client(commands)
-    _add_shuffle(commands)
-    _add_collect(commands)
-    keys = commands.add_parser("keys", description=_KEYS, allow_abbrev=False)
-    keys.add_argument(
-        "what", choices=["new", "crowd"],
-        help="new: a pair of the collector's; crowd: the one of all devices (unknown-strings)",
-    )  # fmt: skip
-    keys.add_argument(
-        "place", metavar="FOLDER|FILE",
-        help="a folder that the collector alone can read; or a file, never the shuffler's to see",
-    )  # fmt: skip
-    keys.set_defaults(command=new_key)
+    """Add the command, its parts and their options."""
+    parser = commands.add_parser("parties", description=_DOC, epilog=_CODES)
+    parts = parser.add_subparsers(title="parties", metavar="|".join(_PARTS), required=True)
+    _add_client(parts)
+    _add_shuffle(parts)
+    _add_collect(parts)
+    _add_keys(parts)
+
+
+def _add_keys(parts: Any) -> None:
+    parser = parts.add_parser("keys", description=_KEYS, help=_PARTS["keys"])
+    kinds = parser.add_subparsers(title="keys", metavar="new|crowd", required=True)
+    for name, place, does, make in (
+        ("new", "FOLDER", "a pair of keys of the collector", new_pair),
+        ("crowd", "FILE", "the key that all devices share, for sealed strings", new_crowd),
+    ):
+        kind = kinds.add_parser(name, help=does, description=f"Make {does}.")
+        kind.add_argument("place", metavar=place, help=_PLACES[name])
+        kind.set_defaults(command=make)
 
 
 def _party(
-    commands: Any, name: str, description: str, more: str = "", needs_input: bool = True
+    parts: Any, name: str, description: str, more: str = "", needs_input: bool = True
 ) -> Any:
     """What all three parties need: the plan, its window, and their input."""
-    parser = commands.add_parser(
-        name,
-        description=description,
-        epilog=f"{more}\n{_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = parts.add_parser(
+        name, description=description, epilog=f"{more}\n{_CODES}", help=_PARTS[name]
     )
     parser.add_argument("plan", metavar="PLAN", help="a YAML file, the same for all parties")
     parser.add_argument(
@@ -80,8 +97,8 @@ def _party(
     return parser
 
 
-def _add_client(commands: Any) -> None:
-    parser = _party(commands, "client", _CLIENT, _MORE_CLIENT)
+def _add_client(parts: Any) -> None:
+    parser = _party(parts, "client", _CLIENT, _MORE_CLIENT)
     parser.add_argument(
         "--output", required=True, metavar="FILE",
         help="Parquet if its name ends in .parquet, binary if not",
@@ -102,7 +119,7 @@ def _add_client(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--crowd-key", metavar="FILE",
-        help="of unknown-strings: what `hushbeam keys crowd FILE` has made once for all devices",
+        help="of sealed strings: the file of `hushbeam parties keys crowd`, one for all devices",
     )  # fmt: skip
     parser.add_argument(
         "--user-secret", metavar="FILE",
@@ -112,8 +129,8 @@ def _add_client(commands: Any) -> None:
     parser.set_defaults(command=client)
 
 
-def _add_shuffle(commands: Any) -> None:
-    parser = _party(commands, "shuffle", _SHUFFLE, needs_input=False)
+def _add_shuffle(parts: Any) -> None:
+    parser = _party(parts, "shuffle", _SHUFFLE, needs_input=False)
     parser.add_argument("--output", required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
         "--seal", nargs="+", default=(), metavar="PUBLIC.pem",
@@ -138,8 +155,8 @@ def _add_shuffle(commands: Any) -> None:
     parser.set_defaults(command=shuffle)
 
 
-def _add_collect(commands: Any) -> None:
-    parser = _party(commands, "collect", _COLLECT)
+def _add_collect(parts: Any) -> None:
+    parser = _party(parts, "collect", _COLLECT)
     parser.add_argument(
         "--output", metavar="FOLDER", help="of the release (default: what the plan says)"
     )
@@ -191,10 +208,19 @@ def collect(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     return run(request, beam_arguments)
 
 
-def new_key(arguments: argparse.Namespace, rest: list[str]) -> int:
-    """Make a pair of keys, or the one of all devices."""
-    from pipelines.parties.keys import crowd, new
+def new_pair(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Make a pair of keys."""
+    from pipelines.parties.keys import new
     from pipelines.request.requests import no_more
 
     no_more(rest)
-    return (new if arguments.what == "new" else crowd)(arguments.place)
+    return new(arguments.place)
+
+
+def new_crowd(arguments: argparse.Namespace, rest: list[str]) -> int:
+    """Make the key of all devices."""
+    from pipelines.parties.keys import crowd
+    from pipelines.request.requests import no_more
+
+    no_more(rest)
+    return crowd(arguments.place)

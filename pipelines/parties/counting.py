@@ -17,12 +17,12 @@ from apache_beam.pvalue import AsDict
 from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
-from pipelines.metrics.metric import Content, Metric, Reports
-from pipelines.parties.report_files import ReadAll, Sizes
+from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.parties.report_files import CountReports, ReadAll
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
 from pipelines.plan.split import Split
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.wording import RAW_ROWS
 from transforms.collector.collect_counts import Counted
 from transforms.elements.conservation import LostError, passing
@@ -57,7 +57,7 @@ class CollectWords(beam.PTransform):
 
     parted: Split
     files: tuple[str, ...]
-    target: Target
+    target: ReleaseTarget
     open_ring: Callable[[], KeyRing]
     words: int
     metrics: tuple[Metric, ...]
@@ -66,7 +66,7 @@ class CollectWords(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
         words, _ = begin | "Read" >> ReadAll(self.files, expected)
-        came = words | "How many" >> Sizes(LOST) | "Add up" >> beam.CombinePerKey(sum)
+        came = words | "How many" >> CountReports(LOST) | "Add up" >> beam.CombinePerKey(sum)
         if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
             words |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
@@ -76,9 +76,9 @@ class CollectWords(beam.PTransform):
             >> CollectCounts(metric, place, self._counts(place), *self.taken[place : place + 1])
             for place, metric in enumerate(self.metrics)
         )
-        told = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        in_words = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.metrics)
-        step = ReleaseCountsDoFn(self.target.telling(in_words=told), names, self.words)
+        step = ReleaseCountsDoFn(self.target.telling(in_words=in_words), names, self.words)
         return (
             begin
             | "Once" >> beam.Create([None])
@@ -118,7 +118,7 @@ class CollectCounts(beam.PTransform):
         if self.taken is not None:
             estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
-        contents = metric.contents(estimate, Reports(mine, None, no_rows, (passing(mine),)))
+        contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
         said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
         return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
 
@@ -137,7 +137,7 @@ def _of_words(content: Content) -> Content:
 class ReleaseCountsDoFn(ReleasePlanDoFn):
     """Writes the release of a whole batch."""
 
-    def __init__(self, target: Target, names: tuple[str, ...], words: int) -> None:
+    def __init__(self, target: ReleaseTarget, names: tuple[str, ...], words: int) -> None:
         super().__init__(target, names)
         self._words = words
 

@@ -258,7 +258,7 @@ class ClientReports:
         encoder = self.metric.viewed(
             FRESH if self.secret is None else PermanentCoins(self._memoised)
         )
-        for table in map(self._asked(), tables):
+        for table in map(self._row_filter(), tables):
             counted[ROWS] += table.num_rows
             for batch in table.to_batches(max_chunksize=encoder.batch_size):
                 block, rejects = encoded(encoder, batch, None, draws)
@@ -274,7 +274,7 @@ class ClientReports:
     def _draws_by_row(self) -> bool:
         return not (self.one or self.secret is not None)
 
-    def _asked(self) -> Callable[[pa.Table], pa.Table]:
+    def _row_filter(self) -> Callable[[pa.Table], pa.Table]:
         """What leaves the rows that are to answer this metric."""
         part, begun, secret = self.metric.part, itertools.count(), self._naming
         if part is None:

@@ -31,11 +31,11 @@ from pipelines.errors import DONE, FailedError, RequestError, WithheldError
 from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.parties import summary
-from pipelines.parties.asking import SealedLayers, draw, kept_of, told_of
-from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, tidy
-from pipelines.parties.memory import Memory, stands
-from pipelines.parties.notes import Begun, Made
-from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes, warn_of_strangers
+from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
+from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
+from pipelines.parties.memory import ShufflerMemory, stands
+from pipelines.parties.notes import MEMORY, WHY, Begun, Made
+from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles, warn_of_strangers
 from pipelines.parties.samples import key_name
 from pipelines.plan.split import Split
 from pipelines.releases import release
@@ -75,7 +75,7 @@ class DrawAndMix(beam.PTransform):
     parted: Split
     files: ReportFiles
     pem: bytes
-    memory: Memory
+    memory: ShufflerMemory
     buckets: int = 64
     again: bool = False
     open_rng: Generator = SecureRandom
@@ -87,7 +87,7 @@ class DrawAndMix(beam.PTransform):
         keys = (key_id(public_key(self.pem)),)
         step = ReadAll(self.files.files, self.parted.expected(form), keys)
         reports, dropped = begin | "Read" >> step
-        sizes = [reports | "How many" >> Sizes(_ALL)]
+        sizes = [reports | "How many" >> CountReports(_ALL)]
         words = []
         for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
             own, slots, lost = (self.buckets, self.open_rng), metric.slots, _COPIED
@@ -98,11 +98,11 @@ class DrawAndMix(beam.PTransform):
                 apart = CountSeals(plan, place, crowds, *kinds, *own)
             once, distinct = reports | metric.name >> apart
             sizes += [
-                once.reports | f"{metric.name} once" >> Sizes(_ONCE),
-                once.reports | f"{metric.name} own" >> Sizes(_own(place)),
+                once.reports | f"{metric.name} once" >> CountReports(_ONCE),
+                once.reports | f"{metric.name} own" >> CountReports(_own(place)),
                 once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
                 once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
-                distinct.reports | f"{metric.name} distinct" >> Sizes(_DISTINCT),
+                distinct.reports | f"{metric.name} distinct" >> CountReports(_DISTINCT),
                 distinct.dropped | f"{metric.name} lost" >> beam.Map(_counted, lost),
             ]
             words.append(distinct.reports)
@@ -111,17 +111,17 @@ class DrawAndMix(beam.PTransform):
             dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
                 plan, place, mine, self.pem, self.open_rng
             )
-            sizes += [dummies | f"{metric.name} dummies sealed" >> Sizes(_DUMMIES), drawn]
+            sizes += [dummies | f"{metric.name} dummies sealed" >> CountReports(_DUMMIES), drawn]
             words.append(dummies)
             if self.again:
                 sealed, number = begin | f"{metric.name} layers" >> self._layers(place)
-                sizes += [sealed | f"{metric.name} layers sealed" >> Sizes(_DUMMIES), number]
+                sizes += [sealed | f"{metric.name} layers sealed" >> CountReports(_DUMMIES), number]
                 words.append(sealed)
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix
         ranges = 0 if self.parted.strings else sum(len(ranges_of(mine)) for mine in counters)
         least = tuple(mine.least_reports for mine in counters)
-        note = NoteDoFn(self.memory, self.shuffle_id, ranges, least)
+        note = NoteBatchDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return (
             begin
@@ -177,7 +177,7 @@ class WriteMixed(beam.PTransform):
         open_rng: opens generators on workers.
     """
 
-    memory: Memory
+    memory: ShufflerMemory
     shuffle: str
     form: Form
     open_rng: Generator
@@ -200,7 +200,9 @@ class WriteMixed(beam.PTransform):
 class WriteBucketDoFn(beam.DoFn):
     """One file of a batch: its number, its name in the memory, and how many words it holds."""
 
-    def __init__(self, memory: Memory, shuffle: str, form: Form, open_rng: Generator) -> None:
+    def __init__(
+        self, memory: ShufflerMemory, shuffle: str, form: Form, open_rng: Generator
+    ) -> None:
         self._memory, self._shuffle, self._form = memory, shuffle, form
         self._open_rng = open_rng
 
@@ -222,13 +224,15 @@ class WriteBucketDoFn(beam.DoFn):
 
 
 @typehints.with_output_types(None)
-class NoteDoFn(beam.DoFn):
+class NoteBatchDoFn(beam.DoFn):
     """Notes that a batch is whole; from there on there is no other.
 
     Where too few devices have sent, whose dummies it needs, there is none yet.
     """
 
-    def __init__(self, memory: Memory, shuffle: str, ranges: int, least: tuple[int, ...]) -> None:
+    def __init__(
+        self, memory: ShufflerMemory, shuffle: str, ranges: int, least: tuple[int, ...]
+    ) -> None:
         self._memory, self._shuffle, self._ranges = memory, shuffle, ranges
         self._least = least
 
@@ -268,7 +272,7 @@ def shuffle_counters(
     files: ReportFiles,
     pem: bytes,
     output: str,
-    memory: Memory,
+    memory: ShufflerMemory,
     for_beam: PipelineOptions,
     here: bool,
     shares: Sequence[float] = (),
@@ -357,24 +361,27 @@ def _made(
     return True
 
 
-def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen: Screen) -> None:
+def _hand_over(
+    parted: Split, memory: ShufflerMemory, shuffle: str, output: str, screen: Screen
+) -> None:
     """Copy a batch to where the collector takes it, its summary last; and destroy the draw."""
     made = memory.made(shuffle)
     if made is None:
         raise FailedError(f"the batch of shuffle {shuffle} is no more in the memory")
+    _require_whole(memory, shuffle, made)
     if FileSystems.exists(output) and not left_by(shuffle, output) and not stands(output, shuffle):
         release.require_vacant(output)
-    told = told_of(parted, shuffle, made.words, kept_of(memory, shuffle))
+    shuffle_summary = summary_of(parted, shuffle, made.words, kept_of(memory, shuffle))
     try:
         for name, kept in made.files.items():
             _copy(FileSystems.join(memory.of(shuffle), kept), output, name)
         tidy(output)
-        summary.write(output, told)
+        summary.write(output, shuffle_summary)
     except (OSError, BeamIOError) as error:
         require_able(output, error)
         raise
     memory.hand(shuffle, output)
-    answers.tell(**summary.answered(output, told))
+    answers.tell(**summary.answered(output, shuffle_summary))
     warn_of_strangers(made.dropped)
     lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
     among = "which passed the threshold" if parted.strings else "dummies among them"
@@ -384,6 +391,19 @@ def _hand_over(parted: Split, memory: Memory, shuffle: str, output: str, screen:
     )
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _require_whole(memory: ShufflerMemory, shuffle: str, made: Made) -> None:
+    """Refuse to hand over what is not the batch that was made: its draw is destroyed after it."""
+    files = [FileSystems.join(memory.of(shuffle), name) for name in made.files.values()]
+    marks = {file: mark_in(file) for file in files}
+    strange = [file for file, mark in marks.items() if mark.batch != shuffle]
+    whole = sum({mark.part: mark.reports for mark in marks.values()}.values()) == made.words
+    if strange or not whole:
+        raise RequestError(
+            f"{MEMORY.flag}: {(strange or [memory.of(shuffle)])[0]} is damaged, or not of the "
+            f"batch that was made: restore it from a copy ({WHY})"
+        )
 
 
 def _copy(source: str, folder: str, name: str) -> None:

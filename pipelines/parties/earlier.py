@@ -17,6 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.summary import SUMMARY, Summary, beside
+from pipelines.storage.formats import OtherFormatError
 
 _READERS = 16
 
@@ -63,9 +64,13 @@ def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:
     except (OSError, BeamIOError, ValueError):
         return  # a place that cannot be listed holds nothing that could be known
     with ThreadPoolExecutor(_READERS) as pool:
-        for file, summary in zip(paths, pool.map(beside, paths), strict=True):
-            # Its own summary lies in that folder as well.
-            if summary is None or summary.shuffle_id == own.shuffle_id:
-                continue
-            if summary.fingerprint == own.fingerprint:
-                yield FileSystems.split(file)[0], summary
+        try:
+            summaries = [*pool.map(beside, paths)]
+        except OtherFormatError as error:
+            raise SharedError(str(error)) from None  # nobody can tell what is in that one
+    for file, summary in zip(paths, summaries, strict=True):
+        # Its own summary lies in that folder as well.
+        if summary is None or summary.shuffle_id == own.shuffle_id:
+            continue
+        if summary.fingerprint == own.fingerprint:
+            yield FileSystems.split(file)[0], summary

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import RequestError
-from pipelines.parties.batches import PREFIX, Chosen, once_each, require_disjoint
+from pipelines.parties.batches import PREFIX, BatchFiles, distinct, require_disjoint
 from pipelines.parties.report_files import find
 from pipelines.parties.summary import Summary, beside, read
 from pipelines.plan.metrics import mark
 from pipelines.plan.split import Split
 
 
-def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
+def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> BatchFiles:
     """The files of shuffled reports, each once; of folders, those of this window that are done.
 
     Raises:
@@ -29,7 +29,7 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
         if summary is not None:
             _require_same(name, summary, parted, sealed)
             summaries[summary.shuffle_id] = summary
-    chosen = once_each(find(patterns).files)
+    chosen = distinct(find(patterns).files)
     if parted.counters:
         _require_one(chosen, summaries)
         return chosen
@@ -43,7 +43,7 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> Chosen:
     return chosen
 
 
-def _require_one(chosen: Chosen, summaries: Mapping[str, Summary]) -> None:
+def _require_one(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> None:
     """Refuse all but one whole batch: of noisy counters a window has one, drawn once.
 
     Two would tell the words of reports, which are in both, from dummies, which are in one. What is

@@ -92,11 +92,13 @@ def read_ring(files: tuple[str, ...]) -> KeyRing:
     Raises:
         RequestError: one cannot be read, or holds another thing.
     """
-    pems = [_content("--key", file) for file in files]
-    try:
-        return KeyRing.of(pems)
-    except ValueError as error:
-        raise RequestError(f"--key: {error}") from None
+    pems = {file: _content("--key", file) for file in files}
+    for file, pem in pems.items():
+        try:
+            KeyRing.of([pem])
+        except ValueError as error:
+            raise RequestError(f"--key: {file}: {error}") from None
+    return KeyRing.of(pems.values())
 
 
 def _content(flag: str, file: str) -> bytes:

@@ -57,7 +57,7 @@ class LostMemoryError(FailedError):
     """A shuffle must not be handed on, for nobody would know what was in it."""
 
 
-class Earlier(NamedTuple):
+class EarlierShuffle(NamedTuple):
     """An earlier shuffle of the same window.
 
     Attributes:
@@ -72,7 +72,7 @@ class Earlier(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
+class ShufflerMemory:
     """A shuffler's memory of one window.
 
     Attributes:
@@ -95,7 +95,7 @@ class Memory:
         return FileSystems.join(self.folder, shuffle)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other shuffles of this window out meanwhile; in an object store nobody can.
 
         Raises:
@@ -143,8 +143,8 @@ class Memory:
         if "://" in self.place:  # nobody is kept out: it may still be at work
             return None
         for shuffle, begun in shuffles(self.folder):
-            noted = FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
-            if noted or not begun.here or begun.output != beside("", output):
+            sent = self._sent(shuffle) is not None
+            if sent or not begun.here or begun.output != beside("", output):
                 continue
             if stands(output, shuffle):
                 return shuffle
@@ -164,10 +164,13 @@ class Memory:
         """
         for shuffle, begun in shuffles(self.folder) if inputs else ():
             mine = (begun.inputs, begun.output) == (inputs, beside("", output))
-            noted = mine and FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT))
-            if noted and stands(output, shuffle):
+            if mine and self._sent(shuffle) is not None and stands(output, shuffle):
                 return summary.read(output)
         return None
+
+    def _sent(self, shuffle: str) -> Sent | None:
+        sent: Sent | None = read_note(Sent, FileSystems.join(self.of(shuffle), _SENT))
+        return sent
 
     def close(self, shuffle: str, sent: Sent) -> None:
         """Note what a shuffle sends on; its summary may be written now, and not earlier."""
@@ -208,7 +211,7 @@ class Memory:
     def handed(self) -> str | None:
         """The one shuffle of this window whose batch was handed over; None if there is none yet."""
         for shuffle, begun in shuffles(self.folder):
-            if begun.once and FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT)):
+            if begun.once and self._sent(shuffle) is not None:
                 return shuffle
         return None
 
@@ -221,7 +224,7 @@ class Memory:
             RequestError: it was handed over, or may be at work elsewhere.
         """
         for shuffle, begun in shuffles(self.folder):
-            if FileSystems.exists(FileSystems.join(self.of(shuffle), _SENT)):
+            if self._sent(shuffle) is not None:
                 self._destroy(shuffle)
                 raise RequestError(
                     f"--window: was shuffled before, into {begun.output}: the dummies of a window "
@@ -266,7 +269,7 @@ class Memory:
         """Remove what is kept of a shuffle that has come to nothing."""
         remove_notes(self.of(shuffle), "*")
 
-    def recall(self, apart: str | None = None) -> tuple[Earlier, ...]:
+    def recall(self, apart: str | None = None) -> tuple[EarlierShuffle, ...]:
         """The shuffles of this window that have sent something on.
 
         Args:
@@ -276,17 +279,17 @@ class Memory:
             RequestError: of one it cannot be told whether it has, or what.
         """
         known = [(shuffle, begun) for shuffle, begun in shuffles(self.folder) if shuffle != apart]
-        found = (self._recalled(shuffle, begun) for shuffle, begun in known)
-        return tuple(earlier for earlier in found if earlier is not None)
+        memories = (self._recalled(shuffle, begun) for shuffle, begun in known)
+        return tuple(earlier for earlier in memories if earlier is not None)
 
-    def _recalled(self, shuffle: str, begun: Begun) -> Earlier | None:
+    def _recalled(self, shuffle: str, begun: Begun) -> EarlierShuffle | None:
         folder = self.of(shuffle)
         if begun.key != key_name(secrets.read(secrets.SHUFFLE.flag, self.secret)):
             raise RequestError(
                 f"{secrets.SHUFFLE.flag}: this window was shuffled under another secret before, so "
                 "nobody can tell which of the reports were sent on: name that secret"
             )
-        sent = read_note(Sent, FileSystems.join(folder, _SENT))
+        sent = self._sent(shuffle)
         closing = read_note(Sent, FileSystems.join(folder, _CLOSING))
         if sent is None and stands(begun.output, shuffle):
             self.commit(shuffle, begun.output)
@@ -297,7 +300,7 @@ class Memory:
                 "and is not there: if it was handed on, put it back until this one has begun; if "
                 f"it was removed, remove {folder}, too"
             )
-        return None if sent is None else Earlier(folder, begun.output, sent)
+        return None if sent is None else EarlierShuffle(folder, begun.output, sent)
 
     def trim(self, collection: str) -> None:
         """Forget the oldest windows of a collection, beyond the last hundred."""
@@ -323,7 +326,5 @@ def outlast(output: str) -> None:
 
 def stands(output: str, shuffle: str) -> bool:
     """Whether a folder is what some shuffle has left, whole."""
-    with contextlib.suppress(RequestError):
-        whole = summary.read(output)
-        return whole is not None and whole.shuffle_id == shuffle
-    return False
+    said = summary.whole(output)
+    return said is not None and said.shuffle_id == shuffle

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import shutil
 import uuid
@@ -19,11 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import RequestError, because, reason
 from pipelines.storage import secrets
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush
 
-MEMORY = secrets.Kept("--shuffle-memory", "of what was sent on")
+MEMORY = secrets.KeptSecret("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"
 KEPT, LAYERS = "kept.json", "layers.npy"
+WHY = "without it nobody knows what was sent on"
+_VERSION = 1
 
 
 class Begun(BaseModel):
@@ -86,7 +90,7 @@ class Made(BaseModel):
     dropped: dict[str, int]
 
 
-class Kept(BaseModel):
+class KeptBatch(BaseModel):
     """What is kept of a batch that may be asked again, beside the file of its layers.
 
     Attributes:
@@ -121,8 +125,8 @@ def match(folder: str, *pattern: str) -> list[str]:
     if "://" not in folder:
         return glob.glob(os.path.join(glob.escape(folder), *pattern))
     try:
-        found = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
-        return [file.path for file in found]
+        entries = FileSystems.match([FileSystems.join(folder, *pattern)])[0].metadata_list
+        return [file.path for file in entries]
     except (OSError, BeamIOError, ValueError) as error:
         raise RequestError(f"{MEMORY.flag}: cannot be read: {reason(error)}") from None
 
@@ -138,7 +142,7 @@ def remove_notes(folder: str, *pattern: str) -> None:
 
 def put(path: str, note: BaseModel) -> None:
     """Write a note whole or not at all; here it outlives a power cut."""
-    data = note.model_dump_json().encode()
+    data = json.dumps({"version": _VERSION, **note.model_dump(mode="json")}).encode()
     if "://" in path:
         with FileSystems.create(path) as stream:
             stream.write(data)
@@ -155,13 +159,14 @@ def read_note(kind: type[Any], path: str) -> Any:
     """A note; None if there is none.
 
     Raises:
-        RequestError: it cannot be read.
+        RequestError: it cannot be read, or is of another format.
     """
     try:
         if not FileSystems.exists(path):
             return None
         with FileSystems.open(path) as stream:
-            return kind.model_validate_json(stream.read())
+            said = numbered(f"{MEMORY.flag}: {path}", stream.read(), _VERSION, WHY)
+            return kind.model_validate(said)
     except (OSError, BeamIOError, ValidationError) as error:
         raise RequestError(
             f"{MEMORY.flag}: {path} cannot be read, or is damaged{because(error)}"

@@ -37,12 +37,12 @@ class Passes(NamedTuple):
 
     Attributes:
         inputs: the folder of the batch, and what else was named, but for later passes.
-        told: the pass with the largest share.
+        summary: the pass with the largest share.
         folder: of that pass; None if it is the first.
     """
 
     inputs: tuple[str, ...]
-    told: summary.Summary
+    summary: summary.Summary
     folder: str | None
 
 
@@ -53,18 +53,24 @@ def passes_in(inputs: Sequence[str]) -> Passes | None:
         RequestError: they are of several batches, or the batch itself is not among them.
     """
     read = ((name, summary.read(name)) for name in inputs)
-    found = {name: told for name, told in read if told is not None and told.share is not None}
-    if not found:
+    summaries = {
+        name: shuffle for name, shuffle in read if shuffle is not None and shuffle.share is not None
+    }
+    if not summaries:
         return None
-    later = {name: told for name, told in found.items() if told.share != told.passes[0]}
-    if len({told.shuffle_id for told in found.values()}) > 1 or len(later) == len(found):
+    later = {
+        name: shuffle for name, shuffle in summaries.items() if shuffle.share != shuffle.passes[0]
+    }
+    if len({shuffle.shuffle_id for shuffle in summaries.values()}) > 1 or len(later) == len(
+        summaries
+    ):
         raise RequestError(
             "--input: a later pass says what to take away from its batch: name the folder of the "
             "batch's first pass with it, and passes of no other"
         )
-    first, last = (pick(found, key=lambda n: found[n].share or 0.0) for pick in (min, max))
+    first, last = (pick(summaries, key=lambda n: summaries[n].share or 0.0) for pick in (min, max))
     rest = tuple(name for name in inputs if name not in later)
-    return Passes(rest, found[last], None if last == first else last)
+    return Passes(rest, summaries[last], None if last == first else last)
 
 
 def taken_by(passes: Passes, parted: Split) -> tuple[np.ndarray, ...]:
@@ -95,11 +101,11 @@ class PassJob(PlanJob):
 
     Attributes:
         whole: the window.
-        told: what the shuffler has said of the pass.
+        summary: what the shuffler has said of the pass.
     """
 
     whole: PlanJob
-    told: summary.Summary
+    summary: summary.Summary
 
     @property
     def design(self) -> bytes:
@@ -112,25 +118,25 @@ class PassJob(PlanJob):
     @property
     def made_of(self) -> tuple[str, ...]:
         # By it the ledger knows passes over one batch, of which the last one is the price of all.
-        return (self.told.shuffle_id[:_DIGITS],)
+        return (self.summary.shuffle_id[:_DIGITS],)
 
     def statement(self, stamp: Any) -> dict[str, Any]:
-        said, share = super().statement(stamp), self.told.share
+        said, share = super().statement(stamp), self.summary.share
         words = [COVERED.format(share=share)]
         words += [KEPT.format(time=self.plan.ask_again)] if share != LAST else []
-        of_batch = {"batch": self.told.shuffle_id, "share": share, "passes": self.told.passes}
+        of_batch = {"batch": self.summary.shuffle_id, "share": share, "passes": self.summary.passes}
         return said | {"in_words": [*words, *said["in_words"]], "pass": of_batch}
 
 
-def job_of(parted: Split, told: summary.Summary, output: str | None) -> PassJob:
+def job_of(parted: Split, shuffle_summary: summary.Summary, output: str | None) -> PassJob:
     """The release of a pass: its metrics, with the layers that lie over their dummies.
 
     Raises:
         RequestError: the shares are none that there are layers of.
     """
-    job, share = parted.job, told.share or LAST
+    job, share = parted.job, shuffle_summary.share or LAST
     plan, window = job.plan, job.window
-    over = tuple(one for one in told.passes if one >= share)
+    over = tuple(one for one in shuffle_summary.passes if one >= share)
     if share != LAST:
         window += f"{PASS}{share:g}"
         if output is None and WINDOW not in plan.output:
@@ -145,4 +151,4 @@ def job_of(parted: Split, told: summary.Summary, output: str | None) -> PassJob:
         )
     except ValueError as error:
         raise RequestError(f"--input: {error}") from None
-    return PassJob(plan, window, job.telemetry, metrics, job, told)
+    return PassJob(plan, window, job.telemetry, metrics, job, shuffle_summary)

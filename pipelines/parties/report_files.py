@@ -64,7 +64,7 @@ def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
     Raises:
         RequestError: one of them names none, or cannot be looked for.
     """
-    found: dict[str, tuple[str, int, float]] = {}
+    entries: dict[str, tuple[str, int, float]] = {}
     for pattern in patterns:
         # Once the ids are gone, a file that is named twice would have its reports counted twice.
         try:
@@ -73,13 +73,13 @@ def find(patterns: Iterable[str], or_none: bool = False) -> ReportFiles:
             if not (or_none and set(pattern) & set("*?[")):
                 raise
             continue
-        found |= {
+        entries |= {
             os.path.realpath(file.path): (
                 file.path, file.size_in_bytes, float(file.last_updated_in_seconds or 0)
             )
             for file in files
         }  # fmt: skip
-    ordered = sorted(found.values())
+    ordered = sorted(entries.values())
     known = all(changed for _, _, changed in ordered)
     mark = hashlib.sha256(repr(ordered).encode()).hexdigest() if known else ""
     return ReportFiles(
@@ -160,7 +160,7 @@ class ReadAllDoFn(beam.DoFn):
 
 
 @dataclass
-class Sizes(beam.PTransform):
+class CountReports(beam.PTransform):
     """Blocks in, pairs of a name and how many reports each holds out; they are to be added up.
 
     Attributes:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindow, WindowedValue
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from mechanisms.wire.report import Form, Reports
-from pipelines.parties.memory import Memory
-from pipelines.parties.notes import Sent
+from pipelines.errors import RequestError, because
+from pipelines.parties.memory import EarlierShuffle, ShufflerMemory
+from pipelines.parties.notes import MEMORY, WHY, Sent
 from pipelines.storage import secrets
+from pipelines.storage.formats import require_known
 from pipelines.storage.paths import flush
 from transforms.elements.conservation import Batches
 
+_HEAD, _VERSION = b"hushbeam sent ids ", 1  # how a file begins: a line of 20 bytes
 _ROW = np.dtype([("metric", "<u2"), ("batch", "<u8"), ("id", "<u8", (2,))])
 _PURPOSE = b"hushbeam shuffle memory 1"
 _ROWS = 1 << 20  # in a file
@@ -47,7 +51,7 @@ class KeepIdsDoFn(beam.DoFn):
         groups: (metrics,) the batches of each.
     """
 
-    def __init__(self, memory: Memory, shuffle: str, groups: tuple[Batches, ...]) -> None:
+    def __init__(self, memory: ShufflerMemory, shuffle: str, groups: tuple[Batches, ...]) -> None:
         self._memory, self._shuffle, self._groups = memory, shuffle, groups
 
     def setup(self) -> None:
@@ -80,6 +84,7 @@ class KeepIdsDoFn(beam.DoFn):
         name = f"{uuid.uuid4().hex}.ids"
         path = FileSystems.join(self._memory.of(self._shuffle), name)
         with FileSystems.create(path) as stream:
+            stream.write(b"%b%d\n" % (_HEAD, _VERSION))
             stream.write(np.concatenate(self._waiting).tobytes())
         if "://" not in path:
             flush(path)
@@ -99,19 +104,42 @@ def batches_of(reports: Reports, groups: tuple[Batches, ...]) -> NDArray[np.uint
     return batches
 
 
+def require_readable(earlier: Iterable[EarlierShuffle]) -> None:
+    """Refuse to begin a shuffle that could not read what earlier ones have sent on.
+
+    Raises:
+        RequestError: a file of ids cannot be read, is of another format, or no such file.
+    """
+    for one in earlier:
+        for name in one.sent.files:
+            _content(FileSystems.join(one.folder, name), 0)
+
+
+def _content(path: str, most: int = -1) -> bytes:
+    """The rows of a file of ids, or so many bytes of them."""
+    try:
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            head, rows = stream.read(len(_HEAD) + 2), stream.read(most)
+    except (OSError, BeamIOError) as error:
+        raise RequestError(f"{MEMORY.flag}: {path} cannot be read{because(error)}") from None
+    number = head.removeprefix(_HEAD).removesuffix(b"\n")
+    known = int(number) if number.isdigit() and head.startswith(_HEAD) else None
+    require_known(f"{MEMORY.flag}: {path}", known, _VERSION, WHY)
+    return bytes(rows)
+
+
 @typehints.with_input_types(tuple[str, str])
 @typehints.with_output_types(Reports)
 class EchoesDoFn(beam.DoFn):
     """A file of ids and the `Sent` that it is of in; their echoes out, records of no length."""
 
-    def __init__(self, memory: Memory, form: Form) -> None:
+    def __init__(self, memory: ShufflerMemory, form: Form) -> None:
         self._memory, self._form = memory, form
 
     def process(self, file: tuple[str, str]) -> Iterator[Reports]:
         # As text: half of all keys' numbers are larger than an integer that Beam carries.
         path, batches = file[0], Sent.model_validate_json(file[1]).batches
-        with FileSystems.open(path) as stream:
-            rows = np.frombuffer(stream.read(), _ROW)
+        rows = np.frombuffer(_content(path), _ROW)
         sent = np.zeros(rows.size, np.bool_)
         for metric, numbers in batches.items():
             known = np.isin(rows["batch"], np.array(numbers, np.uint64))

@@ -1,4 +1,4 @@
-"""`hushbeam shuffle`: reports in, the same reports out, and nothing left that tells whose they are.
+"""`hushbeam parties shuffle`: reports in, the same reports out, and no sign of whose they are.
 
 It never decodes: it knows how few reports a metric may have and which messages there are, sees no
 sealed message at all, and holds no statistic but how many reports came.
@@ -25,9 +25,10 @@ from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
-from pipelines.parties.memory import SENT_BEFORE, Earlier, LostMemoryError, Memory
+from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, LostMemoryError, ShufflerMemory
 from pipelines.parties.notes import MEMORY
 from pipelines.parties.report_files import find, warn_of_strangers
+from pipelines.parties.sent_ids import require_readable
 from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.summary import SUMMARY, Summary, answered, read
 from pipelines.plan.job import window_of
@@ -94,15 +95,15 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
     files = find(request.inputs, or_none=bool(parted.counters))
     place = default_place(MEMORY) if request.memory is None else request.memory
-    memory = Memory(beside("", place), parted.fingerprint, secret)
-    with memory.held():
+    memory = ShufflerMemory(beside("", place), parted.fingerprint, secret)
+    with memory.lock():
         sweep(memory.place)
         if shares and not request.inputs and (handed := memory.handed()):
             return ask(parted, memory, handed, shares, request.output)
         if not request.inputs:
             raise RequestError("--input is missing: name the reports, files or globs")
         if before := memory.sent_into(request.output, files.mark):
-            return _told(request.output, before, Screen())
+            return _show_before(request.output, before, Screen())
         if parted.counters:
             pem, here = read_public(request.seals[0]), runs_here(for_beam)
             first = tuple(one for one in shares if one < LAST)
@@ -114,6 +115,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
             return _finish(memory, killed, request.output, Screen())
         release.require_vacant(request.output)
         earlier = memory.recall()
+        require_readable(earlier)
         # By the bytes, for reports are not read before the job begins.
         reports = files.about(Form(sealed=bool(request.seals)))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
@@ -140,15 +142,15 @@ def _carry_out(job: ShuffleReports, for_beam: PipelineOptions, screen: Screen) -
     return DONE
 
 
-def _finish(memory: Memory, shuffle: str, output: str, screen: Screen) -> int:
+def _finish(memory: ShufflerMemory, shuffle: str, output: str, screen: Screen) -> int:
     """Bring a shuffle to its end that was killed behind its summary, with all its checks."""
     with _or_taken_back(memory, shuffle, output):
         summary = _concluded(output, memory.recall(apart=shuffle))
         memory.commit(shuffle, output)
-    return _told(output, summary, screen)
+    return _show_before(output, summary, screen)
 
 
-def _told(output: str, summary: Summary, screen: Screen) -> int:
+def _show_before(output: str, summary: Summary, screen: Screen) -> int:
     """Show what was shuffled already."""
     answers.tell(shuffled_before=True)
     line = f"shuffled before, and not again: {output}"
@@ -161,7 +163,7 @@ def _told(output: str, summary: Summary, screen: Screen) -> int:
 
 
 @contextlib.contextmanager
-def _or_taken_back(memory: Memory, shuffle: str, output: str) -> Iterator[None]:
+def _or_taken_back(memory: ShufflerMemory, shuffle: str, output: str) -> Iterator[None]:
     """Take back what comes to nothing."""
     try:
         yield
@@ -193,7 +195,7 @@ def _stands(folder: str) -> bool:
     return True
 
 
-def _concluded(output: str, earlier: Sequence[Earlier]) -> Summary:
+def _concluded(output: str, earlier: Sequence[EarlierShuffle]) -> Summary:
     """What was done.
 
     Args:

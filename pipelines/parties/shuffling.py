@@ -18,9 +18,9 @@ from apache_beam.pvalue import AsDict, AsList
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
-from pipelines.parties.memory import SENT_BEFORE, Earlier, Memory
+from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, ShufflerMemory
 from pipelines.parties.notes import Begun, Sent
-from pipelines.parties.report_files import ReadAll, ReportFiles, Sizes
+from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
 from pipelines.parties.summary import Summary, write
@@ -63,8 +63,8 @@ class ShuffleReports(beam.PTransform):
     files: ReportFiles
     keys: tuple[bytes, ...]
     output: str
-    memory: Memory
-    earlier: tuple[Earlier, ...] = ()
+    memory: ShufflerMemory
+    earlier: tuple[EarlierShuffle, ...] = ()
     buckets: int = 64
     here: bool = False
     shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -86,7 +86,7 @@ class ShuffleReports(beam.PTransform):
         reports, dropped = begin | "Read" >> step
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [
-            reports | "How many" >> Sizes(_ALL),
+            reports | "How many" >> CountReports(_ALL),
             copies | "How many again" >> beam.Map(_named, _AGAIN),
         ]
         if self.earlier:
@@ -94,14 +94,14 @@ class ShuffleReports(beam.PTransform):
                 DropSent(plan, form, self.buckets)
             )
             sizes.append(before | "How many before" >> beam.Map(_named, _BEFORE))
-        sizes.append(once | "How many once" >> Sizes(_ONCE))
+        sizes.append(once | "How many once" >> CountReports(_ONCE))
         shuffled, samples = [], []
         for place, metric in enumerate(self.parted.metrics):
             mine = once | f"{metric.name} apart" >> beam.Map(_of, place).with_output_types(Reports)
             mixed = mine | metric.name >> self._shuffle(place)
             sizes += [
-                mine | f"{metric.name} came" >> Sizes(_count(metric.name, "reports")),
-                mixed | f"{metric.name} sent on" >> Sizes(_count(metric.name, "sent_on")),
+                mine | f"{metric.name} came" >> CountReports(_count(metric.name, "reports")),
+                mixed | f"{metric.name} sent on" >> CountReports(_count(metric.name, "sent_on")),
                 mine | f"{metric.name} by batch" >> beam.FlatMap(self._by_batch(place)),
             ]
             shuffled.append(mixed)
@@ -265,7 +265,7 @@ def _reported(messages: np.ndarray, fingerprint: bytes, place: int) -> Reports:
 class SummariseDoFn(beam.DoFn):
     """Writes the summary once all reports are written."""
 
-    def __init__(self, output: str, facts: Mapping[str, Any], memory: Memory) -> None:
+    def __init__(self, output: str, facts: Mapping[str, Any], memory: ShufflerMemory) -> None:
         self._output, self._facts, self._memory = output, dict(facts), memory
 
     def process(
@@ -335,6 +335,6 @@ def _sent(
 ) -> Sent:
     """What goes on, for the memory."""
     large = [_large(sizes, name, counts["min_reports"]) for name, counts in metrics.items()]
-    batches = {place: tuple(found) for place, found in enumerate(large)}
-    reports = sum(sum(found.values()) for found in large)
+    batches = {place: tuple(batch) for place, batch in enumerate(large)}
+    reports = sum(sum(batch.values()) for batch in large)
     return Sent(files=tuple(ids), batches=batches, reports=reports)

@@ -44,7 +44,7 @@ from transforms.elements.progress import LOST, REPORTS, tally
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
-from transforms.reports.ordered import ByIds
+from transforms.reports.repeats import ByIds
 from transforms.reports.reports import ReportsCoder
 from transforms.rows.perturb import PerturbDoFn
 from transforms.units.enrolled import OfEnrolled
@@ -91,7 +91,7 @@ class SubmitReports(beam.PTransform):
         pieces = (*sent, nobody) | "Together" >> beam.Flatten() | "Pack" >> pack
         return pieces | "One file" >> GroupOnce() | "Write" >> beam.ParDo(write)
 
-    def _sent(self, place: int) -> Sent:
+    def _sent(self, place: int) -> SendReports:
         """One metric's reports."""
         metric, plan = self.metrics[place], self.parted.fingerprint
         naming = Naming(plan, place, self.parted.period, self.secret)
@@ -99,7 +99,7 @@ class SubmitReports(beam.PTransform):
         # Words of slots are sealed before they leave the worker that knows whose they are.
         apart = self.pem if metric.counters is None else None
         form = self.parted.form(self.pem is not None and apart is None, [place])
-        return Sent(submit, ByIds(plan, form, self._buckets(form)), apart)
+        return SendReports(submit, ByIds(plan, form, self._buckets(form)), apart)
 
     @property
     def work(self) -> int:
@@ -148,7 +148,7 @@ class WriteOneDoFn(beam.DoFn):
 
 
 @dataclass
-class Sent(beam.PTransform):
+class SendReports(beam.PTransform):
     """Tables in, blocks of one metric's reports as they are sent out, each of a range of ids.
 
     Attributes:
@@ -164,7 +164,11 @@ class Sent(beam.PTransform):
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         reports = tables | "Submit" >> self.submit | "By id" >> self.by_ids
-        return reports if self.pem is None else reports | "Seal" >> beam.ParDo(SealDoFn(self.pem))
+        return (
+            reports
+            if self.pem is None
+            else reports | "Seal" >> beam.ParDo(SealReportsDoFn(self.pem))
+        )
 
 
 @dataclass
@@ -277,7 +281,7 @@ class SubmitDoFn(PerturbDoFn):
 
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(Reports)
-class SealDoFn(beam.DoFn):
+class SealReportsDoFn(beam.DoFn):
     """Reports, each sealed to the collector's key."""
 
     def __init__(self, pem: bytes) -> None:

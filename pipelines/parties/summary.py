@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import RequestError
 from pipelines.parties.samples import SIZE
 from pipelines.releases import release
+from pipelines.storage.formats import OtherFormatError, numbered
 
 SUMMARY = "shuffle.json"  # written last: a folder without it is of a shuffle that did not finish
+_VERSION: Literal[1] = 1
 
 
 class OfMetric(BaseModel):
@@ -58,7 +60,7 @@ class Summary(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    summary_version: Literal[1] = 1
+    summary_version: Literal[1] = _VERSION
     shuffle_id: str
     created: str
     collection: str
@@ -79,7 +81,7 @@ class Summary(BaseModel):
 
 
 # What a summary leaves out: of noisy counters all that tells how many people take part.
-_TOLD = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
+_EXCLUDED = ({"reports", "dropped", "metrics", "sample", "sample_key"}, {"words"})
 
 
 def answered(folder: str, summary: Summary) -> dict[str, Any]:
@@ -89,27 +91,32 @@ def answered(folder: str, summary: Summary) -> dict[str, Any]:
     and read by others.
     """
     said = {"shuffle_id", "window", "reports", "dropped", "metrics", "words"}
-    told = summary.model_dump(mode="json", include=said, exclude=_TOLD[summary.words is None])
-    return {"output": folder, "summary": FileSystems.join(folder, SUMMARY), **told}
+    record = summary.model_dump(mode="json", include=said, exclude=_EXCLUDED[summary.words is None])
+    return {"output": folder, "summary": FileSystems.join(folder, SUMMARY), **record}
 
 
 def write(folder: str, summary: Summary) -> None:
     """Put a summary where it makes a folder of shuffled reports whole."""
     with FileSystems.create(FileSystems.join(folder, SUMMARY)) as stream:
         idle = set() if summary.passes else {"share", "passes"}
-        told = summary.model_dump(mode="json", exclude=_TOLD[summary.words is None] | idle)
-        stream.write(release.written(told))
+        record = summary.model_dump(mode="json", exclude=_EXCLUDED[summary.words is None] | idle)
+        stream.write(release.written(record))
 
 
 def read(folder: str) -> Summary | None:
     """What a shuffle says of itself; None if the name is not that of its folder.
 
     Raises:
-        RequestError: it is the folder of something else, or of a shuffle that did not finish.
+        RequestError: it is the folder of something else, of a shuffle that did not finish, or of
+            another format.
     """
     try:
         if FileSystems.exists(FileSystems.join(folder, SUMMARY)):
-            return Summary.model_validate_json(release.read(folder, SUMMARY))
+            where, content = f"--input: {folder}/{SUMMARY}", release.read(folder, SUMMARY)
+            why = "or shuffle the reports anew with this one"
+            return Summary.model_validate(
+                numbered(where, content, _VERSION, why, "summary_version")
+            )
         inside = os.path.isdir(folder) or _objects(folder)
     except ValidationError:
         raise RequestError(f"--input: {folder}/{SUMMARY} is no summary of a shuffle") from None
@@ -123,12 +130,23 @@ def read(folder: str) -> Summary | None:
     return None
 
 
-def beside(file: str) -> Summary | None:
-    """What the shuffle that has left a file says of itself, if it lies beside the file."""
+def whole(folder: str) -> Summary | None:
+    """The same; None as well where a shuffle was cut off over it, or where others have put files.
+
+    Raises:
+        OtherFormatError: a shuffle of another format has left it.
+    """
     try:
-        return read(FileSystems.split(file)[0] or os.curdir)
+        return read(folder)
+    except OtherFormatError:
+        raise
     except RequestError:
         return None
+
+
+def beside(file: str) -> Summary | None:
+    """What the shuffle that has left a file says of itself, if it lies beside the file."""
+    return whole(FileSystems.split(file)[0] or os.curdir)
 
 
 def _objects(folder: str) -> bool:

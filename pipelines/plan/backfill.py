@@ -16,7 +16,7 @@ from pipelines.errors import (
     because,
 )
 from pipelines.jobs.engine import ForBeam, prepared
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import code_of, of_files, release_window
@@ -38,9 +38,9 @@ def days(text: str) -> list[str]:
     ['2026-02-27', '2026-02-28', '2026-03-01']
     """
     form = "--windows: two days, the first not after the last, as in 2026-11-01..2026-11-14"
-    found = _DAYS.fullmatch(text)
+    match = _DAYS.fullmatch(text)
     try:
-        first, last = (date.fromisoformat(day) for day in found.groups()) if found else (None, None)
+        first, last = (date.fromisoformat(day) for day in match.groups()) if match else (None, None)
     except ValueError:
         raise RequestError(form) from None
     if first is None or last is None or not first <= last:
@@ -85,7 +85,7 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
     return max(codes)
 
 
-def _released(plan: Plan, window: str, for_beam: ForBeam) -> tuple[int, str]:
+def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, str]:
     """The exit code of one window, and a line about it."""
     quiet = Screen(quiet=True)
     try:

@@ -13,7 +13,7 @@ from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.plan.described import described
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, has_clients, headed, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -54,7 +54,7 @@ def check(
     refused, about_windows = _about_windows(job)
     if answers.wanted():  # a device's, that has to run the very mechanisms
         seen = {} if look is None else {"look": look}
-        answers.give(_told(job, window, refused) | seen)
+        answers.give(_summary(job, window, refused) | seen)
         return WITHHELD if refused else DONE
     agreed, about_clients = _about_clients(job, clients)
     for text in (
@@ -71,7 +71,7 @@ def check(
     return WITHHELD if refused else DONE
 
 
-def told(path: str, window: str | None = None) -> dict[str, Any]:
+def summary(path: str, window: str | None = None) -> dict[str, Any]:
     """What `check` shows, for programs.
 
     Args:
@@ -82,7 +82,7 @@ def told(path: str, window: str | None = None) -> dict[str, Any]:
         RequestError: as `check`.
     """
     job, window = _unread(path, window)
-    return _told(job, window, _about_windows(job)[0])
+    return _summary(job, window, _about_windows(job)[0])
 
 
 def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
@@ -96,7 +96,7 @@ def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
     return unread_job(plan, named, clients, headed(plan, named)), window
 
 
-def _told(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
+def _summary(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:
     return described(job, window, refused, _parted(job))
 
 
@@ -128,14 +128,14 @@ def _hiding(metric: Metric) -> str:
     return f"\n{100 * max(cost - 1, 0):.2g} % of it hides what is missing"
 
 
-def _about_input(plan: Plan) -> list[str]:
+def _about_input(plan: PlanDocument) -> list[str]:
     """What of it is not there, where the log is on this machine and of no window."""
     names = (name for name in plan.input if "://" not in name and WINDOW not in name)
     missing = (name for name in names if not there([name]))
     return [f"no file matches {name} here: `hushbeam run` refuses that" for name in missing]
 
 
-def _about_ledger(plan: Plan) -> list[str]:
+def _about_ledger(plan: PlanDocument) -> list[str]:
     """Whether it is there; one in a bucket is not asked for."""
     if plan.ledger is None or "://" in plan.ledger or os.path.lexists(plan.ledger):
         return []
@@ -152,17 +152,17 @@ def _parted(job: PlanJob) -> PlanJob | None:
         return None
 
 
-def _about_clients(job: PlanJob, asked: bool) -> tuple[bool, list[str]]:
+def _about_clients(job: PlanJob, whole: bool) -> tuple[bool, list[str]]:
     """Whether users' own clients run this very design, and what is other there.
 
     Another design takes as long to be found as all of the rest, so it is if somebody asks.
     """
     if not has_clients(job):
         slots = any(getattr(m.options, "dummies", None) == "devices" for m in job.metrics)
-        return False, (_about_slots(job) if asked else [_ASK]) * slots
+        return False, (_about_slots(job) if whole else [_ASK]) * slots
     if not job.counts_on_others:
         return True, []
-    if not asked:
+    if not whole:
         return False, [_ASK]
     try:
         divided = unread_job(job.plan, job.window, clients=True)
@@ -201,7 +201,7 @@ def _about_units(job: PlanJob) -> list[str]:
     """Whether metrics of the local model divide units or epsilon, if there are several."""
     for account in job.accounts:
         if len(account.metrics) > 1:
-            shares = ", ".join(f"{m.name} {100 * m.asked:.3g} %" for m in account.metrics)
+            shares = ", ".join(f"{m.name} {100 * m.answering_share:.3g} %" for m in account.metrics)
             return [
                 f"each {job.losses[0].unit} answers one metric, which errs less than a part of "
                 f"epsilon for each: {shares}; min_reports counts a metric's own reports"

@@ -20,7 +20,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Range(_Strict):
+class DrawRange(_Strict):
     """Which devices answer, where each answers one of several metrics: whose draw lies here."""
 
     first: str = Field(pattern=_WORD)
@@ -36,17 +36,17 @@ class PermanentKeys(_Strict):
 
 
 class ClientMetric(_Strict):
-    """All that a client needs of a metric, beside the formulas of docs/wire.md."""
+    """All that a client needs of a metric, beside the formulas of docs/appendix/wire.md."""
 
     form: int = Field(description="of reports: 0, which may be sealed (1); 5, slots, all sealed")
     sealable: bool = Field(description="whether plain reports may be sealed instead")
     encoder: Encoder = Field(discriminator="encoder")
     channel: Channel = Field(discriminator="channel")
-    asked: Range | None
+    draws: DrawRange | None
     permanent: PermanentKeys | None
 
 
-class Window(BaseModel):
+class ReportWindow(BaseModel):
     """What reports of one window carry."""
 
     name: str
@@ -70,7 +70,7 @@ class CheckedPlan(BaseModel):
     version: int
     one_report: bool = Field(description="whether a user sends one report of a metric and window")
     noise: Literal["fresh", "permanent"]
-    window: Window | None
+    window: ReportWindow | None
     metrics: list[CheckedMetric]
 
 

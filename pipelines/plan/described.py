@@ -7,7 +7,7 @@ from typing import Any
 from mechanisms.memoised import law_of
 from mechanisms.wire.report import Form
 from pipelines.metrics.metric import Metric
-from pipelines.plan.client_schema import FORMAT, ClientMetric, PermanentKeys, Range
+from pipelines.plan.client_schema import FORMAT, ClientMetric, DrawRange, PermanentKeys
 from pipelines.plan.design import design_of, mark_of_design, mark_of_reports
 from pipelines.plan.job import PlanJob
 from pipelines.plan.metrics import mark, public_seed
@@ -69,7 +69,7 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
         **_declared(metric),
         "min_reports": int(metric.min_reports),
         "honest_share": metric.honest_share,
-        "asked": metric.asked,
+        "answering_share": metric.answering_share,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": _expected(whole.metrics[place]),
         "expected_of_parties": None if parted is None else _expected(metric),
@@ -103,7 +103,7 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
 
     Of what they cannot, the reason.
     """
-    reason = metric.asked_of_one_job or metric.undivided
+    reason = metric.one_job_only or metric.undivided
     if reason is not None:
         return {"undivided": reason, "inputs": None, "codes": None}
     inputs, codes = int(metric.mechanism.inputs), int(metric.mechanism.codes)
@@ -128,6 +128,6 @@ def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
     written = ClientMetric(
         form=Form(sealed=slots > 0, slots=slots).kind, sealable=metric.batches == 1,
         encoder=encoder, channel=channel, permanent=permanent,
-        asked=None if part is None else Range(first=str(part.first), last=str(part.last)),
+        draws=None if part is None else DrawRange(first=str(part.first), last=str(part.last)),
     )  # fmt: skip
     return written.model_dump(mode="json")

@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mechanisms.wire.design import agreed, described, described_loss
-from mechanisms.wire.fingerprint import Json, of_design, of_window
+from mechanisms.wire.fingerprint import (
+    Json,
+    agreed,
+    described,
+    described_loss,
+    of_design,
+    of_window,
+)
 from pipelines.metrics.metric import Metric
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.metrics import mark, public_seed
 
 _OF_WINDOW = "of the window"  # in the place of a seed that is drawn from the plan and the window
 
 
-def design_of(plan: Plan, window: str, metric: Metric) -> Json:
+def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
     """What a metric has come to: its mechanism, its parameters, its codes and what they promise.
 
     The window's own random draws are left out, being settled by the plan.
@@ -39,7 +45,7 @@ def design_of(plan: Plan, window: str, metric: Metric) -> Json:
     return _without(str(public_seed(plan, window)), design)
 
 
-def mark_of_design(plan: Plan, window: str, metrics: Sequence[Metric]) -> bytes:
+def mark_of_design(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -> bytes:
     """The fingerprint of a plan and of what it has come to; the same in every window.
 
     Args:
@@ -54,7 +60,7 @@ def mark_of_design(plan: Plan, window: str, metrics: Sequence[Metric]) -> bytes:
     return of_design(mark(plan), agreed(designs))
 
 
-def mark_of_reports(plan: Plan, window: str, metrics: Sequence[Metric]) -> bytes:
+def mark_of_reports(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -> bytes:
     """What reports of one window carry: a report of another is dropped like one of another plan.
 
     A client and a shuffler that speak of different windows would draw different hashes, a report

@@ -90,4 +90,4 @@ def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] 
 
 def _paragraphs(texts: Sequence[str]) -> bytes:
     """Sentences as every page has them."""
-    return facts.promises({"in_words": texts}).encode()
+    return facts.paragraphs(texts).encode()

@@ -26,7 +26,7 @@ from pipelines.plan.consistency import (
     require_running,
 )
 from pipelines.plan.cron import require_schedule
-from pipelines.plan.parts import MetricRequest, Name, Part
+from pipelines.plan.parts import MetricRequest, Name, PlanPart
 from pipelines.plan.served import Stream, TimeSpan
 from pipelines.plan.source_lines import SourceLines
 from pipelines.request.options import undashed
@@ -39,7 +39,7 @@ from pipelines.request.requests import (
     Texts,
     require_small_delta,
 )
-from pipelines.storage.paths import DAY, beside, require_found
+from pipelines.storage.paths import DAY, beside, require_match
 from pipelines.wording import upward
 from transforms.encoders.domain import integer_range
 
@@ -58,14 +58,14 @@ _OF_REPORTS = frozenset({"model", "min_reports", "epsilon_local", "honest_share"
 _OF_COUNTERS = frozenset({"neighbours"})
 
 
-class Budget(Part):
+class PlanBudget(PlanPart):
     """The most that all releases of the collection may reveal together, as its ledger counts."""
 
     epsilon: Epsilon = Field(description="in nats")
     delta: Delta = 1e-6
 
 
-class Plan(Part):
+class PlanDocument(PlanPart):
     """A reviewed collection.
 
     Attributes:
@@ -125,7 +125,7 @@ class Plan(Part):
     applies: Texts = Field((), alias="where")
     output: str = Field(min_length=1)
     ledger: str | None = Field(None, min_length=1)
-    budget: Budget | None = None
+    budget: PlanBudget | None = None
     epsilon: Epsilon
     delta: Delta | None = None
     large_delta: bool = False
@@ -158,7 +158,7 @@ class Plan(Part):
         return written
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Plan:
+    def _fits_together(self) -> PlanDocument:
         try:
             require_small_delta(self.delta, self.large_delta)
         except RequestError as error:
@@ -173,7 +173,7 @@ class Plan(Part):
             raise about(text, "neighbours")
         return self
 
-    def placed(self, places: SourceLines, folder: str) -> Plan:
+    def placed(self, places: SourceLines, folder: str) -> PlanDocument:
         """The same plan, which knows where it stands: its paths are absolute, or of a bucket.
 
         Args:
@@ -206,7 +206,7 @@ class Plan(Part):
         """Where something leads that must not be begun anew for being looked for elsewhere."""
         place = self.place(written)
         try:
-            require_found(what, written, place)
+            require_match(what, written, place)
         except ValueError as error:
             raise RequestError(f"{self.where(*what.split('.'))}{error}") from None
         return place
@@ -324,12 +324,12 @@ class Plan(Part):
         """
         if not self.looks_back:
             return ()
-        found: list[tuple[str, ...]] = []
+        windows: list[tuple[str, ...]] = []
         for place, metric in enumerate(self.metrics):
-            asked: Any = self.options(metric, window)
+            options: Any = self.options(metric, window)
             with self.located("metrics", place):
-                found.append(asked.days)
-        return max(found, key=len)
+                windows.append(options.days)
+        return max(windows, key=len)
 
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""
@@ -397,8 +397,8 @@ class Plan(Part):
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
         idle = _OF_REPORTS if _hides(metric) else _OF_COUNTERS
-        told = metric.options.get("dummies"), metric.options.get("mechanism")
-        if told[0] == "devices" or told[1] == "split-mix":
+        choices = metric.options.get("dummies"), metric.options.get("mechanism")
+        if choices[0] == "devices" or choices[1] == "split-mix":
             idle -= {"honest_share"}
         known = kind.model_fields.keys() - idle
         common = {name: value for name, value in common.items() if name in known}
@@ -439,7 +439,7 @@ def _joined(*parts: Any) -> Any:
 
 def _hides(metric: MetricRequest) -> bool:
     """Whether nobody learns from a metric how many take part."""
-    return registry.options(metric.kind).hides_who(metric.options.get("dummies"))
+    return registry.options(metric.kind).hides_who(metric.options)
 
 
 def _looks_back(metric: MetricRequest) -> bool:

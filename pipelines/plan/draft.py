@@ -40,7 +40,7 @@ def init(log: Sequence[str], output: str | None) -> int:
     """
     sample = sampled(log)
     text = _text(log, sample)
-    for finding in _found(sample):
+    for finding in _findings(sample):
         warnings.warn(str(finding), Caution, stacklevel=1)
     if sample.encoding:
         line = f"text is not UTF-8: the draft reads it as {sample.encoding}, which is a guess"
@@ -72,14 +72,14 @@ def _text(log: Sequence[str], sample: Sample) -> str:
     return "\n".join(_lines(log, sample)) + "\n"
 
 
-def _found(sample: Sample) -> list[Finding]:
+def _findings(sample: Sample) -> list[Finding]:
     """What is to be said of columns, before anything is asked of them."""
     names = sample.named
     return [one for name in names for one in findings(sample.rows.column(name), names[name])]
 
 
 def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
-    columns, found = sample.named, _found(sample)
+    columns, all_findings = sample.named, _findings(sample)
     user = next((name for name in columns if _is_user(name, sample)), None)
     types = _types(sample, columns, user)
     kinds = {
@@ -87,7 +87,7 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
         for name, said in columns.items()
     }
     yield "# A draft by `hushbeam init`: read each line, finish what is marked, `hushbeam check`."
-    for finding in found:
+    for finding in all_findings:
         yield f"# TO DECIDE: {finding}"
     names, file = _Names(), os.path.basename(log[0].rstrip("/"))
     yield f"collection: {quoted(_Names().new(file.split('.')[0], 'log'))}"
@@ -124,7 +124,7 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
     for name, said in columns.items():
         if name == user:
             continue
-        read = next((one for one in found if one.column == said and one.share > _MANY), None)
+        read = next((one for one in all_findings if one.column == said and one.share > _MANY), None)
         kind, own = kinds[said], names.new(said, "column")
         strings += accepts(kind) and not is_numeric(kind)
         if read is not None:
@@ -142,7 +142,7 @@ def _types(sample: Sample, columns: dict[str, str], user: str | None) -> dict[st
     """What columns of text seem to hold; users' ids stay as they are written."""
     if not sample.text:
         return {}
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for name, said in columns.items():
         texts = texts_of(sample.rows.column(name))
         # Of a name with an equals sign, or blanks around it, a plan can say no type.
@@ -150,8 +150,8 @@ def _types(sample: Sample, columns: dict[str, str], user: str | None) -> dict[st
             continue
         kind = guess(texts)
         if kind is not None:
-            found[said] = kind
-    return found
+            types[said] = kind
+    return types
 
 
 def _hours(moments: Sequence[str], taken: Collection[str]) -> dict[str, str]:
@@ -173,21 +173,21 @@ def _metric(
     column: str, name: str, kind: pa.DataType, hour: str | None, enough: bool
 ) -> Iterator[str]:
     """What can be asked of a column; what only people can say of it is left to them."""
-    asked, own = quoted(column), quoted(name)
+    text, own = quoted(column), quoted(name)
     if is_moment(kind):
         if hour is not None:
             about = f"column: {quoted(hour)}, domain: 0..23, {_HIDDEN}"
             yield f"  - {{name: {own}, kind: histogram, {about}}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
-        yield f'  # - {{name: {own}, kind: mean, column: {asked}, bounds: "LEAST,MOST", {_HIDDEN}}}'
+        yield f'  # - {{name: {own}, kind: mean, column: {text}, bounds: "LEAST,MOST", {_HIDDEN}}}'
     elif pa.types.is_boolean(kind):
         yield "  # TO FINISH: a file with the lines true and false"
-        about = f"column: {asked}, domain: truths.txt, {_HIDDEN}"
+        about = f"column: {text}, domain: truths.txt, {_HIDDEN}"
         yield f"  # - {{name: {own}, kind: histogram, {about}}}"
     elif accepts(kind):
-        about = f"column: {asked}, max_length: 16, {_HIDDEN}"
-        line = f"- {{name: {own}, kind: heavy-hitters, {about}}}"
+        about = f"column: {text}, max_length: 16, {_HIDDEN}"
+        line = f"- {{name: {own}, kind: strings, search: levels, {about}}}"
         if enough:
             yield "  # TO DECIDE: each further metric takes its share of epsilon"
             yield f"  # {line}"

@@ -22,7 +22,7 @@ _SOME = 0.05  # of the values: fewer are the odd ones of every log
 _MOST = 0.9  # of the values: from so many on the whole column is of a kind
 
 
-class Form(NamedTuple):
+class Notation(NamedTuple):
     """A way to write what no type takes as it is.
 
     Attributes:
@@ -38,15 +38,16 @@ class Form(NamedTuple):
 
 _NUMBER = 'number({}, decimal=",")'
 _FORMS = (
-    Form(
+    Notation(
         "numbers with a decimal comma", r"[+-]?([0-9]{1,3}([. '][0-9]{3})+|[0-9]*),[0-9]+", _NUMBER
     ),
-    Form("dates as in 11/20/2026", r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", 'parse_time({}, "%m/%d/%Y")'),
-    Form("dates as in 20.11.2026", r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}",
+    Notation("dates as in 11/20/2026", r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}",
+         'parse_time({}, "%m/%d/%Y")'),
+    Notation("dates as in 20.11.2026", r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}",
          'parse_time({}, "%d.%m.%Y")'),
-    Form("times as in 11/20/2026 08:00", r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}",
+    Notation("times as in 11/20/2026 08:00", r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}",
          'parse_time({}, "%m/%d/%Y %H:%M")'),
-    Form("times as in 11/20/2026 08:00:00",
+    Notation("times as in 11/20/2026 08:00:00",
          r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}:[0-9]{2}",
          'parse_time({}, "%m/%d/%Y %H:%M:%S")'),
 )  # fmt: skip
@@ -117,10 +118,10 @@ def numbers_of(column: pa.ChunkedArray) -> np.ndarray:
         values = decoded(column.combine_chunks())
         if not is_numeric(values.type):
             return np.empty(0)
-        found = pc.drop_null(values.cast(pa.float64(), safe=False))
+        parsed_numbers = pc.drop_null(values.cast(pa.float64(), safe=False))
     else:
-        found = pc.drop_null(parsed(texts, TYPES["float"]))
-    numbers = found.to_numpy(zero_copy_only=False)
+        parsed_numbers = pc.drop_null(parsed(texts, TYPES["float"]))
+    numbers = parsed_numbers.to_numpy(zero_copy_only=False)
     return numbers[np.isfinite(numbers)]
 
 

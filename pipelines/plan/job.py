@@ -17,8 +17,8 @@ from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.plan.design import mark_of_design
-from pipelines.plan.document import WINDOW, Plan
-from pipelines.plan.joint import Account, accounts, joint
+from pipelines.plan.document import WINDOW, PlanDocument
+from pipelines.plan.joint import JointLoss, accounts, joint
 from pipelines.plan.metrics import mark, resolve
 from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
@@ -52,7 +52,7 @@ class PlanJob:
         metrics: ready to run.
     """
 
-    plan: Plan
+    plan: PlanDocument
     window: str
     telemetry: inputs.Telemetry
     metrics: tuple[Metric, ...]
@@ -84,17 +84,17 @@ class PlanJob:
         return digests(self.telemetry.files)
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
+    def accounts(self) -> tuple[JointLoss, ...]:
         """What reveals something of a unit: each metric, or several of which it answers one."""
         return accounts(self.metrics)
 
     @property
     def counts_on_others(self) -> bool:
         """Whether another share of the users is counted on than their own clients' plan would."""
-        asked = [self.plan.options(m, self.window, clients=True) for m in self.plan.metrics]
+        options_of = [self.plan.options(m, self.window, clients=True) for m in self.plan.metrics]
         return any(
             metric.honest_share not in (None, getattr(options, "honest_share", None))
-            for metric, options in zip(self.metrics, asked, strict=True)
+            for metric, options in zip(self.metrics, options_of, strict=True)
         )
 
     @property
@@ -145,7 +145,6 @@ class PlanJob:
         ]
         time = self.time
         return {
-            "statement_version": 1,
             "release": "plan",
             **stamp,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -192,7 +191,7 @@ def together(parts: Iterable[Guarantee]) -> Guarantee:
     )
 
 
-def window_of(plan: Plan, name: str | None) -> str:
+def window_of(plan: PlanDocument, name: str | None) -> str:
     """The window that a run is about.
 
     Raises:
@@ -212,7 +211,7 @@ def window_of(plan: Plan, name: str | None) -> str:
     return name
 
 
-def time_of(plan: Plan, window: str) -> Span | None:
+def time_of(plan: PlanDocument, window: str) -> Span | None:
     """The time of a window, by its name; None if the name is no date."""
     named = span_of(window)
     if named is None or plan.stream is None:
@@ -222,12 +221,12 @@ def time_of(plan: Plan, window: str) -> Span | None:
     return Span(start=named.start, until=max(named.until, named.start + length))
 
 
-def output_of(plan: Plan, window: str) -> str:
+def output_of(plan: PlanDocument, window: str) -> str:
     """The folder of a window's release."""
     return plan.output.replace(WINDOW, window)
 
 
-def open_job(plan: Plan, window: str) -> PlanJob:
+def open_job(plan: PlanDocument, window: str) -> PlanJob:
     """A window of a plan, held against its files; reads footers only.
 
     Raises:
@@ -242,7 +241,7 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     if plan.permanent is not None:
         raise RequestError(
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client, and "
-            "a run over a log draws fresh one: `hushbeam client --user-secret`, `shuffle`, "
+            "a run over a log draws fresh one: `hushbeam parties client --user-secret`, `shuffle`, "
             "`collect`; or say fresh"
         )
     days = plan.days(window)
@@ -255,7 +254,7 @@ def open_job(plan: Plan, window: str) -> PlanJob:
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
 
 
-def _opened(plan: Plan, window: str, days: Sequence[str]) -> inputs.Telemetry:
+def _opened(plan: PlanDocument, window: str, days: Sequence[str]) -> inputs.Telemetry:
     """The files of a window, or of the days that its metrics look at, if they look at several.
 
     Raises:
@@ -268,7 +267,7 @@ def _opened(plan: Plan, window: str, days: Sequence[str]) -> inputs.Telemetry:
     return inputs.open_telemetry(patterns, hidden, plan.reading, hidden and _due(plan, window))
 
 
-def _due(plan: Plan, window: str) -> bool:
+def _due(plan: PlanDocument, window: str) -> bool:
     """Whether the plan's calendar says that a window is released, with rows or without."""
     served, moment = plan.stream, moment_of(window)
     if served is None or served.first is None or moment is None:
@@ -278,7 +277,7 @@ def _due(plan: Plan, window: str) -> bool:
 
 
 def unread_job(
-    plan: Plan, window: str, clients: bool = False, seen: inputs.Telemetry = inputs.UNREAD
+    plan: PlanDocument, window: str, clients: bool = False, seen: inputs.Telemetry = inputs.UNREAD
 ) -> PlanJob:
     """The same without a look at any row: for checks, shufflers and collectors.
 
@@ -291,7 +290,7 @@ def unread_job(
     return PlanJob(plan, window, seen, resolve(plan, window, seen, clients))
 
 
-def headed(plan: Plan, window: str) -> inputs.Telemetry:
+def headed(plan: PlanDocument, window: str) -> inputs.Telemetry:
     """What the files of a window say of their columns, where they are here already.
 
     Of a stream's and of clients' files nothing is asked: others read them.
@@ -315,7 +314,7 @@ def has_clients(job: PlanJob) -> bool:
     """Whether users' own clients can serve a window, going by the one job: see `parties.split`."""
     return all(
         metric.undivided is None
-        and metric.asked_of_one_job is None
+        and metric.one_job_only is None
         and getattr(metric.options, "min_reports", None) is not None
         for metric in job.metrics
     )

@@ -19,18 +19,18 @@ from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.metrics.metric import Metric
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.profiles import profile_of
 
-_NEAR = 0.015  # of the plan's epsilon: what the joint one may leave unused
-_INSIDE = 0.997  # of an estimate is taken, whose error may lie on either side
+_NEAR = 0.001  # of the plan's epsilon: what the joint one may leave unused
+_INSIDE = 0.9995  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
 # The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
 # the units alone. So epsilons of 3 and more are better divided.
 _SPREAD = 1.0
-_DIGITS = 4  # of a scale: parties must come to the same whatever their machines' last bits
+_DIGITS = 5  # of a scale: parties must come to the same whatever their machines' last bits
 
 Metrics = tuple[Metric, ...]
 Resolve = Callable[[float, bool], Metrics]
@@ -38,7 +38,7 @@ Resolve = Callable[[float, bool], Metrics]
 
 
 @dataclass(frozen=True)
-class Account:
+class JointLoss:
     """What a unit loses by the metrics of which it answers one, which one being public.
 
     Attributes:
@@ -88,17 +88,17 @@ class Account:
         )
 
 
-def accounts(metrics: Metrics) -> tuple[Account, ...]:
+def accounts(metrics: Metrics) -> tuple[JointLoss, ...]:
     """The metrics of a plan, in its order; those among which units are divided make one account."""
     group = tuple(metric for metric in metrics if metric.part is not None)
     return tuple(
-        Account((metric,) if metric.part is None else group)
+        JointLoss((metric,) if metric.part is None else group)
         for metric in metrics
         if metric.part is None or metric.name == group[0].name
     )
 
 
-def joint(plan: Plan, metrics: Metrics) -> Guarantee:
+def joint(plan: PlanDocument, metrics: Metrics) -> Guarantee:
     """What holds for a unit that is in every metric, or in one of those that divide units.
 
     Raises:
@@ -108,7 +108,7 @@ def joint(plan: Plan, metrics: Metrics) -> Guarantee:
     return losses[0].guarantee if len(losses) == 1 else total(losses, _budget(plan, losses).delta)
 
 
-def settled(plan: Plan, resolve: Resolve) -> Metrics:
+def settled(plan: PlanDocument, resolve: Resolve) -> Metrics:
     """The metrics of a plan, with epsilons as large as the plan's allows for all of them together.
 
     Metrics of the local model divide epsilon, or the units, whichever errs less.
@@ -139,14 +139,14 @@ def _score(metrics: Metrics) -> float:
 
 def _error(metric: Metric) -> float:
     """The squared error, times the number of units: of noise, and of asking some of them alone."""
-    return (metric.unit_error + _SPREAD * (1 - metric.asked)) / metric.asked
+    return (metric.unit_error + _SPREAD * (1 - metric.answering_share)) / metric.answering_share
 
 
 def _losses(metrics: Metrics) -> tuple[Loss, ...]:
     return tuple(account.loss for account in accounts(metrics))
 
 
-def _grown(plan: Plan, resolve: Resolve, divided: bool) -> Metrics:
+def _grown(plan: PlanDocument, resolve: Resolve, divided: bool) -> Metrics:
     """The metrics at nearly the largest epsilons."""
     # No metric's own epsilon is above the plan's.
     most = downward(1 / max(plan.spending(divided).values()), _DIGITS)
@@ -163,7 +163,7 @@ def _grown(plan: Plan, resolve: Resolve, divided: bool) -> Metrics:
 
 
 def _largest(
-    plan: Plan, resolve: Callable[[float], Metrics], scale: float, most: float
+    plan: PlanDocument, resolve: Callable[[float], Metrics], scale: float, most: float
 ) -> Metrics | None:
     """The metrics at nearly the largest scale that the budget holds; None if none is known."""
     best: Metrics | None = None
@@ -189,7 +189,7 @@ def _largest(
     return best
 
 
-def _budget(plan: Plan, losses: Sequence[Loss]) -> Budget:
+def _budget(plan: PlanDocument, losses: Sequence[Loss]) -> Budget:
     """What all losses must keep together: where the plan names no delta, the sum of theirs."""
     delta = summed(losses).delta if plan.delta is None else plan.delta
     return Budget(epsilon=plan.epsilon, delta=delta)
@@ -226,7 +226,7 @@ def _scaled(loss: Loss, factor: float) -> Loss:
     return loss.model_copy(update={"epsilon": factor * loss.epsilon, **scaled})
 
 
-def _guess(plan: Plan, most: float, divided: bool) -> float:
+def _guess(plan: PlanDocument, most: float, divided: bool) -> float:
     """A scale at which normal losses of these shares nearly fill the budget."""
     delta, spending = _usual_delta(plan), plan.spending(divided)
     by_model: dict[str, list[float]] = {"local": [], "shuffle": [], "central": []}
@@ -247,7 +247,7 @@ def _guess(plan: Plan, most: float, divided: bool) -> float:
     return max(1.0, downward(_INSIDE * scale, _DIGITS))
 
 
-def _usual_delta(plan: Plan) -> float:
+def _usual_delta(plan: PlanDocument) -> float:
     """The plan's delta, or what its metrics take by default."""
     shuffled = sum(plan.model_of(metric) == "shuffle" for metric in plan.metrics)
     return _USUAL_DELTA * shuffled if plan.delta is None else plan.delta

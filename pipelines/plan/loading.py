@@ -14,7 +14,7 @@ from mechanisms.nearest import meant
 from pipelines.errors import RequestError, because
 from pipelines.metrics import registry
 from pipelines.plan.consistency import ELSEWHERE
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.source_lines import Place, SourceLines
 from pipelines.request.requests import must
 from pipelines.storage.paths import folder_of
@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-def load(path: str) -> Plan:
+def load(path: str) -> PlanDocument:
     """The plan in a file.
 
     Args:
@@ -56,16 +56,16 @@ def load(path: str) -> Plan:
         _require_distinct(path, node)
     places = SourceLines.of(path, root)
     try:
-        plan = Plan.model_validate(_built(path, root))
+        plan = PlanDocument.model_validate(_built(path, root))
     except ValidationError as error:
-        keys = [field.alias or name for name, field in Plan.model_fields.items()]
+        keys = [field.alias or name for name, field in PlanDocument.model_fields.items()]
         raise _wrong(places, error, (), keys) from None
     for index, metric in enumerate(plan.metrics):
         try:
             plan.options(metric, "")
         except ValidationError as error:
-            keys = [*registry.options_in_plan(metric.kind, metric.options).model_fields]
-            raise _wrong(places, error, ("metrics", index), keys) from None
+            kind = registry.options_in_plan(metric.kind, metric.options)
+            raise _wrong(places, error, ("metrics", index), [*kind.model_fields]) from None
     placed = plan.placed(places, _home(path, plan))
     placed.reading, placed.view  # noqa: B018 (refused here, with their lines)
     for index, metric in enumerate(placed.metrics):
@@ -74,7 +74,7 @@ def load(path: str) -> Plan:
     return placed
 
 
-def _home(path: str, plan: Plan) -> str:
+def _home(path: str, plan: PlanDocument) -> str:
     """The folder that relative paths are relative to: the plan's, unless that is in doubt.
 
     Raises:
@@ -96,7 +96,7 @@ def _wrong(
     """The first complaint, with its line."""
     said: list[Any] = error.errors(include_url=False)
     # A key that is misspelt is missing, too: which of the two is said first teaches more.
-    first = next((each for each in said if each["type"] == "extra_forbidden"), said[0])
+    first = next((error for error in said if error["type"] == "extra_forbidden"), said[0])
     place = (*around, *first["loc"])
     text = _explained(first)
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:

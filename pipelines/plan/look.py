@@ -25,7 +25,7 @@ from pipelines.errors import DONE, RequestError
 from pipelines.ledger.spans import Span, span_of
 from pipelines.logs.inputs import read_domain
 from pipelines.logs.numbers import read_bounds
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.findings import Finding, findings, numbers_of, percent, spelt
 from pipelines.plan.job import open_job, window_of
 from pipelines.plan.loading import load
@@ -81,10 +81,10 @@ def look(words: Sequence[str], window: str | None = None) -> int:
 
 def _shown(report: Look) -> dict[str, Any]:
     """Show it to people; the same for programs."""
-    screen, told = Screen(), report.told
-    for line in (FIRST, *_lines(told), LAST):
+    screen, summary = Screen(), report.summary
+    for line in (FIRST, *_lines(summary), LAST):
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
-    return told
+    return summary
 
 
 def look_too(path: str, window: str | None) -> dict[str, Any]:
@@ -114,22 +114,22 @@ class Look:
     """
 
     sample: Sample
-    plan: Plan | None
+    plan: PlanDocument | None
     window: str | None
 
     @classmethod
-    def of(cls, log: Sequence[str], plan: Plan | None, window: str | None) -> Look:
+    def of(cls, log: Sequence[str], plan: PlanDocument | None, window: str | None) -> Look:
         """Read the beginning of a log.
 
         Raises:
             RequestError: it cannot be read.
         """
         reading = PLAIN if plan is None else plan.reading
-        asked = sampled(log, reading, guessed=plan is None, empty=True)
-        return cls(asked, plan, window)
+        sample = sampled(log, reading, guessed=plan is None, empty=True)
+        return cls(sample, plan, window)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """The same for programs."""
         sample = self.sample
         return {
@@ -152,18 +152,18 @@ class Look:
         column = self.sample.rows.column(name)
         size, texts = max(len(column), 1), texts_of(column)
         some = len(column) - column.null_count
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "name": self.sample.named[name],
             "type": "text" if texts is not None else str(column.type),
             "with_a_value": some / size,
         }
         if texts is not None:
-            found["as"] = {kind: _share_parsed(texts, kind) for kind in _KINDS}
+            facts["as"] = {kind: _share_parsed(texts, kind) for kind in _KINDS}
         numbers = numbers_of(column)
         if numbers.size >= _HALF * max(some, 1) and numbers.size:
-            found["below_0"] = float(np.mean(numbers < 0))
-            found["within"] = _within(np.abs(numbers))
-        return found
+            facts["below_0"] = float(np.mean(numbers < 0))
+            facts["within"] = _within(np.abs(numbers))
+        return facts
 
     def _users(self) -> dict[str, Any]:
         """How many users the sample has, and rows of each; nothing if nobody says whose."""
@@ -210,7 +210,7 @@ class Look:
             return
         batch = self._typed()
         for metric in self.plan.metrics:
-            shares = _Asked.of(self.plan, metric, self.window or "").shares(batch)
+            shares = _RequestedColumns.of(self.plan, metric, self.window or "").shares(batch)
             yield {"name": metric.name, "kind": metric.kind, "shares": shares}
 
     def _findings(self) -> Iterator[str]:
@@ -223,7 +223,7 @@ class Look:
             return
         batch = self._typed()
         for metric in self.plan.metrics:
-            for text in _Asked.of(self.plan, metric, self.window or "").findings(batch):
+            for text in _RequestedColumns.of(self.plan, metric, self.window or "").findings(batch):
                 yield f"metric {metric.name}: {text}"
 
     def _of_column(self, name: str) -> Iterator[Finding]:
@@ -236,14 +236,14 @@ class Look:
         """Columns of which an expression has values: of `hour(at)` over a text it has none."""
         if self.plan is None:
             return frozenset()
-        view, batch, found = View(self.plan.view.derived), self._typed(), frozenset[str]()
+        view, batch, columns_read = View(self.plan.view.derived), self._typed(), frozenset[str]()
         for name, _ in view.derived:
-            shares = _Asked(view, (), (), (name,)).shares(batch).values()
+            shares = _RequestedColumns(view, (), (), (name,)).shares(batch).values()
             columns = view.needed([name])
             least = min((_share_valued(self.sample.rows, column) for column in columns), default=0)
             if any(share > _HALF * least for share in shares):
-                found |= columns
-        return found
+                columns_read |= columns
+        return columns_read
 
     def _of_files(self) -> Iterator[str]:
         if self.sample.delimiter:
@@ -292,7 +292,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RequestedColumns:
     """What a metric asks of rows.
 
     Attributes:
@@ -308,7 +308,7 @@ class _Asked:
     others: tuple[str, ...]
 
     @classmethod
-    def of(cls, plan: Plan, metric: MetricRequest, window: str) -> _Asked:
+    def of(cls, plan: PlanDocument, metric: MetricRequest, window: str) -> _RequestedColumns:
         """By its options: pairs of a column and what its values are."""
         options: Any = plan.options(metric, window)
 
@@ -341,26 +341,26 @@ class _Asked:
 
     def shares(self, batch: pa.RecordBatch) -> dict[str, float]:
         """What can be used -> of which share of the rows."""
-        seen, found = self._seen(batch), {}
+        seen, shares = self._seen(batch), {}
         if isinstance(seen, str):
             return {}
         if self.view.where:
-            found["where holds"] = float(np.mean(self.view.holds(seen))) if len(seen) else 0.0
+            shares["where holds"] = float(np.mean(self.view.holds(seen))) if len(seen) else 0.0
         for column, bounds in self.numbers:
             numbers = _numbers(seen.column(column))
-            found[f"{spelt(column)} is a number"] = numbers.size / max(len(seen), 1)
+            shares[f"{spelt(column)} is a number"] = numbers.size / max(len(seen), 1)
             if bounds is not None and numbers.size:
                 low, high = _outwards(bounds)
                 inside = float(np.mean((numbers >= low) & (numbers <= high)))
-                found[f"and of them within {low:g} to {high:g}, by steps"] = inside
+                shares[f"and of them within {low:g} to {high:g}, by steps"] = inside
         for column, text in self.domains:
             known = _matches(seen.column(column), text)
             if known is not None:
-                found[f"{spelt(column)} is in the domain"] = known
+                shares[f"{spelt(column)} is in the domain"] = known
         for column in self.others:
             some = seen.column(column)
-            found[f"{spelt(column)} has a value"] = 1 - some.null_count / max(len(seen), 1)
-        return found
+            shares[f"{spelt(column)} has a value"] = 1 - some.null_count / max(len(seen), 1)
+        return shares
 
     def findings(self, batch: pa.RecordBatch) -> Iterator[str]:
         """What is likely wrong with what it asks."""
@@ -404,23 +404,23 @@ class _Asked:
             yield f"{percent(share)} of {spelt(column)} are among the declared values"
 
 
-def _lines(told: dict[str, Any]) -> Iterator[str]:
+def _lines(summary: dict[str, Any]) -> Iterator[str]:
     """What was seen, for people."""
-    files, rows = told["files"], told["rows"]
+    files, rows = summary["files"], summary["rows"]
     yield (
-        f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{told['named_after']}; "
-        f"looked at: {told['sample']:,}"
+        f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{summary['named_after']}; "
+        f"looked at: {summary['sample']:,}"
     )
-    for column in told["columns"]:
+    for column in summary["columns"]:
         yield f"{spelt(column['name'])}: {_said(column)}"
-    if told["users"]:
-        yield _of_users(told["users"])
-    for metric in told["metrics"]:
+    if summary["users"]:
+        yield _of_users(summary["users"])
+    for metric in summary["metrics"]:
         shares = [f"{what}: {percent(x)}" for what, x in metric["shares"].items()]
         yield f"metric {metric['name']}: {'; '.join(shares) or 'any row will do'}"
-    for finding in told["findings"]:
+    for finding in summary["findings"]:
         yield f"-> {finding}"
-    if not told["findings"]:
+    if not summary["findings"]:
         yield "-> nothing that stands out"
 
 
@@ -491,15 +491,15 @@ def _within(numbers: np.ndarray) -> list[list[float]]:
     [[0.0, 0.25], [5.0, 0.75], [50.0, 1.0]]
     """
     none = float(np.mean(numbers == 0)) if numbers.size else 0.0
-    found, largest = [[0.0, none]] if none else [], float(numbers.max(initial=0.0))
+    steps, largest = [[0.0, none]] if none else [], float(numbers.max(initial=0.0))
     top = math.ceil(math.log10(largest)) if largest > 0 else 0
     for power in range(min(0, top - 6), top + 1):
         for digit in _STEPS:
             step = digit * 10.0**power
             share = float(np.mean(numbers <= step))
-            if share > 0 and (not found or share > found[-1][1]):
-                found.append([step, share])
-    return found
+            if share > 0 and (not steps or share > steps[-1][1]):
+                steps.append([step, share])
+    return steps
 
 
 def _outwards(bounds: str) -> tuple[float, float]:
@@ -525,10 +525,10 @@ def _step(number: float) -> float:
 
 def _span(file: str) -> Span | None:
     """The time that a file is named after."""
-    found = _DATE.findall(file)
-    if not found:
+    dates = _DATE.findall(file)
+    if not dates:
         return None
-    return span_of("-".join(part for part in found[-1] if part))
+    return span_of("-".join(part for part in dates[-1] if part))
 
 
 def _start(span: Span) -> Any:

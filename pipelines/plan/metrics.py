@@ -15,7 +15,7 @@ from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import find_for
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.joint import settled
 from pipelines.plan.parts import MetricRequest
 from pipelines.request.options import undashed
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def resolve(
-    plan: Plan, window: str, telemetry: Telemetry, clients: bool = False
+    plan: PlanDocument, window: str, telemetry: Telemetry, clients: bool = False
 ) -> tuple[Metric, ...]:
     """All metrics of a plan.
 
@@ -42,22 +42,26 @@ def resolve(
             and where the plan came from a file its line.
     """
     source = Source(telemetry, public_seed(plan, window))
+    shuffled = sum(plan.model_of(metric) == "shuffle" for metric in plan.metrics)
+
+    def options_of(request: MetricRequest, scale: float, divided: bool) -> ReleaseOptions:
+        options = plan.options(request, window, scale, divided, clients)
+        return options.among(shuffled if plan.model_of(request) == "shuffle" else 1)
 
     def at(scale: float, divided: bool) -> tuple[Metric, ...]:
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
-        found = (
+        metrics = (
             _resolved(
-                plan, place, plan.options(request, window, scale, divided, clients), source,
-                parts.get(request.name),
+                plan, place, options_of(request, scale, divided), source, parts.get(request.name)
             )
             for place, request in enumerate(plan.metrics)
         )  # fmt: skip
-        return tuple(_divided(metric) if clients else metric for metric in found)
+        return tuple(_divided(metric) if clients else metric for metric in metrics)
 
     return settled(plan, at)
 
 
-def _parts(plan: Plan, seed: int) -> dict[str, Part]:
+def _parts(plan: PlanDocument, seed: int) -> dict[str, Part]:
     """Which units answer each metric of the local model, if units are divided among those."""
     names = [metric.name for metric in plan.metrics if plan.model_of(metric) == "local"]
     parts = Part.of([plan.shares[name] for name in names], seed)
@@ -65,7 +69,7 @@ def _parts(plan: Plan, seed: int) -> dict[str, Part]:
 
 
 def _resolved(
-    plan: Plan, place: int, options: ReleaseOptions, source: Source, part: Part | None
+    plan: PlanDocument, place: int, options: ReleaseOptions, source: Source, part: Part | None
 ) -> Metric:
     request, telemetry = plan.metrics[place], source.telemetry
     if part is not None and telemetry is not None:  # it is planned for those who answer
@@ -77,7 +81,7 @@ def _resolved(
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
-    reason = plan.permanent and (metric.asked_of_one_job or metric.undivided or metric.fresh_only)
+    reason = plan.permanent and (metric.one_job_only or metric.undivided or metric.fresh_only)
     if reason:
         where = plan.where("noise")
         raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")
@@ -119,7 +123,7 @@ def _quoted(written: str, refusal: str) -> bool:
     return written in refusal or repr(written.partition("=")[0]) in refusal
 
 
-def mark(plan: Plan) -> bytes:
+def mark(plan: PlanDocument) -> bytes:
     """The plan's fingerprint: what it says that its reports mean, and nothing of where they are.
 
     What a planner makes of it is not in it (`design.mark_of_design`): the same window of the same
@@ -148,7 +152,7 @@ def mark(plan: Plan) -> bytes:
         raise RequestError(str(error)) from None
 
 
-def _said(plan: Plan, metric: MetricRequest) -> dict[str, Any]:
+def _said(plan: PlanDocument, metric: MetricRequest) -> dict[str, Any]:
     """What one metric asks, with digests of the files that it names."""
     try:
         options = plan.options(metric, "")
@@ -173,7 +177,7 @@ def _digest(file: str) -> str | None:
     return hashlib.sha256(content).hexdigest()
 
 
-def public_seed(plan: Plan, window: str) -> int:
+def public_seed(plan: PlanDocument, window: str) -> int:
     """What hashes and sketches of a window are drawn from, alike for clients and collector.
 
     Returns:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.views import facts, pages
+from pipelines.views import pages
 from pipelines.views.headline import MIDDLE, chosen, head, headline, title
 from pipelines.views.largest import largest
 from pipelines.views.pictures import bars
@@ -47,7 +47,6 @@ def page(
             for name in names
             if name in tables and chosen(metrics[name])["rows"] != MIDDLE
         ),
-        promises=facts.promises(statement),
     )
 
 
@@ -70,10 +69,10 @@ def _row(
 
 def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
     """The figure of a metric that comes first, and among how many."""
-    found = headline(table, said)
-    if not found.lines:
-        return html.escape(found.which)
-    line, many = found.lines[0], len(table or ())
+    figure = headline(table, said)
+    if not figure.lines:
+        return html.escape(figure.which)
+    line, many = figure.lines[0], len(table or ())
     of = f" ({many - 1:,} more)" if many > 1 else ""
     return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
 
@@ -83,7 +82,11 @@ def _picture(name: str, table: pa.Table) -> str:
     if len(table) < 2:
         return ""
     top = largest(table, _BARS)
-    drawn = bars(top.labels, top.estimates, [top.lower, top.upper], top.legend, top.unit)
+    drawn = bars(top.labels, top.estimates, [top.lower, top.upper])
     said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
     link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
-    return f'<h2>{link}</h2>\n<figure role="img" aria-label="{said}">\n{drawn}\n</figure>\n'
+    return (
+        f'<h2>{link}</h2>\n<figure aria-label="{said}">\n{drawn}\n'
+        f'<figcaption class="note">{said[:1].upper()}{said[1:]}: {top.legend}</figcaption>\n'
+        "</figure>\n"
+    )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from mechanisms.nearest import meant
 from pipelines.metrics import registry
 from pipelines.plan.consistency import about
-from pipelines.request.requests import Asked
+from pipelines.request.requests import RequestOptions
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
@@ -23,7 +23,7 @@ OF_PLAN = frozenset(
 
 def _require_kind(name: str) -> str:
     """Refuse a kind of metric that nobody has registered."""
-    if name not in registry.names():
+    if not registry.known(name):
         kinds = registry.names()
         raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
     return name
@@ -37,13 +37,13 @@ def _list_kinds(schema: dict[str, Any]) -> None:
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]
 
 
-class Part(Asked):
+class PlanPart(RequestOptions):
     """A part that says nothing that nobody knows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class MetricRequest(Asked):
+class MetricRequest(RequestOptions):
     """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
 
     What the kind asks are the options of its command, with underscores: column, domain, bounds,
@@ -59,7 +59,7 @@ class MetricRequest(Asked):
     @property
     def options(self) -> dict[str, Any]:
         """What the kind asks, as it was written."""
-        return dict(self.model_extra or {})
+        return self.model_extra or {}
 
     @model_validator(mode="after")
     def _asks_no_more_than_it_may(self) -> MetricRequest:

@@ -39,5 +39,5 @@ def _short(profile: PrivacyLoss) -> PrivacyLoss:
         upward(epsilon, _EPSILON_DIGITS): min(1.0, upward(delta, _DELTA_DIGITS))
         for epsilon, delta in points
     }
-    found = PrivacyLoss.from_profile(list(short), list(short.values()))
-    return found if profile.apart is None else replace(found, apart=_short(profile.apart))
+    shorter = PrivacyLoss.from_profile(list(short), list(short.values()))
+    return shorter if profile.apart is None else replace(shorter, apart=_short(profile.apart))

@@ -16,7 +16,7 @@ from apache_beam.pvalue import AsDict
 from pipelines.metrics.metric import PAGE, Content, Metric
 from pipelines.plan.division import drawn
 from pipelines.plan.page import page
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
 from pipelines.views.headline import chosen
@@ -36,7 +36,7 @@ class PublishPlan(beam.PTransform):
     """
 
     metrics: Sequence[Metric]
-    target: Target
+    target: ReleaseTarget
     read: beam.PTransform | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -85,7 +85,7 @@ class ReleasePlanDoFn(beam.DoFn):
     Metrics that had too few reports are named in the statement and published never.
     """
 
-    def __init__(self, target: Target, names: tuple[str, ...]) -> None:
+    def __init__(self, target: ReleaseTarget, names: tuple[str, ...]) -> None:
         self._target, self._names = target, names
 
     def process(self, _: None, contents: Mapping[str, Content]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,16 +13,16 @@ from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.jobs.engine import ForBeam, prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.ledger.entries import Budget, Entry
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
-from pipelines.plan.document import WINDOW, Plan
+from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.request.options import undashed
@@ -74,9 +73,9 @@ def of_files(*of: Any) -> beam.PTransform:
 
 
 def release_window(
-    plan: Plan,
+    plan: PlanDocument,
     window: str,
-    prepare: Callable[[Plan, str], PlanJob],
+    prepare: Callable[[PlanDocument, str], PlanJob],
     pipeline: Callable[..., beam.PTransform],
     for_beam: ForBeam,
     span: Span | None = None,
@@ -106,7 +105,7 @@ def release_window(
     ledger = None
     if plan.ledger is not None:
         # Its releases carry what the ledger was: an older copy of it is found out by them.
-        ledger = Ledger.open(plan.ledger, releases_of(plan), plan.collection)
+        ledger = CollectionLedger.open(plan.ledger, releases_of(plan), plan.collection)
     stands = _standing(plan, window, output) if ledger is None else _paid(ledger, plan, window)
     if stands is not None:
         _say_again(stands, screen)
@@ -130,23 +129,23 @@ def release_window(
     return right.output
 
 
-def releases_of(plan: Plan) -> list[str]:
+def releases_of(plan: PlanDocument) -> list[str]:
     """Globs for the folders of a plan's releases."""
     return [escaped(plan.output).replace(WINDOW, "*")]
 
 
-def _paid(ledger: Ledger, plan: Plan, window: str) -> str | None:
+def _paid(ledger: CollectionLedger, plan: PlanDocument, window: str) -> str | None:
     """Where a ledger says that the window was released, in whatever folder."""
     made = ledger.published(mark(plan).hex(), window)
     return None if made is None else made.output
 
 
-def _standing(plan: Plan, window: str, output: str) -> str | None:
+def _standing(plan: PlanDocument, window: str, output: str) -> str | None:
     """Where the window has been released: a second randomisation would cost privacy anew."""
     if not release.holds_release(output):
         release.require_vacant(output)
         return None
-    made_by = json.loads(release.read(output, release.STATEMENT)).get("plan") or {}
+    made_by = release.statement_of(output).get("plan") or {}
     if (made_by.get("fingerprint"), made_by.get("window")) != (mark(plan).hex(), window):
         release.require_vacant(output)  # something else's: it is refused
     return output
@@ -173,12 +172,12 @@ def code_of(folder: str | None) -> int:
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE
-    return WITHHELD if json.loads(release.read(folder, release.STATEMENT))["withheld"] else DONE
+    return WITHHELD if release.statement_of(folder)["withheld"] else DONE
 
 
 @contextmanager
 def _reserved(
-    ledger: Ledger | None, job: PlanJob, span: Span | None, remembered: Remembered
+    ledger: CollectionLedger | None, job: PlanJob, span: Span | None, remembered: Remembered
 ) -> Iterator[Right]:
     """The price is set aside before a row is read.
 
@@ -247,7 +246,7 @@ def _published(
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
     statement = job.statement(right.stamp)
-    whole = pipeline(job.metrics, Target(right.output, statement, job.plan.ledger))
+    whole = pipeline(job.metrics, ReleaseTarget(right.output, statement, job.plan.ledger))
     try:
         ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
     except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
@@ -259,7 +258,7 @@ def _published(
         return False
     show(job, screen)
     conclude(job, screen)
-    _say_of_itself(json.loads(release.read(job.options.output, release.STATEMENT)))
+    _say_of_itself(release.statement_of(job.options.output))
     return True
 
 
@@ -268,7 +267,7 @@ def _say_again(folder: str, screen: Screen) -> None:
     say_where(folder, screen)
     if not release.holds_release(folder):  # moved, as an operator has said
         return
-    statement = json.loads(release.read(folder, release.STATEMENT))
+    statement = release.statement_of(folder)
     said = unusable(statement)
     for name in statement["withheld"]:
         if name not in said:
@@ -304,7 +303,7 @@ def runs_here(for_beam: PipelineOptions) -> bool:
 
 def show(job: PlanJob, screen: Screen) -> None:
     """Every metric that was published, and those that were not."""
-    statement = json.loads(release.read(job.options.output, release.STATEMENT))
+    statement = release.statement_of(job.options.output)
     for metric in job.metrics:
         for warning in statement["doubts"].get(metric.name, ()):
             warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)

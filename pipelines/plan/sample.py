@@ -108,18 +108,18 @@ def sampled(
     Raises:
         RequestError: there is none, or it cannot be read.
     """
-    found = tuple(one for pattern in patterns for one in within(pattern))
-    encoding = "" if reading.encoding else _encoding(found)
+    files = tuple(one for pattern in patterns for one in within(pattern))
+    encoding = "" if reading.encoding else _encoding(files)
     if guessed and encoding:  # first, for names of columns are written in it, too
         reading = replace(reading, encoding=encoding)
-    telemetry = open_telemetry(found, empty, reading)
+    telemetry = open_telemetry(files, empty, reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
             delimiter = _delimiter(first, reading)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
-            telemetry = open_telemetry(found, empty, reading)
+            telemetry = open_telemetry(files, empty, reading)
         names = telemetry.schemas[0].names
         once = [name for name in names if names.count(name) == 1]
         if not once:

@@ -7,14 +7,14 @@ from typing import Any
 
 from pipelines.errors import DONE
 from pipelines.metrics import registry
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.parts import OF_PLAN, MetricRequest
 from pipelines.request import answers
 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of plans; a metric's own options are those of its kind."""
-    plan = Plan.model_json_schema()
+    plan = PlanDocument.model_json_schema()
     metric = plan["$defs"][MetricRequest.__name__]
     del metric["additionalProperties"]
     metric["allOf"] = [_of_kind(name, metric) for name in registry.names()]

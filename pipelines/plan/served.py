@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from pipelines.plan.consistency import about
-from pipelines.plan.parts import Part
+from pipelines.plan.parts import PlanPart
 from transforms.windows import SECOND, Tumbling, moment_of
 
 _SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
@@ -26,7 +26,7 @@ def _require_span(written: str) -> str:
 TimeSpan = Annotated[str, AfterValidator(_require_span)]
 
 
-class Stream(Part):
+class Stream(PlanPart):
     """How the plan is served as a stream: see docs/streams.md.
 
     Attributes:

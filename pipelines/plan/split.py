@@ -13,7 +13,7 @@ from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import SEED, Plan
+from pipelines.plan.document import SEED, PlanDocument
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.served import seconds_of
@@ -106,7 +106,7 @@ class Split:
         return names.index(name)
 
 
-def split(plan: Plan, window: str) -> Split:
+def split(plan: PlanDocument, window: str) -> Split:
     """A window, if it can be divided among three parties.
 
     Args:
@@ -120,8 +120,8 @@ def split(plan: Plan, window: str) -> Split:
         _require_least_batch(plan, request, window)
     parts = Split(unread_job(plan, window, clients=True))
     for metric in parts.metrics:
-        if metric.asked_of_one_job is not None:
-            raise RequestError(f"metric {metric.name}: {metric.asked_of_one_job}")
+        if metric.one_job_only is not None:
+            raise RequestError(f"metric {metric.name}: {metric.one_job_only}")
         if metric.undivided is not None and metric.counters is None:
             raise RequestError(_whole(metric.name, metric.undivided))
     _require_alike(parts)
@@ -200,7 +200,7 @@ def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:
         )
 
 
-def _require_least_batch(plan: Plan, request: MetricRequest, window: str) -> None:
+def _require_least_batch(plan: PlanDocument, request: MetricRequest, window: str) -> None:
     """Refuse what clients and collector would each settle by files that the other cannot see."""
     options = plan.options(request, window)
     # Noisy counters hide how many report, and ask for no least number.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.ledger.held import is_held
+from pipelines.ledger.held import is_reserved
 
 
 @dataclass(frozen=True)
-class Target:
+class ReleaseTarget:
     """What a run has the right to publish.
 
     Attributes:
@@ -23,10 +23,10 @@ class Target:
     statement: Mapping[str, Any]
     ledger: str | None = None
 
-    def telling(self, **more: Any) -> Target:
+    def telling(self, **more: Any) -> ReleaseTarget:
         """The same with more in the statement."""
         return replace(self, statement={**self.statement, **more})
 
     def stands(self) -> bool:
-        """Whether its price still counts, and for this attempt; see `is_held`."""
-        return is_held(self.ledger, self.statement)
+        """Whether its price still counts, and for this attempt; see `is_reserved`."""
+        return is_reserved(self.ledger, self.statement)

@@ -42,7 +42,7 @@ class Published:
                 continue  # a kind that may publish it, and did not
 
 
-def found(patterns: Sequence[str]) -> list[Published]:
+def releases_in(patterns: Sequence[str]) -> list[Published]:
     """What stands in some folders, the oldest release first, each once.
 
     Args:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import RequestError, reason
 from pipelines.storage.claims import TAKEN, Claim, TakenError, claims, refusal
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders
 from transforms.elements.progress import tally
 from transforms.files.systems import FileSystems, escaped
@@ -25,6 +26,7 @@ UNWRITTEN = "output not written: "
 
 # Readers take a folder without a statement for no release, so it is written last.
 STATEMENT = "statement.json"
+STATEMENT_VERSION = 1
 REPORT = "report.html"
 
 
@@ -58,8 +60,8 @@ def newest(patterns: Sequence[str], most: int | None) -> list[str]:
         patterns: globs of folders.
         most: at most so many.
     """
-    found = FileSystems.match([_join(pattern, STATEMENT) for pattern in patterns])
-    files = {entry.path: entry for match in found for entry in match.metadata_list}
+    matches = FileSystems.match([_join(pattern, STATEMENT) for pattern in patterns])
+    files = {entry.path: entry for match in matches for entry in match.metadata_list}
     # Beam's `*` takes hidden folders, too: those are not released yet, or never.
     shown = [path for path in files if not _is_hidden(path)]
     by_time = sorted(shown, key=lambda path: -(files[path].last_updated_in_seconds or 0))
@@ -116,7 +118,8 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
     Raises:
         TakenError: someone else published there meanwhile, or is about to; it is counted, too.
     """
-    content = {**files, STATEMENT: written(statement)}
+    said = {"statement_version": STATEMENT_VERSION, **statement}
+    content = {**files, STATEMENT: written(said)}
     release_id = statement["release_id"]
     try:
         if _is_local(folder):
@@ -143,6 +146,21 @@ def read(folder: str, name: str) -> bytes:
         return bytes(stream.read())
 
 
+def statement_of(folder: str) -> dict[str, Any]:
+    """What a release of ours says of itself.
+
+    Raises:
+        RequestError: it is of another format, or no statement.
+    """
+    return read_statement(folder, read(folder, STATEMENT))
+
+
+def read_statement(folder: str, content: bytes) -> dict[str, Any]:
+    """The same, of what stands in its file."""
+    why, name = "a release is not made again: that would be another draw", "statement_version"
+    return numbered(_join(folder, STATEMENT), content, STATEMENT_VERSION, why, name)
+
+
 def size(folder: str, name: str) -> int:
     """How many bytes a file of a release has.
 
@@ -152,10 +170,10 @@ def size(folder: str, name: str) -> int:
     path = _join(folder, name)
     if _is_local(folder):
         return os.path.getsize(path)
-    found = FileSystems.match([path])[0].metadata_list
-    if not found:
+    entries = FileSystems.match([path])[0].metadata_list
+    if not entries:
         raise FileNotFoundError(f"there is no {path}")
-    return int(found[0].size_in_bytes)
+    return int(entries[0].size_in_bytes)
 
 
 def read_table(folder: str, name: str) -> pa.Table:
@@ -171,8 +189,8 @@ def read_tables(folder: str) -> dict[str, pa.Table]:
 
 def table_names(folder: str) -> list[str]:
     """The files of a release that are tables, in alphabetical order."""
-    found = FileSystems.match([_join(escaped(folder), "*.parquet")])[0].metadata_list
-    return sorted(os.path.basename(entry.path) for entry in found)
+    entries = FileSystems.match([_join(escaped(folder), "*.parquet")])[0].metadata_list
+    return sorted(os.path.basename(entry.path) for entry in entries)
 
 
 def _published_id(folder: str) -> str | None:
@@ -237,9 +255,9 @@ def completed(folder: str, release_id: str) -> bool:
     """
     if not _is_local(folder):
         claim = Claim(folder, release_id)
-        held = claim.held()
-        if held is not None:
-            _publish_objects(folder, held, claim)
+        files = claim.files()
+        if files is not None:
+            _publish_objects(folder, files, claim)
     elif not holds_release(folder):
         _complete_local(folder, release_id)
     return holds_release(folder) and _published_id(folder) == release_id
@@ -281,15 +299,15 @@ def _publish_objects(
 ) -> None:
     if _is_published(folder, claim):
         return
-    held = claim.held()
-    if held is None:
+    files = claim.files()
+    if files is None:
         _require_mine(folder)
     content, written = claim.take(content), list[str]()
     try:
         # Between the look and the claim another run may have come to its end, this release's, too.
         if _is_published(folder, claim):
             return
-        _require_own(folder, claim, content if held is not None else {})
+        _require_own(folder, claim, content if files is not None else {})
         for file, data in content.items():
             written.append(_join(folder, file))
             with FileSystems.create(written[-1]) as stream:
@@ -311,7 +329,7 @@ def _is_published(folder: str, claim: Claim) -> bool:
     if not (holds_release(folder) and _published_id(folder) == claim.release_id):
         return False
     with contextlib.suppress(Exception):
-        if claim.held() is not None:
+        if claim.files() is not None:
             claim.give_back()
     return True
 

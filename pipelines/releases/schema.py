@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pipelines.releases import release
 from pipelines.releases.statement import parquet
+from pipelines.storage.formats import numbered
 
 VERSION = 1
 
@@ -62,18 +63,23 @@ def joinable(files: Mapping[str, bytes], statement: Mapping[str, Any]) -> dict[s
     }
 
 
-def own(table: pa.Table) -> pa.Table:
-    """A table of a release as its kind made it."""
-    said = (table.schema.metadata or {}).get(_METADATA)
-    if said is None:
+def own(table: pa.Table, where: str = "a table of the release") -> pa.Table:
+    """A table of a release as its kind made it.
+
+    Raises:
+        RequestError: it is of another format.
+    """
+    written = (table.schema.metadata or {}).get(_METADATA)
+    if written is None:
         return table
-    kinds = {name: pa.type_for_alias(kind) for name, kind in json.loads(said)["own"].items()}
+    said = numbered(where, written, VERSION, "a release is not made again")
+    kinds = {name: pa.type_for_alias(kind) for name, kind in said["own"].items()}
     return table.select([*kinds]).cast(pa.schema(kinds))
 
 
 def read_own(folder: str, name: str) -> pa.Table:
     """One table of a release as its kind made it."""
-    return own(release.read_table(folder, name))
+    return own(release.read_table(folder, name), f"{folder}/{name}")
 
 
 def long(table: pa.Table) -> pa.Table:
@@ -91,10 +97,10 @@ def shared(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.Tab
     """
     if {*FIGURE.names} <= {*table.column_names}:
         return table.select(FIGURE.names).cast(FIGURE)
-    found = _figures(table, statement, figure)
+    figures = _figures(table, statement, figure)
     return pa.table({
-        field.name: found[field.name].cast(field.type)
-        if field.name in found
+        field.name: figures[field.name].cast(field.type)
+        if field.name in figures
         else pa.nulls(len(table), field.type)
         for field in FIGURE
     })  # fmt: skip
@@ -149,34 +155,32 @@ def _of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
 
 def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict[str, pa.Array]:
     """What the columns of `FIGURE` hold, as far as it is known."""
-    found = {name: table[name] for name in FIGURE.names if name in table.column_names}
-    found |= _labels(table, found)
-    # One interval is simultaneous with itself; other tables name those of all rows differently.
-    alone = "" if len(table) == 1 else "_of_all"
-    for end in ("lower", "upper"):
-        if f"{end}{alone}" in table.column_names:
-            found.setdefault(f"{end}_simultaneous", table[f"{end}{alone}"])
+    figures = {name: table[name] for name in FIGURE.names if name in table.column_names}
+    figures |= _labels(table, figures)
+    if len(table) == 1:  # one interval is simultaneous with itself
+        for end in {"lower", "upper"} & figures.keys():
+            figures.setdefault(f"{end}_simultaneous", figures[end])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
-    if "n" in found or "n" in statement:
-        found.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
-        found["n_standard_error"] = pa.repeat(0.0, len(table))
-    elif figure == "mean" and people in table.column_names:
-        found |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
+    if figure == "mean" and people in table.column_names and "n" not in figures:
+        figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
+    elif "n" in figures or "n" in statement:
+        figures.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))
+        figures["n_standard_error"] = pa.repeat(0.0, len(table))
     elif took_part is not None:
-        found["n"] = pa.repeat(float(took_part["estimate"]), len(table))
-        found["n_standard_error"] = pa.repeat(float(took_part["standard_error"]), len(table))
-    return found
+        figures["n"] = pa.repeat(float(took_part["estimate"]), len(table))
+        figures["n_standard_error"] = pa.repeat(float(took_part["standard_error"]), len(table))
+    return figures
 
 
-def _labels(table: pa.Table, found: Mapping[str, Any]) -> dict[str, pa.Array]:
+def _labels(table: pa.Table, figures: Mapping[str, Any]) -> dict[str, pa.Array]:
     """The columns in front of the estimates say what each is of: one a value, two a group, too."""
     names = table.column_names[: table.column_names.index("estimate")]
     names = [name for name in names if not pa.types.is_boolean(table[name].type)]
     if names == ["low", "high"]:
         ends = (table[name].cast(pa.string()) for name in names)
         return {"value": pc.binary_join_element_wise(*ends, "..")}
-    if not names or {*names} <= found.keys():
+    if not names or {*names} <= figures.keys():
         return {}
     *groups, value = (table[name].cast(pa.string()) for name in names)
     return {"value": value} | ({"group": groups[0]} if groups else {})

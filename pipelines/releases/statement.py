@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
+from pipelines.releases.release import STATEMENT_VERSION
 from pipelines.wording import RAW_ROWS, meaning
 from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import NULL_USER
@@ -42,7 +43,7 @@ def head(
     released, local = guarantees
     in_words = [meaning(guarantee, least) for guarantee in dict.fromkeys(guarantees)]
     return {
-        "statement_version": 1,
+        "statement_version": STATEMENT_VERSION,
         "release": kind,
         "release_id": None,  # whoever publishes knows it
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -8,7 +8,6 @@ anything of it is used, and what is opened beside it is a file of that very fold
 from __future__ import annotations
 
 import io
-import json
 import os
 from datetime import datetime
 from typing import Annotated, Any
@@ -149,7 +148,7 @@ class Statement(_Part):
     plan: _Plan | None = None
     stream: _Stream | None = None
     batch: Annotated[_Pass | None, Field(alias="pass")] = None
-    asked: _Request = _Request(confidence=0.95)
+    request: _Request = _Request(confidence=0.95)
 
     @model_validator(mode="after")
     def _lists(self) -> Statement:
@@ -165,12 +164,13 @@ def read_statement(folder: str) -> tuple[dict[str, Any], bytes]:
         folder: of the release, which anybody may have written.
 
     Raises:
-        RequestError: there is none, or it is not one that hushbeam writes; with the field.
+        RequestError: there is none, it is of another format, or not one that hushbeam writes; with
+            the field.
     """
     where = f"{folder}/{release.STATEMENT}"
     try:
         written = read_file(folder, release.STATEMENT)
-        said: dict[str, Any] = json.loads(written)
+        said = release.read_statement(folder, written)
         Statement.model_validate_json(written)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -300,7 +300,7 @@ def _require_shared(table: pa.Table) -> None:
     for field in table.schema:  # a page shows every column, and these are what it can show
         if not any(shown(field.type) for shown in _SHOWN) and field.name not in schema.LONG.names:
             raise ValueError(f"its column {field.name} is {field.type}, which no kind has"[:200])
-    for name in {"unbiased", "low", "high"} & {*names}:
+    for name in {"unbiased", "unclipped", "low", "high"} & {*names}:
         kind = table.schema.field(name).type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
             raise ValueError(f"its column {name} is {kind}, and not of numbers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from argparse import Action
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import EllipsisType
@@ -31,6 +32,8 @@ class Description:
         figure: whether it says what a figure is of, so that where it differs no figures can be
             compared; by default, whether it stands under the command's subject.
         positional: whether a command line names it by its place alone.
+        essential: whether most people need it, so that the short help shows it. What is required
+            is shown there anyway.
     """
 
     text: str | Callable[[], str]
@@ -40,6 +43,7 @@ class Description:
     repeated: bool = False
     figure: bool | None = None
     positional: bool = False
+    essential: bool = False
 
     @property
     def of_figure(self) -> bool:
@@ -64,16 +68,17 @@ def option(
     repeated: bool = False,
     figure: bool | None = None,
     positional: bool = False,
+    essential: bool = False,
     **limits: Any,
 ) -> Any:
     """A field of an options class.
 
     Args:
-        text: as all up to `positional`, see `Description`.
+        text: as all up to `essential`, see `Description`.
         default: where nobody says anything; without one the option is required.
         limits: what pydantic's `Field` takes: gt, le, min_length and so on.
     """
-    described = Description(text, group, metavar, hint, repeated, figure, positional)
+    described = Description(text, group, metavar, hint, repeated, figure, positional, essential)
     return Field(default, json_schema_extra=described, **limits)
 
 
@@ -87,6 +92,16 @@ def description(field: FieldInfo) -> Description:
     if not isinstance(extra, Description):
         raise TypeError(f"an option without a description: {field!r}")
     return extra
+
+
+def essential(action: Action) -> None:
+    """Show an option of a command line in the short help, too."""
+    vars(action)["essential"] = True
+
+
+def is_essential(action: Action) -> bool:
+    """Whether `essential` has been said of it."""
+    return "essential" in vars(action)
 
 
 def flag(name: str) -> str:

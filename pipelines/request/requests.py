@@ -90,7 +90,7 @@ def is_truth(value: object) -> bool:
     return type(value).__name__ in ("bool", "bool_")
 
 
-class Asked(BaseModel):
+class RequestOptions(BaseModel):
     """What people ask, on a command line, in a YAML file or as arguments of a function."""
 
     @field_validator("*", mode="before")

@@ -16,23 +16,25 @@ from typing import Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
-from mechanisms.running.totals import Contribution, RunningTotals, State
+from mechanisms.running.totals import Contribution, RunningTotals, TotalsState
 from pipelines.errors import RequestError, reason
-from pipelines.running.sources import NONE, Sources, require_apart
+from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
+from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders, share
 from pipelines.storage.secrets import state_folder
 
 KIND = "running-totals"
 _VERSION = 1
+_WHY = "drawn anew, windows would tell more than was paid for"
 _AS_THEY_ARE = ("names", "key", "windows", "totals", "last", "paid", "output")
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTotals:
     """What stands in the folder.
 
     Attributes:
-        asked: what the totals were begun with; the same whenever they are opened.
+        request: what the totals were begun with; the same whenever they are opened.
         design: what is drawn.
         names: of the totals.
         key: of digests.
@@ -45,14 +47,14 @@ class Kept:
         sources: what each window was made of, or is to be, by its name, if it was made of files.
     """
 
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     design: RunningTotals
     names: tuple[str, ...]
     key: str
     windows: tuple[str, ...]
     totals: tuple[tuple[int, ...], ...]
     last: str
-    state: State
+    state: TotalsState
     paid: tuple[str, str] | None
     output: str
     sources: Mapping[str, Sources] = field(default_factory=dict)
@@ -60,20 +62,24 @@ class Kept:
     @property
     def guarantee(self) -> Guarantee:
         """What holds of all windows together, and of whom."""
-        asked, apart = self.asked, self.asked.get("time_column") is not None
-        condition = condition_of(asked["unit"], self.design, apart)
-        return self.design.guarantee(asked["epsilon"], asked["unit"], condition)
+        request, apart = self.request, self.request.get("time_column") is not None
+        condition = condition_of(request["unit"], self.design, apart)
+        return self.design.guarantee(request["epsilon"], request["unit"], condition)
 
-    def made(self, window: str, sources: Sources) -> Kept:
-        """With what a window is made of, which is not drawn yet.
+    def made(self, window: str, sources: Sources) -> KeptTotals:
+        """With what a window is made of, if it is not drawn yet.
 
         Raises:
-            RequestError: rows of it are in the totals already, as far as that can be known.
+            RequestError: it was drawn of other files; or rows of it are in the totals already, as
+                far as that can be known.
         """
+        if window in self.windows:
+            require_same_files(window, sources, self.sources.get(window, NONE))
+            return self
         require_apart(window, sources, self.sources, self.windows)
         return self if sources == NONE else self._noting(window, sources)
 
-    def _noting(self, window: str, sources: Sources) -> Kept:
+    def _noting(self, window: str, sources: Sources) -> KeptTotals:
         return replace(self, sources={**self.sources, window: sources})
 
     @property
@@ -81,7 +87,7 @@ class Kept:
         """By which a release knows its secret; of the key, which is random, it tells nothing."""
         return self._under_key(b"id")
 
-    def up_to(self, window: str) -> Kept:
+    def up_to(self, window: str) -> KeptTotals:
         """As it was when a window had been drawn, but for the noise of later ones."""
         drawn = self.windows.index(window) + 1
         return replace(self, windows=self.windows[:drawn], totals=self.totals[:drawn])
@@ -99,22 +105,19 @@ class Kept:
         drawn = self.design
         design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
         design |= {"contribution": asdict(drawn.contribution)}
-        said |= {"asked": self.asked, "design": design, "state": self.state.written().decode()}
+        said |= {"request": self.request, "design": design, "state": self.state.written().decode()}
         said["sources"] = {name: one.as_dict() for name, one in self.sources.items()}
         return json.dumps({"version": _VERSION, **said}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> Kept:
+    def read(cls, said: Mapping[str, Any]) -> KeptTotals:
         """What was written.
 
         Raises:
-            ValueError: it was not, or by another version.
+            ValueError: it was not.
         """
         try:
-            said = json.loads(data)
-            if said["version"] != _VERSION:
-                raise ValueError("another version has written it")
-            factors, asked = said["design"]["factors"], said["asked"]
+            factors, request = said["design"]["factors"], said["request"]
             factors = Factors(
                 factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
             )
@@ -122,14 +125,14 @@ class Kept:
             unit = Contribution(**said["design"]["contribution"])
             design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
-            state = State.read(said["state"].encode())
+            state = TotalsState.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
             sources = {name: Sources.read(one) for name, one in said["sources"].items()}
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("these are no running totals") from error
         return cls(
-            asked, design, names, said["key"], tuple(said["windows"]), totals, said["last"], state,
-            paid, said["output"], sources,
+            request, design, names, said["key"], tuple(said["windows"]), totals, said["last"],
+            state, paid, said["output"], sources,
         )  # fmt: skip
 
 
@@ -195,7 +198,7 @@ def locked(place: Place) -> contextlib.AbstractContextManager[None]:
     locks = {f"{place.secret}.lock": 0o700}
     if place.output:
         locks[in_use(place.output)] = 0o777
-    return held(locks, " or ".join(filter(None, (place.output, place.secret))))
+    return lock(locks, " or ".join(filter(None, (place.output, place.secret))))
 
 
 def in_use(output: str) -> str:
@@ -206,7 +209,7 @@ def in_use(output: str) -> str:
 
 
 @contextlib.contextmanager
-def held(locks: Mapping[str, int], what: str) -> Iterator[None]:
+def lock(locks: Mapping[str, int], what: str) -> Iterator[None]:
     """One process at a time.
 
     Args:
@@ -245,13 +248,16 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def read(place: Place) -> Kept | None:
+def read(place: Place) -> KeptTotals | None:
     """What is drawn from; None if nothing is."""
     path = Path(place.secret)
+    if not path.exists():
+        return None
+    said = numbered(f"secret: {path}", path.read_bytes(), _VERSION, _WHY)
     try:
-        return Kept.read(path.read_bytes()) if path.exists() else None
+        return KeptTotals.read(said)
     except ValueError as error:
-        raise RequestError(f"{path} cannot be read: {error}") from None
+        raise RequestError(f"secret: {path} cannot be read: {error}") from None
 
 
 def write(path: str, data: bytes, secret: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Counts and sums that go on from window to window: what `total` adds up, and plans publish."""
+"""Counts and sums that go on from window to window, as commands and plans add them up."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from mechanisms.running.totals import Contribution, RunningTotals, least
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
-from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.sum import SumMetric
-from pipelines.metrics.metric import Content, Reports
+from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.statistic import Statistic
+from pipelines.metrics.statistics.sum import Sum
 from pipelines.metrics.terms import cautioned, next_to_nothing
-from pipelines.running.kept import Kept, condition_of
+from pipelines.metrics.unusable.share import Share
+from pipelines.running.kept import KeptTotals, condition_of
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.wording import RAISING_NONE, among
 
@@ -40,26 +42,36 @@ LAST = "last.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Counting):
+class Running(ByCounters):
     """A statistic that goes on: of its counters' own noise nothing is used.
 
     Attributes:
         kept: what stands once the window is drawn, which is all that is known of it.
     """
 
-    unstated: ClassVar[frozenset[str]] = frozenset({"window", "series"})
     remembers: ClassVar[bool] = True
 
-    kept: Kept | None = None
+    kept: KeptTotals | None = None
 
     # What is decided before a row is read.
 
+    @property
+    def unstated(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"window", "series"})
+
     @classmethod
-    def resolve(
-        cls, options: Any, source: inputs.Source = inputs.ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
+    def require(cls, options: Any, kind: str) -> None:
         options.require()
-        metric = super().resolve(options, source, open_rng)
+
+    @classmethod
+    def of(
+        cls,
+        statistic: Statistic,
+        telemetry: inputs.Telemetry,
+        open_rng: Generator = SecureRandom,
+        source: inputs.Source = inputs.ALONE,
+    ) -> Self:
+        metric = super().of(statistic, telemetry, open_rng, source)
         _ = metric.noise  # refused here, if it is out of reach
         return metric
 
@@ -103,8 +115,8 @@ class Running(Counting):
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "numbers come exactly to the job, which adds noise to totals alone"
         condition = condition_of(self.unit, self.noise, apart=False)
-        held = self.noise.guarantee(self.options.epsilon, self.unit, condition)
-        return held, Guarantee.none(nobody)
+        promise = self.noise.guarantee(self.options.epsilon, self.unit, condition)
+        return promise, Guarantee.none(nobody)
 
     @property
     def profile(self) -> PrivacyLoss:
@@ -153,8 +165,8 @@ class Running(Counting):
         return "nothing is shuffled where the job adds its own noise"
 
     def published_in(self, folder: str, window: str) -> Self:
-        there = {"output": folder, "window": window}
-        return replace(self, options=self.options.model_copy(update=there))
+        options = self.options.model_copy(update={"output": folder, "window": window})
+        return replace(self, options=options, statistic=replace(self.statistic, options=options))
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -179,7 +191,7 @@ class Running(Counting):
 
         return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         from transforms.elements.conservation import leaving
 
         sent = leaving(reports.messages, self.shuffled_batches.batches)
@@ -197,9 +209,12 @@ class Running(Counting):
         place = self.options.series, self.options.window
         numbers = self.exact(estimate)
         kept = added(*place, self.terms, names(self), numbers, self.open_rng())
-        return Counting.content(replace(self, kept=kept), kept, tallies)
+        return Metric.content(replace(self, kept=kept), kept, tallies)
 
     # What is published.
+
+    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
+        return {}
 
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
         return []  # what stands beside the total was counted exactly, and nobody is told of it
@@ -213,25 +228,25 @@ class Running(Counting):
 
     @property
     def title(self) -> str:
-        title = super().title  # of a count it is made of the figure, which says so already
-        return title if title.endswith("so far") else f"{title}, so far"
+        counted = self.statistic.workload.amount is None  # its title ends with the figure
+        return f"{super().title}{'' if counted else ','} so far"
 
-    def tables(self, estimate: Kept) -> dict[str, pa.Table]:  # type: ignore[override]
-        found = {f"{self.kind}.parquet": self._table(estimate, None)}
+    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:  # type: ignore[override]
+        tables = {f"{self.kind}.parquet": self._table(estimate, None)}
         last = self.options.last
         if last is not None and last <= len(estimate.windows):
-            found[LAST] = self._table(estimate, last)
-        return found
+            tables[LAST] = self._table(estimate, last)
+        return tables
 
-    def _table(self, kept: Kept, last: int | None) -> pa.Table:
+    def _table(self, kept: KeptTotals, last: int | None) -> pa.Table:
         day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
         before = kept.totals[day - last] if last is not None and last <= day else 0
         error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
-        errors = result.Errors(None, error, least=self.errors().least)
+        errors = result.FigureError(None, error, least=self.errors().least)
         columns = result.columns(now - before, errors, self.options.confidence)
         return pa.table(self.labels() | columns)
 
-    def statement(self, estimate: Kept, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
+    def statement(self, estimate: KeptTotals, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
         from pipelines.running.totals import statement
 
         said, windows = statement(estimate), list(estimate.windows)
@@ -249,7 +264,7 @@ class Running(Counting):
         }
         liar = {"per_liar": self.influence, "figure": "any one figure, in its window"}
         return {
-            **said, "release": self.kind, "in_words": words, "asked": self.request,
+            **said, "release": self.kind, "in_words": words, "request": self.request,
             "error": said["error"] | error, "poisoning": liar, "windows": windows,
         }  # fmt: skip
 
@@ -272,13 +287,13 @@ class Running(Counting):
         return page(table(self.kept), statement, self.title)
 
 
-class RunningCount(Running, CountMetric):
+class RunningCount(Count):
     """How many there are so far."""
 
     Options = RunningCountOptions  # type: ignore[assignment]
 
 
-class RunningSum(Running, SumMetric):
+class RunningSum(Sum):
     """How much there is so far."""
 
     Options = RunningSumOptions  # type: ignore[assignment]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
 from pipelines.releases import release
-from pipelines.running.kept import Kept, Place, locked, read, write
+from pipelines.running.kept import KeptTotals, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.totals import KEY, drawn, require_same, same
 from transforms.files.systems import escaped
@@ -21,15 +20,15 @@ _LOOKED_AT = 20  # of the newest releases
 
 
 def opened(
-    series: str, window: str, asked: Mapping[str, Any], design: RunningTotals,
+    series: str, window: str, request: Mapping[str, Any], design: RunningTotals,
     names: Sequence[str], rng: RandomSource, made: Callable[[str, Sequence[Sources]], Sources],
-) -> Kept:  # fmt: skip
+) -> KeptTotals:  # fmt: skip
     """What a series of windows is drawn from; begun if it has no window yet. Nothing is drawn.
 
     Args:
         series: the folder of any window, with what stands for its name.
         window: that is to be released.
-        asked: what all windows were begun with, or are.
+        request: what all windows were begun with, or are.
         design: of new ones.
         names: of the totals.
         rng: of this process.
@@ -45,13 +44,13 @@ def opened(
         kept = read(place)
         # What no window was drawn from has told nothing, and may be begun on other terms: the
         # budget, say, did not hold the first ones.
-        if kept is not None and not (kept.windows or same(kept, asked, names)):
+        if kept is not None and not (kept.windows or same(kept, request, names)):
             kept = None
         if kept is None:
             key = rng.words(KEY).tobytes().hex()
             begin = design.begin()
-            kept = Kept(asked, design, tuple(names), key, (), (), "", begin, None, series)
-        require_same(series, kept, asked, names)
+            kept = KeptTotals(request, design, tuple(names), key, (), (), "", begin, None, series)
+        require_same(series, kept, request, names)
         _require_newest(place, series, kept)
         if window in kept.windows:
             return kept
@@ -67,16 +66,16 @@ def opened(
 
 
 def added(
-    series: str, window: str, asked: Mapping[str, Any], names: Sequence[str],
+    series: str, window: str, request: Mapping[str, Any], names: Sequence[str],
     numbers: Sequence[int], rng: RandomSource,
-) -> Kept:  # fmt: skip
+) -> KeptTotals:  # fmt: skip
     """A window's totals, drawn now; as they were drawn, if they have been.
 
     What is drawn stands on the disk before anybody sees it, and a run that was killed in between is
     given the very same, whatever its numbers are now.
 
     Args:
-        series, window, asked, names: as of `opened`.
+        series, window, request, names: as of `opened`.
         numbers: what it adds to each total, exactly.
         rng: of this process.
 
@@ -88,7 +87,7 @@ def added(
         kept = read(place)
         if kept is None:
             raise RequestError(f"{place.secret} was there when the run began, and is not")
-        require_same(series, kept, asked, names)  # another run may have begun it anew meanwhile
+        require_same(series, kept, request, names)  # another run may have begun it anew meanwhile
         if window not in kept.windows:
             kept = kept.made(window, kept.sources.get(window, NONE))
             kept = drawn(kept, window, [*numbers], rng)
@@ -96,10 +95,10 @@ def added(
     return kept.up_to(window)
 
 
-def _require_newest(place: Place, series: str, kept: Kept) -> None:
+def _require_newest(place: Place, series: str, kept: KeptTotals) -> None:
     """Refuse a secret that does not know the newest windows that were published."""
     for folder in release.newest([escaped(series).replace(WINDOW, "*")], _LOOKED_AT):
-        said = json.loads(release.read(folder, release.STATEMENT))
+        said = release.statement_of(folder)
         if "secret_id" not in said:
             continue
         if said["secret_id"] != kept.id:

@@ -100,7 +100,9 @@ def sources_of(
 
 def _filled(telemetry: Telemetry) -> list[str]:
     """The files with rows: one without is equal to many, and adds nothing."""
-    return [file for file, rows in zip(telemetry.files, telemetry.each, strict=True) if rows]
+    return [
+        file for file, rows in zip(telemetry.files, telemetry.rows_of_files, strict=True) if rows
+    ]
 
 
 def _marked(file: str, key: bytes, sizes: Sequence[int]) -> tuple[Mark, list[Mark]]:
@@ -164,8 +166,8 @@ def _ends(
                     "which window they are in: leave them out by --where, or name no column"
                 )
             if len(column):
-                found = pc.min_max(column)
-                yield _microseconds(found["min"], dates), _microseconds(found["max"], dates)
+                ends = pc.min_max(column)
+                yield _microseconds(ends["min"], dates), _microseconds(ends["max"], dates)
 
 
 def _microseconds(moment: pa.Scalar, date: bool) -> int:
@@ -175,6 +177,21 @@ def _microseconds(moment: pa.Scalar, date: bool) -> int:
     if moment.type.unit == "ns":
         return int(moment.value) // 1000
     return int(moment.value) * _PER_MICROSECOND[moment.type.unit]
+
+
+def require_same_files(window: str, mine: Sources, drawn: Sources) -> None:
+    """Refuse a window that was drawn of other files than it is asked for with now.
+
+    Were it shown as it stands, these would seem to be in the totals, whatever they hold.
+
+    Raises:
+        RequestError: it was.
+    """
+    if sorted(mine.files) != sorted(drawn.files):
+        raise RequestError(
+            f"--input: window {window} was drawn before, of other files, and its totals stand: to "
+            "see them, name the same files; to add others, name a new window"
+        )
 
 
 def require_apart(

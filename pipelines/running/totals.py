@@ -10,7 +10,6 @@ what each window was made of (`sources`).
 from __future__ import annotations
 
 import hmac
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,11 +24,11 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
-from pipelines.ledger.paying import Payment, Price, paid
-from pipelines.metrics.counting.metric import Counting
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
-from pipelines.running.kept import KIND, Kept, Place, locked, read, write
+from pipelines.running.kept import KIND, KeptTotals, Place, locked, read, write
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import TABLE, page
 from pipelines.storage.paths import beside
@@ -43,14 +42,14 @@ _LARGEST = 1 << 48  # that is added in a window: totals of 20,000 then fit into 
 
 
 def begun(
-    place: Place, asked: Mapping[str, Any], design: RunningTotals, names: Sequence[str],
+    place: Place, request: Mapping[str, Any], design: RunningTotals, names: Sequence[str],
     payment: Payment | None, rng: RandomSource,
-) -> Kept:  # fmt: skip
+) -> KeptTotals:  # fmt: skip
     """Running totals that stand somewhere; begun there, and paid for, if nothing does.
 
     Args:
         place: where.
-        asked: what they were begun with, or are.
+        request: what they were begun with, or are.
         design: of new ones.
         names: of the totals.
         payment: the ledger that pays for the whole horizon, and whose budget; None for none, or
@@ -68,22 +67,22 @@ def begun(
         kept = read(place)
         if kept is None or not (kept.windows or release.holds_release(place.output)):
             key = rng.words(KEY).tobytes().hex()
-            kept = kept or Kept(
-                asked, design, tuple(names), key, (), (), "", design.begin(), _payer(payment),
+            kept = kept or KeptTotals(
+                request, design, tuple(names), key, (), (), "", design.begin(), _payer(payment),
                 place.output,
             )  # fmt: skip
-            require_same(place.output, kept, asked, names)
+            require_same(place.output, kept, request, names)
             # Or what one run reserved would be published by the next, which names no ledger, free.
             _require_payer(place, kept, _payer(payment))
             _begin(place, kept, payment)
-        require_same(place.output, kept, asked, names)
+        require_same(place.output, kept, request, names)
         if payment is not None:
             _require_payer(place, kept, _payer(payment))
         _catch_up(place, kept)
     return kept
 
 
-def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
+def _begin(place: Place, kept: KeptTotals, payment: Payment | None) -> None:
     """Pay for the whole horizon, and publish totals of no window yet."""
     if kept.output != place.output:
         raise RequestError(
@@ -91,8 +90,8 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
             "needs a secret of its own"
         )
 
-    def price() -> Price:
-        return Price(KIND, kept.guarantee, kept.design.profile, place.output, None)
+    def price() -> ReleasePrice:
+        return ReleasePrice(KIND, kept.guarantee, kept.design.profile, place.output, None)
 
     lost = (
         f"{place.output}: running totals were begun there, and their secret is not at "
@@ -115,23 +114,23 @@ def _begin(place: Place, kept: Kept, payment: Payment | None) -> None:
         right.conclude(True)
 
 
-def words(kept: Kept) -> list[str]:
+def words(kept: KeptTotals) -> list[str]:
     """Whom the promise is about, of how many windows, and what it rests on."""
-    asked, promise, design = kept.asked, kept.guarantee, kept.design
+    request, promise, design = kept.request, kept.guarantee, kept.design
     return [
         f"Protected is all that any one {promise.whose} adds to the totals: whether it is there or "
         "not.",
         f"All of it holds of {design.factors.horizon:,} windows together, at one price, if a "
-        f"{asked['unit']} adds to {design.contribution.days:,} of them at the most, and no more in "
-        "a window than was declared.",
+        f"{request['unit']} adds to {design.contribution.days:,} of them at the most, and no more "
+        "in a window than was declared.",
         "Noise of one window is not independent of that of the next: a secret file holds what it "
         "follows from. Whoever has that file and these totals knows more than is said here.",
     ]
 
 
-def statement(kept: Kept) -> dict[str, Any]:
+def statement(kept: KeptTotals) -> dict[str, Any]:
     """What a release says of all windows, whichever it has."""
-    design, asked, promise = kept.design, kept.asked, kept.guarantee
+    design, request, promise = kept.design, kept.request, kept.guarantee
     first, *more = words(kept)
     nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
@@ -139,7 +138,7 @@ def statement(kept: Kept) -> dict[str, Any]:
         **head(KIND, (promise, nobody), first, more, 0),
         "neighbours": f"all that a {promise.whose} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
-        "asked": asked,
+        "request": request,
         "secret_id": kept.id,
         "mechanism": {
             "name": KIND, "sigma": design.sigma, "buffers": len(design.factors.decays),
@@ -147,28 +146,30 @@ def statement(kept: Kept) -> dict[str, Any]:
             "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, FOCS 2024",
         },
         "error": {"first": error[0], "last": error[1], "covers": "all noise, and roundings of it",
-                  "confidence": asked["confidence"], "intervals": "each holds alone"},
+                  "confidence": request["confidence"], "intervals": "each holds alone"},
         "versions": versions(),
     }  # fmt: skip
 
 
-def same(kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> bool:
+def same(kept: KeptTotals, request: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Whether totals were begun with these terms."""
     # What nobody has said may be an option that there was not yet at the begin.
-    begun_with, asked_now = (
+    begun_with, request_now = (
         {name: said for name, said in terms.items() if said is not None}
-        for terms in (kept.asked, asked)
+        for terms in (kept.request, request)
     )
-    return (begun_with, kept.names) == (asked_now, tuple(names))
+    return (begun_with, kept.names) == (request_now, tuple(names))
 
 
-def require_same(where: str, kept: Kept, asked: Mapping[str, Any], names: Sequence[str]) -> None:
+def require_same(
+    where: str, kept: KeptTotals, request: Mapping[str, Any], names: Sequence[str]
+) -> None:
     """Refuse to go on under other terms.
 
     Raises:
         RequestError: they are.
     """
-    if not same(kept, asked, names):
+    if not same(kept, request, names):
         raise RequestError(
             f"{where} holds running totals that were begun with other terms; they cannot "
             "change: name a new folder, and pay for it"
@@ -180,7 +181,7 @@ def _payer(payment: Payment | None) -> tuple[str, str] | None:
     return payment and (beside("", payment.ledger), payment.population)
 
 
-def _require_payer(place: Place, kept: Kept, payer: tuple[str, str] | None) -> None:
+def _require_payer(place: Place, kept: KeptTotals, payer: tuple[str, str] | None) -> None:
     """Refuse a ledger that would not be charged, for all windows are paid for at the begin."""
     if payer == kept.paid:
         return
@@ -198,7 +199,7 @@ def _require_payer(place: Place, kept: Kept, payer: tuple[str, str] | None) -> N
 def add(
     place: Place, window: str, numbers: Mapping[str, Any], rng: RandomSource,
     sources: Sources = NONE,
-) -> Kept:  # fmt: skip
+) -> KeptTotals:  # fmt: skip
     """Add a window's numbers to the totals, and publish them with noise.
 
     What is drawn stands on the disk before anybody sees it. The same window with the same numbers
@@ -224,8 +225,7 @@ def add(
             raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
         _catch_up(place, kept)
         ordered = _ordered(kept.names, numbers)
-        if window not in kept.windows:
-            kept = kept.made(window, sources)
+        kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
             write(place.secret, after.written(), secret=True)
@@ -234,7 +234,7 @@ def add(
 
 
 def add_counted(
-    place: Place, window: str, names: Sequence[str], metric: Counting, sources: Sources,
+    place: Place, window: str, names: Sequence[str], metric: ByCounters, sources: Sources,
     levels: Sequence[Floats], rng: RandomSource,
 ) -> None:  # fmt: skip
     """The same of what a job has counted: levels of a count or a sum, for each name."""
@@ -242,7 +242,7 @@ def add_counted(
     add(place, window, dict(zip(names, exact, strict=True)), rng, sources)
 
 
-def _catch_up(place: Place, kept: Kept) -> None:
+def _catch_up(place: Place, kept: KeptTotals) -> None:
     """Publish what is drawn and is not shown yet: by a job, say, that was killed in between.
 
     Raises:
@@ -250,13 +250,13 @@ def _catch_up(place: Place, kept: Kept) -> None:
     """
     if not release.holds_release(place.output):
         raise RequestError(f"{place.output} and {place.secret} must both be there, and are not")
-    said = json.loads(release.read(place.output, release.STATEMENT))
+    said = release.statement_of(place.output)
     if said.get("secret_id") != kept.id:
         raise RequestError(
             f"{place.output} is drawn from another secret than {place.secret}: name its own, or a "
             "new folder"
         )
-    shown = release.read_table(place.output, TABLE)["window"].unique().to_pylist()
+    shown = _shown(place.output)
     if shown != [*kept.windows[: len(shown)]]:
         raise RequestError(
             f"{place.secret} is older than {place.output}, which has windows that it does not "
@@ -268,7 +268,18 @@ def _catch_up(place: Place, kept: Kept) -> None:
         write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
 
 
-def again(kept: Kept, window: str) -> None:
+def _shown(folder: str) -> list[str]:
+    """The windows that are published."""
+    try:
+        windows: list[str] = release.read_table(folder, TABLE)["window"].unique().to_pylist()
+    except (ValueError, KeyError):
+        raise RequestError(
+            f"{folder}/{TABLE} is damaged, or no table of running totals: restore it from a copy"
+        ) from None
+    return windows
+
+
+def again(kept: KeptTotals, window: str) -> None:
     """Refuse a window that was followed by others, before its numbers are looked at.
 
     Raises:
@@ -278,14 +289,14 @@ def again(kept: Kept, window: str) -> None:
         raise RequestError(_AGAIN.format(window))
 
 
-def drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kept:
+def drawn(kept: KeptTotals, window: str, ordered: list[int], rng: RandomSource) -> KeptTotals:
     """With one more window; the same where it is the last one again."""
     digest = kept.digest(window, ordered)
     if window in kept.windows:
         if window == kept.windows[-1] and hmac.compare_digest(digest, kept.last):
             return kept
         raise RequestError(_AGAIN.format(window))
-    kept.design.require_priced(kept.asked["epsilon"], kept.asked["delta"])
+    kept.design.require_priced(kept.request["epsilon"], kept.request["delta"])
     try:
         noise, state = kept.design.draw(kept.state, rng)
     except ValueError as error:
@@ -296,7 +307,7 @@ def drawn(kept: Kept, window: str, ordered: list[int], rng: RandomSource) -> Kep
     return replace(kept, windows=(*kept.windows, window), totals=totals, last=digest, state=state)
 
 
-def table(kept: Kept, last: int | None = None, confidence: float | None = None) -> pa.Table:
+def table(kept: KeptTotals, last: int | None = None, confidence: float | None = None) -> pa.Table:
     """Totals after each window, with their errors.
 
     Args:
@@ -304,7 +315,7 @@ def table(kept: Kept, last: int | None = None, confidence: float | None = None) 
         last: of so many windows each, where there are as many; of all so far where it is None.
         confidence: of intervals, each of which holds alone; None for what they were begun with.
     """
-    width = normal_quantile(kept.asked["confidence"] if confidence is None else confidence)
+    width = normal_quantile(kept.request["confidence"] if confidence is None else confidence)
     rows = []
     for day, (window, totals) in enumerate(zip(kept.windows, kept.totals, strict=True)):
         if last is not None and day + 1 < last:
@@ -313,10 +324,10 @@ def table(kept: Kept, last: int | None = None, confidence: float | None = None) 
         error = kept.design.standard_error(day, last)
         half = width * error
         for place, (name, total) in enumerate(zip(kept.names, totals, strict=True)):
-            found = total - (before[place] if before else 0)
+            estimate = total - (before[place] if before else 0)
             rows.append({
-                "window": window, "value": name, "estimate": found, "standard_error": error,
-                "lower": found - half, "upper": found + half,
+                "window": window, "value": name, "estimate": estimate, "standard_error": error,
+                "lower": estimate - half, "upper": estimate + half,
             })  # fmt: skip
     kinds = [("window", pa.string()), ("value", pa.string()), ("estimate", pa.int64())]
     kinds += [(name, pa.float64()) for name in ("standard_error", "lower", "upper")]

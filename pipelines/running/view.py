@@ -13,7 +13,7 @@ from pipelines.views import facts, pages
 from pipelines.views.digits import digits
 from pipelines.views.facts import cell
 from pipelines.views.headline import LARGEST, head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 TABLE = "totals.parquet"
 _PICTURES = 6  # of the largest totals
@@ -29,17 +29,17 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         statement: of all windows.
         title: what grows; by default as the terms say it.
     """
-    asked, mechanism = statement["asked"], statement["mechanism"]
-    windows, confidence = len(table["window"].unique()), asked["confidence"]
+    request, mechanism = statement["request"], statement["mechanism"]
+    windows, confidence = len(table["window"].unique()), request["confidence"]
     newest = table.slice(max(len(table) - _ROWS, 0)).to_pylist()[::-1]
     listed = f"The newest {len(newest):,} of {len(table):,}."
     last = table.filter(pc.equal(table["window"], table["window"][-1])) if windows else None
     said = {
-        "title": title or f"{_what(asked)}, so far",
-        "figures": {TABLE: unit_of(asked)},
+        "title": title or f"{_what(request)}, so far",
+        "figures": {TABLE: unit_of(request)},
         "headline": {"table": TABLE, "rows": LARGEST},
     }
-    lead = f"{windows:,} of {asked['horizon']:,} windows, all at one price."
+    lead = f"{windows:,} of {request['horizon']:,} windows, all at one price."
     begin = head(
         last if last is None else last.drop_columns(["window"]),
         {**statement, **said},
@@ -50,7 +50,6 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         "pipelines.running",
         begin,
         pictures="\n".join(_picture(table, name, confidence) for name in _largest(table)),
-        promises=facts.promises(statement),
         rows="".join(map(_row, newest)),
         listed=listed if len(newest) < len(table) else "",
         confidence=f"{confidence:g}",
@@ -58,7 +57,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
             ("mechanism", f"{mechanism['name']}, {mechanism['buffers']} buffers of noise a total"),
             ("published in", mechanism["source"]),
             ("noise of a window", f"Gaussian of standard deviation {mechanism['sigma']:.4g}"),
-            facts.asked(statement),
+            facts.request(statement),
             ("neighbours", statement["neighbours"]),
             ("published as it is", statement["published_exactly"]),
             facts.made_with(statement),
@@ -66,18 +65,19 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
     )  # fmt: skip
 
 
-def _what(asked: Mapping[str, Any]) -> str:
+def _what(request: Mapping[str, Any]) -> str:
     """What grows, in words; numbers from Python are of whatever adds them."""
-    if asked.get("sum"):
-        return f"{asked['sum']}: sum" + (f" by {asked['column']}" if asked.get("column") else "")
-    return f"{asked['column']}: {unit_of(asked)}" if asked.get("column") else unit_of(asked)
+    if request.get("kind") == "sum":
+        by = f" by {request['group_by']}" if request["group_by"] else ""
+        return f"{request['column']}: sum{by}"
+    return f"{request['column']}: {unit_of(request)}" if request.get("column") else unit_of(request)
 
 
-def unit_of(asked: Mapping[str, Any]) -> str:
+def unit_of(request: Mapping[str, Any]) -> str:
     """What a total counts."""
-    if asked.get("sum"):
+    if request.get("kind") == "sum":
         return "sum"
-    return "events" if asked.get("per_value", 1) > 1 else f"{asked['unit']}s"
+    return "events" if request.get("per_value", 1) > 1 else f"{request['unit']}s"
 
 
 def _largest(table: pa.Table) -> list[str]:
@@ -94,7 +94,9 @@ def _picture(table: pa.Table, name: str, confidence: float) -> str:
     mine = table.filter(pc.equal(table["value"], name))
     low, total, high = (mine[end].to_numpy() for end in ("lower", "estimate", "upper"))
     windows = range(1, len(mine) + 1)
-    chart = Chart(Scale.over(windows), Scale.over(low, high), names=mine["window"].to_pylist())
+    chart = Chart(
+        AxisScale.over(windows), AxisScale.over(low, high), names=mine["window"].to_pylist()
+    )
     chart.area(windows, low, high, "band", f"{100 * confidence:g} % interval of each window alone")
     chart.line(windows, total)
     if len(mine) == 1:

@@ -2,8 +2,6 @@
    become text nodes and attributes that nobody executes. */
 "use strict";
 const hushbeam = (() => {
-  const pictures = {}; // kind -> (place, table, words): what a kind draws of its newest release
-
   function el(tag, attributes, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) {
@@ -28,9 +26,6 @@ const hushbeam = (() => {
     for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
     return put(made, children);
   }
-
-  /* What stands behind a number that does not say so itself. */
-  const unit = (table) => (table.unit && !shares(table.figure) ? el("small", {}, ` ${table.unit}`) : null);
 
   const shares = (figure) => figure === "share";
 
@@ -77,58 +72,6 @@ const hushbeam = (() => {
     });
   }
 
-  /* Bars with their intervals; HTML, so that letters keep their size on a narrow screen. */
-  function bars(place, table, most = 30) {
-    const all = rows(table.now), top = table.now.first.slice(0, most).map((i) => all[i]);
-    const ends = top.flatMap((row) => [row.estimate, row.low_end ?? 0, row.high_end ?? 0]);
-    const low = Math.min(0, ...ends), high = Math.max(0, ...ends), width = high - low || 1;
-    const at = (value) => `${(100 * (value - low)) / width}%`;
-    const list = el("ol", { class: "bars" });
-    for (const row of top) {
-      const sure = row.low_end !== null && (row.low_end > 0 || row.high_end < 0);
-      const track = el("span", { class: "track", "aria-hidden": "true" });
-      const bar = el("span", { class: sure || row.low_end === null ? "bar" : "bar noise" });
-      bar.style.left = at(Math.min(0, row.estimate));
-      bar.style.width = `${(100 * Math.abs(row.estimate)) / width}%`;
-      put(track, bar);
-      if (row.low_end !== null) {
-        const line = el("span", { class: "whisker" });
-        line.style.left = at(row.low_end);
-        line.style.width = `${(100 * (row.high_end - row.low_end)) / width}%`;
-        put(track, line);
-      }
-      const spread = row.low_end === null ? null : (row.high_end - row.low_end) / 4;
-      const words = number(row.estimate, row.standard_error ?? spread, table.figure);
-      const range = row.low_end === null ? "" :
-        `${number(row.low_end, spread, table.figure)} to ${number(row.high_end, spread, table.figure)}`;
-      put(list, el("li", {},
-        el("span", { class: "name" }, row.label), track,
-        el("span", { class: "number", title: range }, words),
-        el("span", { class: "away" }, range && `, interval ${range}`)));
-    }
-    const said = all.length > top.length ? `The ${top.length} ${table.figure === "mean" ? "best known" : "largest"} of ${all.length.toLocaleString("en")}. ` : "";
-    put(place, list, el("p", { class: "note" },
-      said + `Lines are ${100 * table.confidence} % intervals` +
-      (all.length > 1 ? " of all figures together" : "") +
-      "; a pale bar is one that noise may explain."));
-  }
-
-  function single(place, table) {
-    const [row] = rows(table.now);
-    const spread = row.low_end === null ? row.standard_error : (row.high_end - row.low_end) / 4;
-    put(place, 
-      el("p", { class: "big" }, number(row.estimate, row.standard_error ?? spread, table.figure),
-        unit(table)),
-      row.low_end === null ? null : el("p", { class: "note" },
-        `${100 * table.confidence} % interval: ${number(row.low_end, spread, table.figure)} to ` +
-        number(row.high_end, spread, table.figure)));
-  }
-
-  function pictured(place, kind, table, words) {
-    if (pictures[kind] && pictures[kind](place, table, words)) return;
-    (table.now.rows === 1 ? single : bars)(place, table);
-  }
-
   /* A line with its band; the smallest charts are drawn so, without any library. */
   function spark(values, lower, upper) {
     const known = values.map((v, i) => [i, v]).filter(([, v]) => v !== null);
@@ -164,8 +107,8 @@ const hushbeam = (() => {
     const timed = windows.every((w) => w.start);
     const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
     const long = timed && x.every((start) => start % DAY === 0);
-    const asked = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
-    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === asked));
+    const requested = decodeURIComponent((location.hash.match(/value=([^&]*)/) || [, ""])[1]);
+    const chosen = new Set(drawn.labels.map((_, i) => i).filter((i) => drawn.names[i] === requested));
     if (!chosen.size) for (let i = 0; i < Math.min(3, drawn.labels.length); i++) chosen.add(i);
     const chart = el("div", { class: "chart", role: "img" });
     let plot = null;
@@ -329,13 +272,10 @@ const hushbeam = (() => {
       el("p", { class: "lead" }, data.lines.length && data.which ? `${capital(data.which)}. ` : "", data.about ? `${capital(data.about)}. ` : "",
         `${data.collection}, window ${last.name}: epsilon ${last.epsilon}, delta ${last.delta}, per ${last.unit}. `,
         el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."),
-      el("p", {}, prose(data.promise)));
+      el("p", {}, prose(data.promise)), document.getElementById("picture").content);
     for (const table of data.tables) {
       const section = el("section");
       put(section, el("h2", {}, data.tables.length > 1 ? named(table) : `Window ${last.name}`));
-      const picture = el("div");
-      pictured(picture, data.kind, table, { el, svg, put, number, rows, colour, windows: data.windows });
-      put(section, picture);
       put(place, section);
       if (table.drawn && data.windows.length > 1) {
         put(section, el("h3", {}, "Over time"));
@@ -381,5 +321,5 @@ const hushbeam = (() => {
     addEventListener("hashchange", () => location.reload());
   }
 
-  return { start, pictures, el, svg, put };
+  return { start };
 })();

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import RequestError, reason
-from pipelines.metrics import registry
 from pipelines.releases import release, schema, statements
 from pipelines.releases.history import Published
 from pipelines.releases.release import REPORT
+from pipelines.site.retention import retention
 from pipelines.site.series import History, gaps, histories, rounded, table_now
 from pipelines.storage.table_files import harmless
-from pipelines.views.headline import promise, title, unit_of
+from pipelines.views.drawing import drawn
+from pipelines.views.headline import TRIANGLE, chosen, promise, title, unit_of
+from pipelines.views.pages import STATEMENT_LINK, styles
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"
@@ -124,16 +126,16 @@ class Site:
 
     def search(self) -> list[list[str]]:
         """(words, what they are, page) of all that can be found."""
-        found = []
+        entries = []
         for history in self.histories:
             page = _page_of(history)
-            found.append([history.metric, f"metric of {history.collection or ALONE}", page])
+            entries.append([history.metric, f"metric of {history.collection or ALONE}", page])
             for series in history.series:
                 if len(series.names) > 1:
-                    found += [
+                    entries += [
                         [name, history.metric, f"{page}#{_fragment(name)}"] for name in series.names
                     ]
-        return found
+        return entries
 
 
 def _summary(history: History) -> dict[str, Any]:
@@ -151,11 +153,11 @@ def _summary(history: History) -> dict[str, Any]:
 
 def _first(history: History) -> dict[str, Any]:
     """The figures that come first, in words."""
-    found = history.headline
+    headline = history.headline
     return {
-        "lines": [[line.number, line.unit, line.label] for line in found.lines],
-        "which": found.which,
-        "about": found.about,
+        "lines": [[line.number, line.unit, line.label] for line in headline.lines],
+        "which": headline.which,
+        "about": headline.about,
     }
 
 
@@ -201,12 +203,12 @@ def _populations(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     A ledger's paths and entries stay in the ledger.
     """
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    accounts_of: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for account in accounts:
         key = (account["population"], account["scope"], account["unit"])
-        found.setdefault(key, []).append(account)
+        accounts_of.setdefault(key, []).append(account)
     names = ("population", "scope", "unit", "budget", "total")
-    fullest = {key: max(own, key=_spent) for key, own in found.items()}
+    fullest = {key: max(own, key=_spent) for key, own in accounts_of.items()}
     return [
         {name: fullest[key][name] for name in names}
         | {
@@ -214,7 +216,7 @@ def _populations(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "windows": len(own) if fullest[key]["window"] is not None else 0,
             "further": fullest[key]["further_like_the_last"],
         }
-        for key, own in found.items()
+        for key, own in accounts_of.items()
     ]
 
 
@@ -254,13 +256,13 @@ def _write(site: Site, folder: Path) -> int:
     """All files; returns how many pages there are."""
     (folder / MARK).write_text("made by hushbeam site; it is made again whole\n")
     search = site.search()
-    _page(folder / "index.html", "Releases", site.index(), search, "index", ())
+    _page(folder / "index.html", "Releases", site.index(), search, "index")
     for history in site.histories:
         path = folder / _page_of(history)
         path.parent.mkdir(exist_ok=True)
         _takeaways(history, path.with_suffix(""))
         named = f"{history.metric} · {history.collection or ALONE}"
-        _page(path, named, _metric(history), search, "metric", (history.kind,), up="../")
+        _page(path, named, _metric(history), search, "metric", _picture(history), up="../")
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)
@@ -305,31 +307,27 @@ def _metric(history: History) -> dict[str, Any]:
 
 
 def _page(
-    path: Path, title: str, data: Any, search: Any, view: str, kinds: Sequence[str], up: str = ""
+    path: Path, title: str, data: Any, search: Any, view: str, picture: str = "", up: str = ""
 ) -> None:
     """One page, with all that it needs inside: it works from a disk, and nothing is loaded."""
-    pictures = "".join(f"<script>{text}</script>\n" for kind in kinds for text in _pictures(kind))
     parts = {
         "title": html.escape(title),
-        "style": _asset("site.css"),
+        "style": styles() + _asset("site.css"),
         "charts": _asset("vendor/uPlot.min.css"),
         "plot": _asset("vendor/uPlot.iife.min.js"),
         "app": _asset("app.js"),
-        "pictures": pictures,
+        "picture": picture,
         "data": in_script({"view": view, "up": up, "search": search, **data}),
     }
     path.write_text(Template(_asset("page.html")).substitute(parts), "utf-8")
 
 
-def _pictures(kind: str) -> Iterator[str]:
-    """The picture that a kind brings, if it brings one, beside its options."""
-    try:
-        package = registry.options(kind).__module__.rpartition(".")[0]
-    except RequestError:  # of a distribution that is not installed here
-        return
-    own = resources.files(package).joinpath("picture.js")
-    if own.is_file():
-        yield own.read_text("utf-8")
+def _picture(history: History) -> str:
+    """What the newest release shows, as its own page draws it, and who stays."""
+    said, kept = history.newest.statement, ""
+    if chosen(said).get("picture") == TRIANGLE:
+        kept = "".join(retention(series.drawn(), history.windows) for series in history.series[:1])
+    return kept + drawn({series.name: series.plain for series in history.series}, said)
 
 
 def in_script(data: Any) -> str:
@@ -359,7 +357,8 @@ def _copies(one: Published, place: Path, title: str) -> None:
     """The statement and the page of a metric's release, one click away."""
     place.mkdir(parents=True, exist_ok=True)
     (place / release.STATEMENT).write_bytes(one.written)
-    page = statements.read_page(one.folder)
+    # The frame loads nothing, and its own bar leads to the statement.
+    page = statements.read_page(one.folder).replace(STATEMENT_LINK, "")
     # The release's own first page is not here; the site's is, around it.
     parts = {"title": html.escape(title), "page": html.escape(page)}
     framed = Template(_asset("release.html")).substitute(parts)

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
         raise RequestError("--serve: a port is a number up to 65535")
     if arguments.serve is not None and answers.wanted():
         raise RequestError("--serve ends with Ctrl-C, and --json answers at the end: name one")
-    published = history.found(arguments.releases)
+    published = history.releases_in(arguments.releases)
     budgets = [account for path in arguments.ledger for account in accounts(path)]
     pages = build(published, arguments.output, budgets)
     index = f"{arguments.output}/index.html"

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pipelines.compare.differences import (
     CENTRE,
     NAMES,
-    Change,
+    FigureChange,
     Floats,
     Reach,
     Side,
@@ -75,12 +75,12 @@ class History:
     def series(self) -> list[Series]:
         """One for each table that is in the newest release."""
         last = len(self.releases) - 1
-        confidence = self.newest.statement.get("asked", {}).get("confidence", 0.95)
+        confidence = self.newest.statement.get("request", {}).get("confidence", 0.95)
         secret = "secret_id" in self.newest.statement
         return [
-            Series(name, self.newest.figures[name], found, last, confidence, secret)
-            for name, found in self.tables.items()
-            if last in found
+            Series(name, self.newest.figures[name], table, last, confidence, secret)
+            for name, table in self.tables.items()
+            if last in table
         ]
 
     @cached_property
@@ -109,7 +109,7 @@ def histories(published: Sequence[Published]) -> list[History]:
     Args:
         published: the oldest first.
     """
-    found: dict[tuple[str, str, str], dict[Any, Published]] = {}
+    releases_of: dict[tuple[str, str, str], dict[Any, Published]] = {}
     for one in published:
         said = one.statement
         key = (said.get("collection") or "", said.get("metric") or said["release"], said["release"])
@@ -117,10 +117,10 @@ def histories(published: Sequence[Published]) -> list[History]:
         # own have none: each release is one.
         batch = (one.whole.get("pass") or {}).get("batch")
         window = batch or (said.get("window") or {}).get("name") or said["release_id"]
-        releases = found.setdefault(key, {})
+        releases = releases_of.setdefault(key, {})
         newest = releases.get(window, one)
         releases[window] = max(newest, one, key=lambda other: other.statement["created"])
-    return [History(*key, tuple(windows.values())) for key, windows in found.items()]
+    return [History(*key, tuple(windows.values())) for key, windows in releases_of.items()]
 
 
 def rounded(promised: Mapping[str, Any]) -> dict[str, str]:
@@ -130,8 +130,8 @@ def rounded(promised: Mapping[str, Any]) -> dict[str, str]:
     ({'epsilon': '0.3387', 'delta': '1e-06'}, {'epsilon': 'unbounded', 'delta': '1'})
     """
     epsilon = promised["epsilon"]
-    told = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
-    return {"epsilon": told, "delta": f"{upward(promised['delta'], 2):g}"}
+    epsilon_text = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
+    return {"epsilon": epsilon_text, "delta": f"{upward(promised['delta'], 2):g}"}
 
 
 def _window(one: Published) -> dict[str, Any]:
@@ -172,6 +172,13 @@ class Series:
     def newest(self) -> pa.Table:
         return self.tables[self.last]
 
+    @property
+    def plain(self) -> pa.Table:
+        """The newest without what is the same in all of its rows, as pictures take it."""
+        table = self.newest
+        same = [name for name in schema.LABELS if table[name].null_count == len(table)]
+        return table.drop_columns([*schema.RELEASE.names, *same])
+
     @cached_property
     def labels(self) -> list[Label]:
         """What is drawn over time: of the newest window those that a reader looks for first."""
@@ -191,7 +198,7 @@ class Series:
     def _columns(self) -> dict[str, Floats]:
         """Column -> (labels, windows), NaN where there is nothing."""
         shape = (len(self.labels), self.last + 1)
-        found = {name: np.full(shape, np.nan) for name in NAMES}
+        arrays = {name: np.full(shape, np.nan) for name in NAMES}
         places = {label: place for place, label in enumerate(self.labels)}
         wanted = pa.array([value for _, value in self.labels], pa.string())
         for window, table in self.tables.items():
@@ -203,8 +210,8 @@ class Series:
             at = np.array(rows, np.int64)
             kept = at >= 0
             for name, values in columns(some).items():
-                found[name][at[kept], window] = values[kept]
-        return found
+                arrays[name][at[kept], window] = values[kept]
+        return arrays
 
     @cached_property
     def _reach(self) -> Reach:
@@ -267,7 +274,7 @@ def _earlier(windows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
             yield "a week before", place
 
 
-def _rows(names: Sequence[str], made: Change) -> dict[str, Any]:
+def _rows(names: Sequence[str], made: FigureChange) -> dict[str, Any]:
     """The differences that noise does not explain, clearest first; and how many were looked at."""
     order = made.order
     order = order[made.beyond[order]]
@@ -298,14 +305,14 @@ def gaps(windows: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(spans) < 2:
         return []
     length = Counter(end - start for start, end in spans).most_common(1)[0][0]
-    found: list[str] = []
+    missing: list[str] = []
     moment = min(spans)[1]
     for start, end in sorted(spans)[1:]:  # whoever wrote them, this ends
-        while moment < start and len(found) < 1000:
-            found.append(moment.isoformat()[: 10 if length >= timedelta(days=1) else 16])
+        while moment < start and len(missing) < 1000:
+            missing.append(moment.isoformat()[: 10 if length >= timedelta(days=1) else 16])
             moment += length
         moment = max(moment, end)
-    return found
+    return missing
 
 
 def _short(values: Floats, errors: Floats) -> Any:

@@ -29,6 +29,7 @@ from typing import Any
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.formats import require_known
 from pipelines.storage.google_object import GoogleObject
 from pipelines.storage.objects import Changed, Unavailable
 from transforms.files.systems import FileSystems
@@ -36,6 +37,8 @@ from transforms.files.systems import FileSystems
 TAKEN = "output taken meanwhile"  # counted, for what a step raises reaches nobody
 
 _CLAIM = "claim"
+_VERSION = 1
+_WHY = "another draw would be published beside what was begun"
 _CLOUD = "gs://"
 _TIMEOUT = 60.0  # seconds that a bucket may be silent
 
@@ -64,9 +67,17 @@ class Claim:
         own = "" if self._by_generation else f"-{self.release_id}"
         return FileSystems.join(self.folder, f"{_CLAIM}{own}.json")
 
-    def held(self) -> dict[str, bytes] | None:
-        """The files of the release, if this run, or an earlier attempt at it, has put it up."""
-        return self._files(_said(_content(self.path)))
+    def files(self) -> dict[str, bytes] | None:
+        """The files of the release, if this run, or an earlier attempt at it, has put it up.
+
+        Raises:
+            TakenError: the attempt was of another format, or what stands there is none.
+        """
+        content = _content(self.path)
+        files = self._files(_said(content))
+        if content and files is None and not self._by_generation:  # where it is of all runs
+            raise TakenError(refusal(self.folder))
+        return files
 
     def take(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Put it up.
@@ -83,16 +94,16 @@ class Claim:
         """
         if self._by_generation:
             return self._take_by_generation(files)
-        held = self.held()
-        if held is not None:
-            return held
+        own = self.files()
+        if own is not None:
+            return own
         with FileSystems.create(self.path) as stream:
             stream.write(self._words(files))
         if any(path != self.path for path in claims(self.folder)):
             self.give_back()
             raise TakenError(refusal(self.folder))
         # Another attempt may have written it meanwhile; if it has ended, the release stands.
-        return self.held() or {**files}
+        return self.files() or {**files}
 
     def give_back(self) -> None:
         """Take it down."""
@@ -108,15 +119,19 @@ class Claim:
                     return {**files}
             except (Changed, Unavailable):
                 continue  # the next look tells whose it is, and whether ours arrived
-            held = self._files(_said(content))
-            if held is None:
+            own = self._files(_said(content))
+            if own is None:
                 raise TakenError(refusal(self.folder))
-            return held
+            return own
         raise FailedError(f"{self.path} could not be written within {self.timeout:g} s; try again")
 
     def _files(self, said: Mapping[str, Any]) -> dict[str, bytes] | None:
-        if said.get("release_id") != self.release_id or "files" not in said:
+        if said.get("release_id") != self.release_id:
             return None
+        try:
+            require_known(f"--output: {self.path}", said.get("version"), _VERSION, _WHY)
+        except RequestError as error:
+            raise TakenError(str(error)) from None
         return {name: base64.b64decode(text) for name, text in said["files"].items()}
 
     @property
@@ -127,7 +142,7 @@ class Claim:
         claimed_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         whole = {name: base64.b64encode(data).decode() for name, data in files.items()}
         said = {"release_id": self.release_id, "claimed_at": claimed_at, "files": whole}
-        return json.dumps(said).encode()
+        return json.dumps({"version": _VERSION, **said}).encode()
 
 
 def claims(folder: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,10 @@ class GoogleObject:
                 f"{self.flag}: {self.name} names no object; write gs://BUCKET/FOLDER/ledger.json"
             )
         self._google("google.cloud.storage")
+
+    def beside(self, name: str) -> GoogleObject:
+        """See `StoredObject`."""
+        return replace(self, name=name)
 
     def fetch(self) -> tuple[bytes, int]:
         """See `StoredObject`."""

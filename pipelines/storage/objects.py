@@ -20,6 +20,9 @@ class StoredObject(Protocol):
     def name(self) -> str:
         """gs://bucket/name."""
 
+    def beside(self, name: str) -> StoredObject:
+        """The object of another name, reached alike."""
+
     def fetch(self) -> tuple[bytes, int]:
         """Content and generation; (b"", 0) if there is no object.
 

@@ -62,7 +62,7 @@ def siblings(folder: str) -> str:
     return f"{escaped(folder.rstrip('/').rpartition('/')[0])}/*"
 
 
-def require_found(what: str, written: str, place: str) -> None:
+def require_match(what: str, written: str, place: str) -> None:
     """Refuse a path that means nothing where it leads, and something where it was typed.
 
     Paths were once relative to where a command was typed: a ledger that stands there is not to be

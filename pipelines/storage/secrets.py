@@ -18,7 +18,7 @@ USER = "--user-secret"
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSecret:
     """A secret that an account makes once and keeps.
 
     Attributes:
@@ -30,24 +30,24 @@ class Kept:
     why: str
 
 
-REPORTS = Kept(
+REPORTS = KeptSecret(
     "--report-secret",
     "under which users' reports are named: keep it, for with another one a user who is reported "
     "again counts twice; and to yourself, for it tells whose a report is",
 )
-SHUFFLE = Kept(
+SHUFFLE = KeptSecret(
     "--shuffle-secret",
     "under which shuffles are sampled: keep it, for with another one nobody sees that two of them "
     "share reports; and from clients, who could make any two seem to",
 )
-CROWD = Kept(
+CROWD = KeptSecret(
     "--crowd-key",
     "by which equal strings are sealed alike: keep it from the shuffler, who could tell by it "
     "every string that it can guess",
 )
 
 
-def default_place(secret: Kept) -> str:
+def default_place(secret: KeptSecret) -> str:
     """Where an account's secret is, if nobody names another file.
 
     Not beside the plan, which all parties are given.
@@ -77,7 +77,7 @@ def state_folder(flag: str) -> str:
     return str(Path(state) / "hushbeam")
 
 
-def made_once(secret: Kept, file: str | None) -> str:
+def made_once(secret: KeptSecret, file: str | None) -> str:
     """The file of a secret; made on first use.
 
     Args:

@@ -35,7 +35,7 @@ def require_reachable(words: Iterable[str]) -> None:
     Raises:
         RequestError: one is.
     """
-    stores = {found[1]: word for word in words if (found := _STORE.search(word))}
+    stores = {match[1]: word for word in words if (match := _STORE.search(word))}
     for store, word in stores.items():
         problem = _problem(store)
         if problem is not None:

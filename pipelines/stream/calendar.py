@@ -85,7 +85,7 @@ class CalendarDriver(Driver):
         paths = tuple(file.path for file in files)
         read = ReadWindow(self.streamed, start, paths, self._landing.agreed)
         try:
-            with self._once_each():
+            with self._same_error_once():
                 release = partial(PublishPlan, read=read)
                 return publish(self.streamed, start, start, release, self.for_beam)
         except (RequestError, WithheldError) as error:

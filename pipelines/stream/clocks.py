@@ -28,7 +28,7 @@ _POINTS = np.linspace(0.01, 0.99, 99)  # one row in a hundred at either end may 
 _THIS_PROCESS = uuid.uuid4().hex
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """Of this machine's clocks.
 
     Attributes:
@@ -53,12 +53,12 @@ def ticking() -> tuple[str, int]:
     return boot, time.clock_gettime_ns(clock) // 1000
 
 
-def read() -> Reading:
+def read() -> ClockReading:
     """This machine's clocks, now."""
-    return Reading(now(), *ticking())
+    return ClockReading(now(), *ticking())
 
 
-def passed(before: Reading, after: Reading) -> int | None:
+def passed(before: ClockReading, after: ClockReading) -> int | None:
     """Microseconds between two readings; None if nothing says how many.
 
     Over a boot only the wall clock can say it, and is believed for as long as a machine may well
@@ -70,7 +70,7 @@ def passed(before: Reading, after: Reading) -> int | None:
     return walked if 0 <= walked <= OFF else None
 
 
-def jumped(before: Reading, after: Reading) -> int:
+def jumped(before: ClockReading, after: ClockReading) -> int:
     """By how much the wall clock was set between two readings, as far as can be told."""
     return after.wall - before.wall - (passed(before, after) or 0)
 
@@ -94,7 +94,7 @@ def lead(due: int, wall: int, window: int) -> str:
 
 
 @dataclass(frozen=True)
-class Span:
+class FileSpan:
     """When a file's rows happened.
 
     Attributes:
@@ -112,7 +112,7 @@ class Span:
         return self.points[0] if self.points else None
 
 
-def span(moments: NDArray[np.int64], limit: int, window: int) -> Span:
+def span(moments: NDArray[np.int64], limit: int, window: int) -> FileSpan:
     """When a file's rows happened, and whether it has to wait.
 
     What lies no further ahead than the file reaches back (or than a window) may come true soon,
@@ -125,13 +125,13 @@ def span(moments: NDArray[np.int64], limit: int, window: int) -> Span:
         window: how long one is.
     """
     if not moments.size:
-        return Span((), limit)
+        return FileSpan((), limit)
     points = _points(moments[moments <= limit])
     # From a tenth of the rows on: few of another age must not tell how far the file reaches.
     reach = max(window, limit - points[9]) if points else window
     near = moments[moments <= limit + reach]
     wrong = 4 * near.size <= 3 * moments.size
-    return Span(points, _points(moments)[74] if wrong else _points(near)[-1])
+    return FileSpan(points, _points(moments)[74] if wrong else _points(near)[-1])
 
 
 def _points(moments: NDArray[np.int64]) -> tuple[int, ...]:
@@ -141,7 +141,7 @@ def _points(moments: NDArray[np.int64]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClockEvidence:
     """How far the rows' time has come, by the files that say so.
 
     Attributes:
@@ -157,7 +157,7 @@ class Evidence:
         """Ends of files that say more, and are not believed yet."""
         return tuple(end for end in self.recent if self.reached is not None and end > self.reached)
 
-    def after(self, points: Sequence[int], step: int, limit: int) -> Evidence:
+    def after(self, points: Sequence[int], step: int, limit: int) -> ClockEvidence:
         """With one more file.
 
         Time goes along the file's rows for as long as no step between them is too long, whatever
@@ -181,4 +181,4 @@ class Evidence:
             if point - reached > step and point > limit:
                 break
             reached = max(reached, point)
-        return Evidence(reached, recent)
+        return ClockEvidence(reached, recent)

@@ -7,7 +7,6 @@ it pass), so the stream keeps its own: time has come as far as the files that la
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,16 @@ from pipelines.plan.job import output_of
 from pipelines.plan.run import unusable
 from pipelines.releases import release
 from pipelines.request import answers
-from pipelines.stream.clocks import FILES, MOST, Evidence, Reading, jumped, passed, spelt, ticking
+from pipelines.stream.clocks import (
+    FILES,
+    MOST,
+    ClockEvidence,
+    ClockReading,
+    jumped,
+    passed,
+    spelt,
+    ticking,
+)
 from pipelines.stream.intake import TakeIn
 from pipelines.stream.landing import UNREACHED, Landed, Landing
 from pipelines.stream.publish import enough, publish
@@ -108,9 +116,9 @@ class Driver:
                 f"files cannot be read now ({unreached}): run again when they can, or move them "
                 "away (`hushbeam stream status PLAN` names them)"
             )
-        if held := len(self.state.held()):
+        if files := len(self.state.waiting()):
             raise WithheldError(
-                f"files are held ({held}): their rows are ahead of this machine's clock; set it, "
+                f"files are held ({files}): their rows are ahead of this machine's clock; set it, "
                 "move the files away, or take them in with --accept-clock "
                 "(`hushbeam stream status PLAN` names them)"
             )
@@ -122,14 +130,14 @@ class Driver:
         now, and to end it would make all rows late that come before it.
         """
         latest = self.state.latest(self.clock() + self.streamed.ahead)
-        waiting = self.state.held() or self.state.files(UNREACHED)
+        waiting = self.state.waiting() or self.state.files(UNREACHED)
         if latest is not None and not waiting:
             self._end(latest + self.streamed.windows.length)
             self._release_due(latest)
 
-    def _read(self) -> Reading:
+    def _read(self) -> ClockReading:
         """The clocks; and a word if somebody has set one."""
-        read, before = Reading(self.clock(), *(self.ticks() if self.ticks else ())), self._seen
+        read, before = ClockReading(self.clock(), *(self.ticks() if self.ticks else ())), self._seen
         self._seen = read
         if before is None:
             return read
@@ -156,7 +164,7 @@ class Driver:
             chosen.append(landed)
         return chosen
 
-    def _take_in(self, batch: Sequence[Landed], read: Reading) -> bool:
+    def _take_in(self, batch: Sequence[Landed], read: ClockReading) -> bool:
         """All of it at once, or all but the files that cannot be read; whether anything was."""
         try:
             self._run(batch, read)
@@ -183,7 +191,7 @@ class Driver:
                 self._landing.blame(landed.path, landed.size, fault)
         return [landed for landed, fault in faults.items() if fault is None]
 
-    def _run(self, batch: Sequence[Landed], read: Reading) -> None:
+    def _run(self, batch: Sequence[Landed], read: ClockReading) -> None:
         streamed, state = self.streamed, self.state
         windows = ToWindows(
             streamed.windows, streamed.stream.time, streamed.kept, streamed.ahead, state.ended,
@@ -206,7 +214,7 @@ class Driver:
         sizes = {landed.path: landed.size for landed in batch}
         state.commit(folder, sizes, rejects(counted), self._evidence(batch, read), read)
 
-    def _evidence(self, batch: Sequence[Landed], read: Reading) -> Evidence:
+    def _evidence(self, batch: Sequence[Landed], read: ClockReading) -> ClockEvidence:
         """How far time has come with the files of a batch."""
         evidence, moved, streamed = self.state.evidence, self.state.moved, self.streamed
         step = 2 * streamed.windows.length + streamed.lateness
@@ -226,7 +234,7 @@ class Driver:
             )
         return evidence
 
-    def _reached(self, read: Reading) -> int | None:
+    def _reached(self, read: ClockReading) -> int | None:
         """How far time has come, less what windows wait."""
         reached, arrived = self.state.evidence.reached, self.state.arrived
         if reached is None:
@@ -265,7 +273,7 @@ class Driver:
     def _released(self, start: int, first: int, backlog: Mapping[str, Backlog]) -> bool:
         """Publish a window, unless that was done before; False if there is not enough for it."""
         try:
-            with self._once_each():
+            with self._same_error_once():
                 made = partial(ReleaseWindow, backlog=backlog)
                 if not publish(self.streamed, start, first, made, self.for_beam):
                     return False
@@ -281,7 +289,7 @@ class Driver:
     def _tell(self, start: int, what: str, **facts: Any) -> None:
         folder = facts.get("release")
         if folder is not None and release.holds_release(folder):
-            said = json.loads(release.read(folder, release.STATEMENT))
+            said = release.statement_of(folder)
             self.withheld = self.withheld or bool(unusable(said))
         name = self.streamed.windows.name(start)
         answers.add("windows", {"window": name, "what": what, **facts})
@@ -289,7 +297,7 @@ class Driver:
         self.screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @contextlib.contextmanager
-    def _once_each(self) -> Iterator[None]:
+    def _same_error_once(self) -> Iterator[None]:
         """Warnings that every window would repeat are given once."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")

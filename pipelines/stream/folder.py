@@ -6,11 +6,15 @@ import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import RequestError
+from pipelines.journal.bulk import put_down
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.intake import Note
+
+NOTES, DIGESTS = "notes", "digests"  # kinds of facts that name files
 
 
 def joined(folder: str, notes: Sequence[Note]) -> list[Note]:
@@ -34,10 +38,29 @@ def joined(folder: str, notes: Sequence[Note]) -> list[Note]:
     return joined
 
 
-def kept(notes: Sequence[Note], batch: str) -> list[Note]:
-    """The notes that a window has, with the names of files as the stream's folder has them."""
-    files = (intake.MESSAGES, intake.DIGESTS)
-    return [n._replace(name=f"{batch}/{n.name}") if n.kind in files else n for n in sorted(notes)]
+def by_window(folder: str, batch: str, notes: Sequence[Note]) -> dict[str, dict[str, Any]]:
+    """Write what a batch has of each window into a file that goes with the window.
+
+    Args:
+        folder: of the batch, as yet.
+        batch: its name in the stream's folder, from now on.
+        notes: of `joined`.
+
+    Returns:
+        Facts for the journal, by the names of files.
+    """
+    users = [note for note in notes if note.kind == intake.DIGESTS]
+    digests = {f"{batch}/{note.name}": [note.start] for note in users}
+    windows: dict[int, list[tuple[Any, ...]]] = {}
+    for kind, start, metric, name, amount in sorted(notes):
+        if kind != intake.DIGESTS:
+            place = f"{batch}/{name}" if kind == intake.MESSAGES else name
+            windows.setdefault(start, []).append((kind, metric, place, amount))
+    rows = {
+        f"{batch}/notes{start}": [start, put_down(Path(folder, f"notes{start}"), mine)]
+        for start, mine in windows.items()
+    }
+    return {NOTES: rows, DIGESTS: digests}
 
 
 def locked(folder: Path) -> int:

@@ -88,7 +88,7 @@ class TakeIn(beam.PTransform):
             notes.append(digests | "Keep digests" >> beam.ParDo(self._digests()))
         tables = drawn(tables, self.metrics)
         for metric in self.metrics:
-            notes += tables | metric.name >> Perturbed(metric, self.windows, self.folder)
+            notes += tables | metric.name >> PerturbWindowed(metric, self.windows, self.folder)
         return (
             tuple(note | f"Global {k}" >> _everywhere() for k, note in enumerate(notes))
             | "Notes" >> beam.Flatten()
@@ -101,7 +101,7 @@ class TakeIn(beam.PTransform):
 
 
 @dataclass
-class Perturbed(beam.PTransform):
+class PerturbWindowed(beam.PTransform):
     """Windowed tables in; one metric's messages into files, and notes of them out."""
 
     metric: Metric

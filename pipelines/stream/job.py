@@ -32,9 +32,8 @@ from pipelines.stream.windows import Streamed
 from transforms.elements.blocks import GroupOnce
 from transforms.elements.progress import WITHHELD, tally
 from transforms.files.source import known
-from transforms.rows.count_late import CountLate
 from transforms.rows.telemetry import ReadFiles, splits
-from transforms.rows.windowed import ToWindows
+from transforms.rows.windowed import CountLate, ToWindows
 from transforms.windows import now
 
 NO_BUDGET = "windows without a budget"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from pipelines.errors import Caution, RequestError, reason
 from pipelines.logs.inputs import Telemetry
 from pipelines.plan.document import SEED
 from pipelines.plan.metrics import resolve
-from pipelines.stream.clocks import Span, lead, span
+from pipelines.stream.clocks import FileSpan, lead, span
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from transforms.files.kinds import Agreed, alike, kind_of, of_stream
@@ -50,7 +48,7 @@ class Landed:
     path: str
     size: int
     rows: int
-    span: Span
+    span: FileSpan
     windows: frozenset[int] = frozenset()
 
 
@@ -79,20 +77,20 @@ class Landing:
         Raises:
             RequestError: the place cannot be looked at.
         """
-        listed, held = self._listed(), self.state.held()
-        waiting = {*held, *self.state.files(UNREACHED)}
+        listed, waiting_files = self._listed(), self.state.waiting()
+        waiting = {*waiting_files, *self.state.files(UNREACHED)}
         if gone := waiting - {entry.path for entry in listed}:
             self.state.forget(gone)
         ready = {}
         for entry in listed:
-            size, due = held.get(entry.path, (-1, limit))
+            size, due = waiting_files.get(entry.path, (-1, limit))
             if (size == entry.size_in_bytes and due > limit) or self._settled(entry.path):
                 continue
             landed = self._whole(entry.path, entry.size_in_bytes, limit)
             if landed is not None:
                 ready[entry.path] = landed
         self._ready = ready
-        self._tell({*self.state.held()} - {*held}, limit)
+        self._tell({*self.state.waiting()} - {*waiting_files}, limit)
         # Of files that are there together the oldest rows come first, whenever they landed.
         return sorted(ready.values(), key=lambda landed: landed.span.first or 0)
 
@@ -134,10 +132,10 @@ class Landing:
         """When so many of a file's rows happened that they stand for all; and all their windows."""
         time = self.streamed.stream.time
         windows, parts = set[int](), [np.empty(0, np.int64)]
-        for found in self._times(path, time):
+        for moments in self._times(path, time):
             if self.streamed.calendar is not None:
-                windows.update(np.unique(self.streamed.windows.starts(found)).tolist())
-            parts.append(found[:: rows // _ENOUGH + 1])
+                windows.update(np.unique(self.streamed.windows.starts(moments)).tolist())
+            parts.append(moments[:: rows // _ENOUGH + 1])
         return np.concatenate(parts), frozenset(windows)
 
     def _times(self, path: str, time: str | None) -> Iterator[NDArray[np.int64]]:
@@ -152,26 +150,20 @@ class Landing:
     def _tell(self, new: set[str], limit: int) -> None:
         """That files are held; once."""
         if new:
-            held = self.state.held()
-            path = max(new, key=lambda path: held[path][1])
+            waiting = self.state.waiting()
+            path = max(new, key=lambda path: waiting[path][1])
             wall, window = limit - self.streamed.ahead, self.streamed.windows.length
             warnings.warn(
                 f"new files are held ({len(new)}): their rows are up to "
-                f"{lead(held[path][1], wall, window)} ahead of this machine's clock "
+                f"{lead(waiting[path][1], wall, window)} ahead of this machine's clock "
                 f"({shown(path)}); they are taken in when it has come there",
                 Caution,
                 stacklevel=2,
             )
 
     def _settled(self, path: str) -> bool:
-        """Whether a file was dealt with, also by a version that kept paths as they were typed."""
-        typed = [] if "://" in path else [os.path.relpath(path, at) for at in self._homes]
-        return any(self.state.file(name)[2] in ("done", "given up") for name in (path, *typed))
-
-    @property
-    def _homes(self) -> tuple[str, str]:
-        """The folders that a relative path may have been relative to."""
-        return os.curdir, self.streamed.plan.folder or os.curdir
+        """Whether a file was dealt with."""
+        return self.state.file(path)[2] in ("done", "given up")
 
     def blame(self, path: str, size: int, error: UnreadableError) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""
@@ -192,10 +184,10 @@ class Landing:
 
     def _listed(self) -> list[FileMetadata]:
         try:
-            found = [FileSystems.named(pattern) for pattern in self.streamed.patterns]
+            entries_of = [FileSystems.named(pattern) for pattern in self.streamed.patterns]
         except (BeamIOError, ValueError) as error:
             raise RequestError(f"input: cannot be looked at: {reason(error)}") from None
-        files = {entry.path: entry for each in found for entry in each}
+        files = {entry.path: entry for entries in entries_of for entry in entries}
         return sorted(
             files.values(), key=lambda entry: (entry.last_updated_in_seconds or 0, entry.path)
         )
@@ -234,22 +226,21 @@ class Landing:
         A user who is the number 17 here and the text "17" there would count twice.
         """
         kinds = {name: kind_of(schema.field(name).type) for name in self.streamed.columns}
-        known = json.loads(self.state.said(_KINDS, "{}"))
+        known = self.state.said(_KINDS) or {}
         for name, kind in known.items():
             if not alike(kinds[name], kind):
-                held = f"holds {kinds[name]}, and {kind} in earlier files"
-                return f"{shown(path)}: column {name!r} {held}"
+                clash = f"holds {kinds[name]}, and {kind} in earlier files"
+                return f"{shown(path)}: column {name!r} {clash}"
         # A column of nulls alone settles nothing.
         settled = {name: kind for name, kind in kinds.items() if kind != "nothing"} | known
         if settled != known:
-            with self.state.change():
-                self.state.say(_KINDS, json.dumps(settled))
+            self.state.put(said={_KINDS: settled})
         return None
 
     @property
     def agreed(self) -> Agreed:
         """What columns of nulls alone are read as, by the files before."""
-        return of_stream(json.loads(self.state.said(_KINDS, "{}")))
+        return of_stream(self.state.said(_KINDS) or {})
 
     def _misfit(self, telemetry: Telemetry) -> str | None:
         time = self.streamed.stream.time

@@ -1,42 +1,43 @@
-"""A stream's database: facts, files, windows, notes and counters, changed whole or not at all."""
+"""A stream's journal: facts, files, windows, notes and counters, changed whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, reason
+from pipelines.journal.bulk import noted, put_down
+from pipelines.journal.checkpoint import Fact, Rows
+from pipelines.journal.journal import FactJournal, JournalFormat, JournalState
+from pipelines.journal.sqlite_keeping import SqliteKeeping
+from pipelines.storage.formats import require_known
+from pipelines.storage.local_object import LocalObject
 from pipelines.stream.folder import locked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_VERSION = 2
+_VERSION = 3
+_FLAG = "stream.state"
+_WHY = "that one ends the stream, too: --drain"
+_SIGNING = 8  # bytes of the key that digests are made under; the others sign
 
-_SCHEMA = """
-CREATE TABLE said (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE files (
-    path TEXT PRIMARY KEY, size INTEGER, tries INTEGER, state TEXT NOT NULL, due INTEGER
-);
-CREATE TABLE windows (start INTEGER PRIMARY KEY, first INTEGER NOT NULL, state TEXT NOT NULL);
-CREATE TABLE notes (kind TEXT, start INTEGER, metric TEXT, name TEXT, amount INTEGER);
-CREATE INDEX notes_of ON notes (start, kind);
-CREATE TABLE counters (name TEXT PRIMARY KEY, amount INTEGER NOT NULL);
-"""
+SAID, FILES, COUNTERS = "said", "files", "counters"  # kinds of facts; see `folder`, too
 
 
-class Memory:
+class StreamMemory:
     """What a stream knows, but for what it makes of it.
 
     Attributes:
         folder: where it is.
     """
+
+    _facts: JournalState
+    _secret: bytes
 
     def __init__(self, folder: str, plan: str) -> None:
         """Open it, or begin it.
@@ -52,19 +53,16 @@ class Memory:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self.folder.stat().st_mode & 0o077:  # it was there before
-                line = f"stream.state: {folder} can be entered by others; chmod 700 keeps them out"
+                line = f"{_FLAG}: {folder} can be entered by others; chmod 700 keeps them out"
                 warnings.warn(line, Caution, stacklevel=2)
             self._lock = locked(self.folder)
-            path = self.folder / "stream.sqlite"
-            self.database = sqlite3.connect(path, isolation_level=None)
-            # A commit has to outlive a power cut: files that were taken in are not taken in again.
-            self.database.execute("PRAGMA synchronous = FULL")
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
-            if not version:
-                self._begin(plan)
-            self._require_ours(plan)
-        except (OSError, sqlite3.Error) as error:
-            raise RequestError(f"stream.state: cannot use {folder}: {reason(error)}") from None
+        except OSError as error:
+            raise RequestError(f"{_FLAG}: cannot use {folder}: {reason(error)}") from None
+        try:
+            self._open(plan)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def looked_at(cls, folder: str) -> Self:
@@ -78,88 +76,92 @@ class Memory:
         """
         self = cls.__new__(cls)
         self.folder = Path(folder)
-        place = f"{(self.folder / 'stream.sqlite').absolute().as_uri()}?mode=rw"
-        try:
-            # Not read-only: what a crash has left half written is first undone, by whoever comes.
-            self.database = sqlite3.connect(place, uri=True, isolation_level=None)
-            self.database.execute("PRAGMA query_only = ON")
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.Error:
-            raise RequestError(f"stream.state: no stream has begun in {folder}") from None
-        _require_known(folder, version)
+        self._read()
         return self
 
     def close(self) -> None:
         """Let another process have it."""
-        self.database.close()
         os.close(self._lock)
+
+    def rows(self, kind: str) -> Rows:
+        """The facts of a kind."""
+        return self._facts.rows(kind)
+
+    def put(self, **tables: Mapping[str, Any]) -> None:
+        """Note facts, all or none.
+
+        Args:
+            tables: kind -> name -> what stands there from now on; None for what goes.
+        """
+        facts = [
+            Fact(kind, name, row)
+            for kind, rows in tables.items()
+            for name, row in rows.items()
+            if self.rows(kind).get(name) != row  # a look that sees what was seen is no fact
+        ]
+        if facts:
+            self._facts = self._journal.add(self._facts, facts)
 
     def counters(self) -> dict[str, int]:
         """What was dropped since the stream began, by reason."""
-        return dict(self.database.execute("SELECT name, amount FROM counters ORDER BY name"))
+        files = [self.noted(name, mark) for name, mark in self.rows(COUNTERS).items()]
+        return files[0] if files else {}
+
+    def noted(self, name: str, digest: str) -> Any:
+        """What a file of the folder holds."""
+        return noted(self.folder / name, digest, f"{_FLAG}: {self.folder}")
 
     def count(self, counted: Mapping[str, int]) -> None:
         """Add to the counters."""
-        with self.change():
-            self.add(counted)
+        self.put(counters=self.after(counted))
 
-    def said(self, name: str, otherwise: str) -> str:
-        """A fact, or what stands for it."""
-        row = self.database.execute("SELECT value FROM said WHERE name = ?", (name,)).fetchone()
-        return row[0] if row else otherwise
+    def after(self, counted: Mapping[str, int]) -> dict[str, str | None]:
+        """A file of counters in the place of the one before, which goes.
+
+        Who saw them after each batch would see whose row came in between.
+        """
+        sums, name = self.counters(), f"{COUNTERS}-{self._facts.segment.last}"
+        sums |= {reason: sums.get(reason, 0) + amount for reason, amount in counted.items()}
+        mark = put_down(self.folder / name, dict(sorted(sums.items())))
+        return {**dict.fromkeys(self.rows(COUNTERS)), name: mark}
+
+    def said(self, name: str) -> Any:
+        """A fact; None if nothing is said."""
+        return self.rows(SAID).get(name)
 
     @property
     def key(self) -> int:
         """Under which users are digests: of this stream alone."""
-        return int(self.said("key", ""))
+        return int.from_bytes(self._secret[:_SIGNING], "little")
 
-    def say(self, name: str, value: str) -> None:
-        self.database.execute("INSERT OR REPLACE INTO said VALUES (?, ?)", (name, value))
+    @property
+    def _journal(self) -> FactJournal:
+        absent = f"{_FLAG}: no stream has begun in {self.folder}"
+        form = JournalFormat("stream", _VERSION, f"{_FLAG}: {self.folder}", _WHY, absent)
+        keeping = SqliteKeeping(str(self.folder / "stream.sqlite"), form)
+        return FactJournal(keeping, self._secret[_SIGNING:])
 
-    def add(self, counted: Mapping[str, int]) -> None:
-        for name, amount in counted.items():
-            self.database.execute(
-                "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = "
-                "amount + excluded.amount",
-                (name, amount),
-            )
+    @property
+    def _key(self) -> LocalObject:
+        return LocalObject(str(self.folder / "key"), _FLAG)
 
-    @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
-        """All of it, or nothing."""
-        self.database.execute("BEGIN IMMEDIATE")
-        try:
-            yield self.database
-        except BaseException:
-            self.database.execute("ROLLBACK")
-            raise
-        self.database.execute("COMMIT")
-
-    def _begin(self, plan: str) -> None:
-        # Of this stream alone, so that its digests match those of no other.
-        key = int(SecureRandom().words(1)[0])
-        said = f"INSERT INTO said VALUES ('plan', '{plan}'), ('key', '{key}');"
-        self._make(f"{_SCHEMA} {said}")
-
-    def _make(self, changes: str) -> None:
-        """Make the tables, whole or not at all."""
-        self.database.executescript(f"BEGIN; {changes} PRAGMA user_version = {_VERSION}; COMMIT;")
-
-    def _require_ours(self, plan: str) -> None:
-        version = self.database.execute("PRAGMA user_version").fetchone()[0]
-        _require_known(str(self.folder), version)
-        if self.said("plan", plan) != plan:
+    def _open(self, plan: str) -> None:
+        """Go on with what stands there, or begin where nothing does."""
+        if not (self.folder / "stream.sqlite").exists():
+            if any(self.folder.glob("batch-*")):  # of a journal that is lost
+                require_known(f"{_FLAG}: {self.folder}", None, _VERSION, _WHY)
+            # Of this stream alone, so that its digests match those of no other.
+            self._secret = SecureRandom().words(4).tobytes()
+            self._key.swap(self._secret, self._key.fetch()[1])
+            self._journal.begin(plan)
+        self._read()
+        if self._facts.account != plan:
             raise RequestError(
-                f"stream.state: {self.folder} is of another plan, or of one with other windows, or "
+                f"{_FLAG}: {self.folder} is of another plan, or of one with other windows, or "
                 "of a hushbeam that resolves the plan to other mechanisms; let the old stream end "
                 "first, as it was (--drain), and name a new folder"
             )
 
-
-def _require_known(folder: str, version: int) -> None:
-    """Refuse a state of another format: its messages are of windows that were promised once."""
-    if version != _VERSION:
-        raise RequestError(
-            f"stream.state: {folder} is of format {version}, and this hushbeam keeps format "
-            f"{_VERSION}: let the hushbeam that wrote it end the stream (--drain)"
-        )
+    def _read(self) -> None:
+        self._secret = self._key.fetch()[0]
+        self._facts = self._journal.read()

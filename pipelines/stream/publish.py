@@ -16,7 +16,7 @@ from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
 from pipelines.plan.run import release_window
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.request import answers
 from pipelines.stream.release import Backlog
 from pipelines.stream.windows import Streamed
@@ -36,7 +36,7 @@ def publish(
     streamed: Streamed,
     start: int,
     first: int,
-    release: Callable[[Sequence[Metric], Target], beam.PTransform],
+    release: Callable[[Sequence[Metric], ReleaseTarget], beam.PTransform],
     for_beam: PipelineOptions,
 ) -> bool:
     """Publish a window, unless that was done before.
@@ -57,7 +57,7 @@ def publish(
         FailedError: it failed; nothing was published.
     """
 
-    def pipeline(metrics: Sequence[Metric], target: Target) -> beam.PTransform:
+    def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
         dated = target.telling(stream=_span(streamed, start, first))
         return release(metrics, dated)
 

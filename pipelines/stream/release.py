@@ -11,10 +11,10 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
-from pipelines.metrics.metric import Metric, Reports
+from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from transforms.elements.conservation import SENT, read_flow
 from transforms.elements.progress import ROWS
 
@@ -40,11 +40,6 @@ class Backlog:
     flow: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def noted(self) -> bool:
-        """Whether the flow is of all rows; not in a window that an earlier version has begun."""
-        return bool(self.flow) and self.flow.get(ROWS, 0) == self.tallies.get(ROWS, 0)
-
-    @property
     def reports(self) -> int:
         """How many users reported."""
         return self.messages if self.users is None else self.users
@@ -61,7 +56,7 @@ class ReleaseWindow(beam.PTransform):
     """
 
     metrics: Sequence[Metric]
-    target: Target
+    target: ReleaseTarget
     backlog: Mapping[str, Backlog]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -97,7 +92,7 @@ class FromBacklog(beam.PTransform):
             | "Backlog" >> beam.Create([backlog.files])
             | "Read" >> beam.ParDo(ReadBacklogDoFn())
         )
-        reports = metric.shuffled(Reports(read, users, tallies, self._flow(begin)))
+        reports = metric.shuffled(MetricReports(read, users, tallies, self._flow(begin)))
         contents, mechanism = metric.collected(reports), metric.mechanism
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
@@ -107,7 +102,7 @@ class FromBacklog(beam.PTransform):
     def _flow(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
         """What is known of how the messages came about."""
         backlog = self.backlog
-        if backlog.noted:
+        if backlog.flow:
             known = read_flow(backlog.flow)
         elif backlog.users is None and self.metric.batches == 1:
             known = {SENT: np.array([backlog.messages])}

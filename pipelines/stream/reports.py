@@ -21,7 +21,7 @@ from pipelines.stream.windows import Streamed
 from transforms.elements.progress import REPORTS, tally
 from transforms.reports.repeats import DropRepeats
 from transforms.reports.reports import MessagesOf, kept
-from transforms.rows.count_late import CountLate
+from transforms.rows.windowed import CountLate
 
 
 @dataclass

@@ -30,7 +30,7 @@ from pipelines.stream.windows import Streamed, streamed
 from pipelines.views.console import Screen
 from transforms.windows import now
 
-_HELD_IN_MEMORY = (
+_ONLY_IN_MEMORY = (
     "on this machine a message is acknowledged when it is read: what open windows hold is lost "
     "when the stream stops; --runner DataflowRunner is for what must not be lost"
 )
@@ -122,7 +122,7 @@ def _queue(
     job = FromSubscription(plan, subscription)
     if not runs_here(for_beam):
         return _elsewhere(job, for_beam, screen)
-    warnings.warn(Caution(_HELD_IN_MEMORY), stacklevel=2)
+    warnings.warn(Caution(_ONLY_IN_MEMORY), stacklevel=2)
     with _until_stopped() as stop:
         _say(serve_here(job, for_beam, stop), plan, screen)
     return DONE

@@ -1,33 +1,35 @@
 """What a stream remembers, in a folder of this machine: a restart goes on where it stopped.
 
-A database says what counts; files that it does not name belong to a batch that was cut off, and
-are removed. In the folder there is nothing raw: messages were perturbed before they were written,
-users are digests under a key that is the stream's and the window's, and go with the window.
+A journal says what counts; files that it does not name belong to a batch that was cut off, and are
+removed. In the folder there is nothing raw: messages were perturbed before they were written, users
+are digests under a key that is the stream's and the window's. Numbers of a window and its users
+stand in files, and go with it: the journal has their names, and a digest of what they hold.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from pipelines.errors import FailedError, RequestError
+from pipelines.journal.checkpoint import WINDOWS
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
-from pipelines.stream.clocks import Evidence, Reading, passed
-from pipelines.stream.folder import flush_all, joined, kept
-from pipelines.stream.memory import Memory
+from pipelines.stream.clocks import ClockEvidence, ClockReading, passed
+from pipelines.stream.folder import DIGESTS, NOTES, by_window, flush_all, joined
+from pipelines.stream.memory import COUNTERS, FILES, StreamMemory
 from pipelines.stream.release import Backlog
 from transforms.units.once_per_window import merge
 
 
-class State(Memory):
+class State(StreamMemory):
     """The memory of one stream, with the files that it names."""
 
     def __init__(self, folder: str, plan: str, most_digests: int = 8) -> None:
-        """See `Memory`.
+        """See `StreamMemory`.
 
         Args:
             folder: is made if it is not there.
@@ -42,34 +44,27 @@ class State(Memory):
 
     def file(self, path: str) -> tuple[int, int, str]:
         """What is known of a file: its size, how often it was tried in vain, and its state."""
-        row = self.database.execute(
-            "SELECT size, tries, state FROM files WHERE path = ?", (path,)
-        ).fetchone()
-        return row or (-1, 0, "new")
+        size, tries, state = self.rows(FILES).get(path, (-1, 0, "new"))[:3]
+        return size, tries, state
 
     def note_file(
         self, path: str, size: int, tries: int, state: str, due: int | None = None
     ) -> None:
         """What was found of a file: "waiting" to be whole, "out of reach", "held", "given up"."""
-        with self.change() as database:
-            row = (path, size, tries, state, due)
-            database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", row)
+        self.put(files={path: [size, tries, state, due]})
 
     def files(self, state: str) -> dict[str, int]:
         """Files in one such state: path -> how often they were tried."""
-        rows = self.database.execute("SELECT path, tries FROM files WHERE state = ?", (state,))
-        return dict(rows.fetchall())
+        return {path: row[1] for path, row in self.rows(FILES).items() if row[2] == state}
 
-    def held(self) -> dict[str, tuple[int, int]]:
+    def waiting(self) -> dict[str, tuple[int, int]]:
         """Files whose rows are ahead: path -> size, and the moment for which they wait."""
-        rows = self.database.execute("SELECT path, size, due FROM files WHERE state = 'held'")
-        return {path: (size, due) for path, size, due in rows}
+        files = self.rows(FILES).items()
+        return {path: (row[0], row[3]) for path, row in files if row[2] == "held"}
 
     def forget(self, paths: Collection[str]) -> None:
         """Files that wait no more: somebody has moved them away."""
-        with self.change() as database:
-            gone = [(path,) for path in paths]
-            database.executemany("DELETE FROM files WHERE path = ?", gone)
+        self.put(files=dict.fromkeys(paths))
 
     def accept(self, clock: int | None = None) -> None:
         """The operator knows better: what is held is taken in, and what files say is the time.
@@ -77,12 +72,13 @@ class State(Memory):
         Args:
             clock: the time by this machine's clock, where that ends windows.
         """
-        evidence = self.evidence
-        with self.change() as database:
-            database.execute("UPDATE files SET state = 'accepted' WHERE state = 'held'")
-            if evidence.reached is not None:
-                later = evidence.recent if clock is None else (clock,)
-                self.say("reached", str(max(evidence.reached, *later)))
+        evidence, said = self.evidence, {}
+        files = self.rows(FILES).items()
+        accepted = {path: [*row[:2], "accepted", row[3]] for path, row in files if row[2] == "held"}
+        if evidence.reached is not None:
+            later = evidence.recent if clock is None else (clock,)
+            said["reached"] = max(evidence.reached, *later)
+        self.put(files=accepted, said=said)
 
     # ---- batches
 
@@ -99,8 +95,8 @@ class State(Memory):
         folder: str,
         files: Mapping[str, int],
         counted: Mapping[str, int],
-        evidence: Evidence,
-        read: Reading,
+        evidence: ClockEvidence,
+        read: ClockReading,
     ) -> None:
         """Take a batch over whole: from now on it counts.
 
@@ -111,127 +107,114 @@ class State(Memory):
             evidence: how far time has come with it.
             read: when.
         """
-        notes = joined(folder, intake.manifest(folder))
-        number = int(self.said("batches", "0")) + 1
+        number = (self.said("batches") or 0) + 1
         name = f"batch-{number}"
-        # Files first, then the name, then the database: a cut at any point leaves a batch whole or
+        notes = joined(folder, intake.manifest(folder))
+        named = by_window(folder, name, notes)
+        # Files first, then the name, then the journal: a cut at any point leaves a batch whole or
         # not begun.
         flush_all(folder)
         os.rename(folder, self.folder / name)
         flush(str(self.folder))
-        mine = kept(notes, name)
-        moved = evidence.reached != self.evidence.reached
-        with self.change() as database:
-            self.say("batches", str(number))
-            self.say("arrived", json.dumps(read))
-            if moved:
-                self.say("reached", str(evidence.reached))
-                self.say("moved", json.dumps(read))
-            self.say("recent", json.dumps(evidence.recent))
-            for start in {note.start for note in mine}:
-                row = (start, start, "open")
-                database.execute("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", row)
-            database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", mine)
-            done = [(path, size, 0, "done", None) for path, size in files.items()]
-            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", done)
-            self.add(counted)
-        self._compact({note.start for note in mine}, number)
+        said: dict[str, Any] = {"batches": number, "arrived": [*read], "recent": [*evidence.recent]}
+        if evidence.reached != self.evidence.reached:
+            said |= {"reached": evidence.reached, "moved": [*read]}
+        starts = {note.start for note in notes}
+        counters = self.after(counted) if counted else {}
+        rows = {"said": said, "windows": self._opened(starts), "files": _done(files)}
+        self.put(**rows, **named, counters=counters)
+        self._compact(starts, number)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> ClockEvidence:
         """How far time has come."""
-        said = self.said("reached", "")
-        recent = json.loads(self.said("recent", "[]"))
-        return Evidence(int(said) if said else None, tuple(recent))
+        return ClockEvidence(self.said("reached"), tuple(self.said("recent") or ()))
 
     @property
-    def arrived(self) -> Reading | None:
+    def arrived(self) -> ClockReading | None:
         """When the last batch was read."""
         return self._reading("arrived")
 
     @property
-    def moved(self) -> Reading | None:
+    def moved(self) -> ClockReading | None:
         """When time last went on."""
         return self._reading("moved")
 
-    def go_on(self, read: Reading) -> int:
+    def go_on(self, read: ClockReading) -> int:
         """Go on by as much as has passed here, and no further than the clock: the time then."""
         reached, moved = self.evidence.reached, self.moved
         if reached is None or moved is None:
             reached = read.wall
         else:
             reached = max(reached, min(reached + (passed(moved, read) or 0), read.wall))
-        with self.change():
-            self.say("reached", str(reached))
+        self.put(said={"reached": reached})
         self.begin_anew(read)
         return reached
 
-    def begin_anew(self, read: Reading) -> None:
+    def begin_anew(self, read: ClockReading) -> None:
         """Count from now on: nothing says how long it has been since the last batch."""
-        with self.change():
-            self.say("arrived", json.dumps(read))
-            self.say("moved", json.dumps(read))
+        self.put(said={"arrived": [*read], "moved": [*read]})
 
-    def _reading(self, name: str) -> Reading | None:
-        said = json.loads(self.said(name, "null"))
-        return None if said is None else Reading(*said)
+    def _reading(self, name: str) -> ClockReading | None:
+        said = self.said(name)
+        return None if said is None else ClockReading(*said)
 
     # ---- windows
 
     @property
     def ended(self) -> int | None:
         """Windows that begin before this moment take no more rows."""
-        said = self.said("ended", "")
-        return int(said) if said else None
+        moment: int | None = self.said("ended")
+        return moment
 
     def end_before(self, moment: int) -> None:
         """Let windows that begin before a moment take no more rows."""
-        with self.change():
-            self.say("ended", str(moment))
+        self.put(said={"ended": moment})
 
     def open_windows(self, starts: Iterable[int]) -> None:
         """Windows of a calendar, whether there are rows of them or not."""
-        with self.change() as database:
-            rows = [(start, start, "open") for start in starts]
-            database.executemany("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", rows)
+        self.put(windows=self._opened(starts))
+
+    def _opened(self, starts: Iterable[int]) -> dict[str, list[Any]]:
+        """Rows of windows that there are not yet."""
+        known = self.rows(WINDOWS)
+        return {str(start): [start, "open"] for start in starts if str(start) not in known}
+
+    def _windows(self) -> list[tuple[int, int, str]]:
+        """(start, start of the first one in it, state) of all windows, in their order."""
+        return sorted((int(start), *row) for start, row in self.rows(WINDOWS).items())
 
     def newest(self) -> int | None:
         """The start of the last window that there is, of whatever state."""
-        latest: int | None = self.database.execute("SELECT max(start) FROM windows").fetchone()[0]
-        return latest
+        return max((start for start, _, _ in self._windows()), default=None)
 
     def done(self, files: Mapping[str, int]) -> None:
         """Files (path -> size) of which nothing more is read."""
-        with self.change() as database:
-            rows = [(path, size, 0, "done", None) for path, size in files.items()]
-            database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+        self.put(files=_done(files))
 
     def due(self) -> list[tuple[int, int]]:
         """Ended windows that wait for their release: (start, start of the first one in it)."""
-        rows = self.database.execute(
-            "SELECT start, first FROM windows WHERE state = 'open' AND start < ? ORDER BY start",
-            (self.ended if self.ended is not None else -(1 << 62),),
-        )
-        return rows.fetchall()
+        ended = self.ended if self.ended is not None else -(1 << 62)
+        windows = self._windows()
+        return [
+            (start, first) for start, first, state in windows if state == "open" and start < ended
+        ]
 
     def explain(self, start: int, why: str) -> None:
         """Why a window that has ended is not released."""
         # A full disk must not hide the reason from who is told it next.
-        with contextlib.suppress(sqlite3.Error), self.change():
-            self.say("why", json.dumps([start, why]))
+        with contextlib.suppress(RequestError, FailedError):
+            self.put(said={"why": [start, why]})
 
     def open(self) -> dict[int, str]:
         """Windows that wait for their end or their release: start -> why, if that was said."""
-        rows = self.database.execute(
-            "SELECT start FROM windows WHERE state = 'open' ORDER BY start"
-        )
-        explained, why = json.loads(self.said("why", "[null, null]"))
-        return {start: why if start == explained else "" for (start,) in rows}
+        explained, why = self.said("why") or (None, "")
+        starts = [start for start, _, state in self._windows() if state == "open"]
+        return {start: why if start == explained else "" for start in starts}
 
     def latest(self, limit: int) -> int | None:
         """The start of the last window that is open, and begins no later than a moment."""
-        open_until = "SELECT max(start) FROM windows WHERE state = 'open' AND start <= ?"
-        return self.database.execute(open_until, (limit,)).fetchone()[0]
+        return max((start for start in self.open() if start <= limit), default=None)
 
     def backlog(self, start: int) -> dict[str, Backlog]:
         """What there is of a window: metric -> messages, users and tallies."""
@@ -239,10 +222,7 @@ class State(Memory):
         sizes: dict[tuple[str, str], int] = {}
         tallies: dict[str, dict[str, int]] = {}
         flows: dict[str, dict[str, int]] = {}
-        rows = self.database.execute(
-            "SELECT kind, metric, name, amount FROM notes WHERE start = ?", (start,)
-        )
-        for kind, metric, name, amount in rows:
+        for kind, metric, name, amount in self._notes(start):
             sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
             if kind == intake.MESSAGES:
                 files.setdefault(metric, []).append(str(self.folder / name))
@@ -257,39 +237,43 @@ class State(Memory):
                 tallies.get(metric, {}),
                 flows.get(metric, {}),
             )
-            for metric in {metric for metric, kind in sizes if kind != intake.DIGESTS}
+            for metric in {metric for metric, _ in sizes}
         }
 
     def seen(self) -> dict[int, list[str]]:
         """Files of the users of every open window, by its start."""
         files: dict[int, list[str]] = {}
-        rows = self.database.execute(
-            "SELECT start, name FROM notes WHERE kind = ?", (intake.DIGESTS,)
-        )
-        for start, name in rows:
+        for name, (start,) in self.rows(DIGESTS).items():
             files.setdefault(start, []).append(str(self.folder / name))
         return files
 
+    def _notes(self, start: int | None = None) -> list[tuple[str, str, str, int]]:
+        """(kind, metric, name, amount) of what there is of a window, or of all."""
+        named = ((name, *row) for name, row in self.rows(NOTES).items())
+        mine = [(name, digest) for name, of, digest in named if start in (None, of)]
+        return [note for name, digest in mine for note in self.noted(name, digest)]
+
     def settle(self, start: int, state: str) -> None:
         """A window is "released" or "withheld": nothing of it is kept."""
-        with self.change() as database:
-            database.execute("UPDATE windows SET state = ? WHERE start = ?", (state, start))
-            database.execute("DELETE FROM notes WHERE start = ?", (start,))
+        first, _ = self.rows(WINDOWS)[str(start)]
+        gone = {kind: dict.fromkeys(self._named(kind, start)) for kind in (NOTES, DIGESTS)}
+        self.put(windows={str(start): [first, state]}, **gone)
         self._sweep()
+
+    def _named(self, kind: str, start: int) -> list[str]:
+        """The files of a window."""
+        return [name for name, row in self.rows(kind).items() if row[0] == start]
 
     def merge(self, start: int, into: int) -> None:
         """Add what there is of a window to a later one; its users may report there again."""
-        with self.change() as database:
-            (first,) = database.execute(
-                "SELECT first FROM windows WHERE start = ?", (start,)
-            ).fetchone()
-            row = (into, first, "open")
-            database.execute("INSERT OR IGNORE INTO windows VALUES (?, ?, ?)", row)
-            database.execute("UPDATE windows SET first = ? WHERE start = ?", (first, into))
-            database.execute("UPDATE windows SET state = 'merged' WHERE start = ?", (start,))
-            gone = (start, intake.DIGESTS)
-            database.execute("DELETE FROM notes WHERE start = ? AND kind = ?", gone)
-            database.execute("UPDATE notes SET start = ? WHERE start = ?", (into, start))
+        windows = self.rows(WINDOWS)
+        first, _ = windows[str(start)]
+        _, state = windows.get(str(into), (None, "open"))
+        notes = {name: [into, self.rows(NOTES)[name][1]] for name in self._named(NOTES, start)}
+        self.put(
+            windows={str(into): [first, state], str(start): [first, "merged"]}, notes=notes,
+            digests=dict.fromkeys(self._named(DIGESTS, start)),
+        )  # fmt: skip
         self._sweep()
 
     # ---- files that are kept
@@ -299,21 +283,17 @@ class State(Memory):
         seen = self.seen()
         for start in (start for start in starts if len(seen.get(start, [])) > self._most_digests):
             name = f"digests-{number}-{start}"
-            size = merge(seen[start], str(self.folder / name))
+            merge(seen[start], str(self.folder / name))
             flush_all(str(self.folder))
-            with self.change() as database:
-                gone = (start, intake.DIGESTS)
-                database.execute("DELETE FROM notes WHERE start = ? AND kind = ?", gone)
-                row = (intake.DIGESTS, start, "", name, size)
-                database.execute("INSERT INTO notes VALUES (?, ?, ?, ?, ?)", row)
+            gone = dict.fromkeys(self._named(DIGESTS, start))
+            self.put(digests={**gone, name: [start]})
             self._sweep()
 
     def _sweep(self) -> None:
         """Remove what no window holds any more, and what a batch that was cut off has left."""
-        kinds = (intake.MESSAGES, intake.DIGESTS)
-        rows = self.database.execute("SELECT name FROM notes WHERE kind IN (?, ?)", kinds)
-        kept = {name for (name,) in rows}
-        for path in self.folder.glob("digests-*"):
+        messages = {name for kind, _, name, _ in self._notes() if kind == intake.MESSAGES}
+        kept = {*self.rows(NOTES), *self.rows(DIGESTS), *self.rows(COUNTERS), *messages}
+        for path in (*self.folder.glob("digests-*"), *self.folder.glob(f"{COUNTERS}-*")):
             if path.name not in kept:
                 path.unlink()
         for batch in self.folder.glob("batch*"):
@@ -322,3 +302,8 @@ class State(Memory):
                     path.unlink()
             if not any(batch.iterdir()):
                 batch.rmdir()
+
+
+def _done(files: Mapping[str, int]) -> dict[str, list[Any]]:
+    """Rows of files (path -> size) of which nothing more is read."""
+    return {path: [size, 0, "done", None] for path, size in files.items()}

@@ -7,7 +7,6 @@ who looks twice would see whose report came in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -15,7 +14,7 @@ from pipelines.errors import DONE
 from pipelines.plan.loading import load
 from pipelines.request import answers
 from pipelines.request.requests import no_more
-from pipelines.stream.clocks import FILES, MOST, Reading, jumped, lead, read, spelt
+from pipelines.stream.clocks import FILES, MOST, ClockReading, jumped, lead, read, spelt
 from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, require_stream
@@ -43,9 +42,7 @@ def show(path: str, rest: Sequence[str]) -> int:
     plan = load(path)
     streamed = Streamed(plan, require_stream(plan), ())
     state = State.looked_at(streamed.stream.state)
-    with closing(state.database) as database:
-        database.execute("BEGIN")  # one moment of it, whatever is written meanwhile
-        facts = status(streamed, state, read())
+    facts = status(streamed, state, read())
     answers.give(facts)
     screen = Screen()
     for line in _lines(facts):
@@ -53,7 +50,7 @@ def show(path: str, rest: Sequence[str]) -> int:
     return DONE
 
 
-def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
+def status(streamed: Streamed, state: State, clocks: ClockReading) -> dict[str, Any]:
     """What a stream has come to.
 
     Args:
@@ -87,7 +84,7 @@ def status(streamed: Streamed, state: State, clocks: Reading) -> dict[str, Any]:
                 "ready": due <= clocks.wall + streamed.ahead,
                 "ahead": lead(due, clocks.wall, streamed.windows.length),
             }
-            for path, (_, due) in sorted(state.held().items())
+            for path, (_, due) in sorted(state.waiting().items())
         ],
         "waiting": state.files("waiting"),
         "out_of_reach": sorted(state.files(UNREACHED)),

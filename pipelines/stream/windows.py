@@ -11,7 +11,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import mark_of_reports
-from pipelines.plan.document import SEED, WINDOW, Plan
+from pipelines.plan.document import SEED, WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.served import Stream, seconds_of
 from transforms.windows import SECOND, Tumbling, moment_of
@@ -44,7 +44,7 @@ class Streamed:
         metrics: ready to run, for any window.
     """
 
-    plan: Plan
+    plan: PlanDocument
     stream: Stream
     metrics: tuple[Metric, ...]
 
@@ -107,7 +107,7 @@ class Streamed:
         return tuple(m.published_in(f"{output}/{m.name}", window) for m in self.metrics)
 
 
-def streamed(plan: Plan, clients: bool = False) -> Streamed:
+def streamed(plan: PlanDocument, clients: bool = False) -> Streamed:
     """A plan, held against what a stream can serve.
 
     Args:
@@ -128,7 +128,7 @@ def streamed(plan: Plan, clients: bool = False) -> Streamed:
     return Streamed(plan, stream, metrics)
 
 
-def require_stream(plan: Plan) -> Stream:
+def require_stream(plan: PlanDocument) -> Stream:
     """How a plan is served.
 
     Raises:
@@ -142,7 +142,7 @@ def require_stream(plan: Plan) -> Stream:
 def _require_streamable(metrics: Sequence[Metric]) -> None:
     """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
     for metric in metrics:
-        why = metric.asked_of_one_job
+        why = metric.one_job_only
         if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
         elif metric.model == "central" and not metric.options.hides_presence:
@@ -152,7 +152,9 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")
 
 
-def _require_calendar(plan: Plan, stream: Stream, metrics: Sequence[Metric], clients: bool) -> None:
+def _require_calendar(
+    plan: PlanDocument, stream: Stream, metrics: Sequence[Metric], clients: bool
+) -> None:
     """Refuse what would tell by a release that is there, or is not, whether there were rows."""
     names = [metric.name for metric in metrics if metric.options.hides_presence]
     if not names:

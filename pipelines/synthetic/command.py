@@ -137,9 +137,9 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mean(each: dict[Any, float]) -> float | None:
+def _mean(numbers: dict[Any, float]) -> float | None:
     """None: the release is of one column, and has no table of two."""
-    return sum(each.values()) / len(each) if each else None
+    return sum(numbers.values()) / len(numbers) if numbers else None
 
 
 def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:
@@ -153,8 +153,8 @@ def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:
         for place, (name, labels) in enumerate(zip(tables.names, tables.labels, strict=True))
     }
     mark = {free(_SYNTHETIC, columns): pa.repeat(True, len(rows))}
-    told = {f"hushbeam.{_SYNTHETIC}": json.dumps(said)}
-    return pa.table(mark | columns).replace_schema_metadata(told)
+    metadata = {f"hushbeam.{_SYNTHETIC}": json.dumps(said)}
+    return pa.table(mark | columns).replace_schema_metadata(metadata)
 
 
 def _whole(text: str) -> int:

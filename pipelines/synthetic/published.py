@@ -66,7 +66,7 @@ class Tables:
         Raises:
             ValueError: they do not.
         """
-        levels = len(self.published.statement["asked"]["domains"])
+        levels = len(self.published.statement["request"]["domains"])
         wide = {block.num_columns - block.column_names.index("fitted") - 1
                 for block in self.blocks.values()}  # fmt: skip
         _ = self.published.statement["guarantees"]["release"]
@@ -116,13 +116,13 @@ def read(folder: str) -> Tables:
     Raises:
         RequestError: there is none, or several, or it counts nobody.
     """
-    found = [one for one in history.found([folder]) if one.statement["release"] == _KIND]
-    if len(found) != 1:
-        names = ", ".join(one.folder for one in found) or "of other kinds alone"
+    releases = [one for one in history.releases_in([folder]) if one.statement["release"] == _KIND]
+    if len(releases) != 1:
+        names = ", ".join(one.folder for one in releases) or "of other kinds alone"
         raise RequestError(f"{folder}: name the folder of one {_KIND}; there are: {names}")
     try:
-        release = dict(found[0].tables()).get(_FILE)
-        tables = None if release is None else _of(found[0], own(release))
+        release = dict(releases[0].tables()).get(_FILE)
+        tables = None if release is None else _of(releases[0], own(release, f"{folder}/{_FILE}"))
         if tables is not None:
             tables.require_whole()
     except (KeyError, TypeError, ValueError, IndexError, StopIteration, pa.ArrowException):
@@ -138,17 +138,17 @@ def read(folder: str) -> Tables:
 
 def _of(published: history.Published, release: pa.Table) -> Tables:
     """What is used of a release's table."""
-    asked = published.statement["asked"]
+    request = published.statement["request"]
     after = release.column_names.index("fitted") + 1
     levels = release.column_names[after:]  # in the order of `domains`, the coarsest first
-    names = [word.rpartition(": ")[0] for word in asked["domains"]]
+    names = [word.rpartition(": ")[0] for word in request["domains"]]
     blocks = {
         tuple(place for place, level in enumerate(levels) if block[level].null_count < len(block)):
         block
         for block in _blocks(release)
     }  # fmt: skip
     there = {place for key in blocks for place in key}
-    used = [max(own, default=-1) for own in _dimensions(names, asked["columns"], there)]
+    used = [max(own, default=-1) for own in _dimensions(names, request["columns"], there)]
     used = [place for place in used if place >= 0]
     labels = [
         next(_values(block[levels[place]]) for key, block in blocks.items() if place in key)

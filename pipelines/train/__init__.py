@@ -1,1 +1,1 @@
-"""`hushbeam train`: a model fitted to rows that nobody sees."""
+"""`hushbeam train`: a model fitted to rows, published with its guarantee."""

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.learning.absent import present
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
-from pipelines.train.central import CentralPlan, DivergedError
 from pipelines.train.comparison import of_public_rows
-from pipelines.train.curve import Curve, noisy_point, public_curve
+from pipelines.train.curator import CuratorPlan, DivergedError
+from pipelines.train.curve import Curve, Scored, noisy_point, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD, tally
 from transforms.encoders.block import RowBlock
-from transforms.rounds.train_curve import Scored
 
 _BLOCK = 1 << 16  # rows that are looked at together
 
@@ -41,7 +40,7 @@ class TrainInOnePlace(beam.PTransform):
     """
 
     job: TrainJob
-    plan: CentralPlan
+    plan: CuratorPlan
     public: beam.PCollection | None
 
     def expand(self, blocks: beam.PCollection) -> Flowing:
@@ -53,7 +52,7 @@ class TrainInOnePlace(beam.PTransform):
 class TrainDoFn(beam.DoFn):
     """The whole run."""
 
-    def __init__(self, job: TrainJob, plan: CentralPlan) -> None:
+    def __init__(self, job: TrainJob, plan: CuratorPlan) -> None:
         self._job, self._plan = job, plan
 
     def setup(self) -> None:
@@ -90,14 +89,14 @@ class _Looked(NamedTuple):
     """How a run went, and what it has come to beside the best constant."""
 
     curve: Curve
-    comparison: Comparison | None
+    comparison: BaselineComparison | None
 
 
 class _Watcher:
     """Scores models: on public rows while a run goes on, or its own rows with noise at the end."""
 
     def __init__(
-        self, job: TrainJob, plan: CentralPlan, rows: Numbers, targets: NDArray[Any]
+        self, job: TrainJob, plan: CuratorPlan, rows: Numbers, targets: NDArray[Any]
     ) -> None:
         there = present(targets)  # rows are public here, and so is what they lack
         self._job, self._plan, self._rows, self._targets = job, plan, rows[there], targets[there]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from mechanisms.channel import Counts
-from mechanisms.learning.baseline import Baseline, Comparison
-from mechanisms.mean.intervals import estimate_mean
-from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.mean.scalar import ScalarMean
-from transforms.rounds.train_curve import Scored
+from mechanisms.learning.baseline import Baseline, BaselineComparison
+from pipelines.train.curve import Scored
 
 UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
 
 
-def verdict(comparison: Comparison | None, measure: str) -> str:
+def verdict(comparison: BaselineComparison | None, measure: str) -> str:
     """What a comparison comes to, in a sentence.
 
     Args:
@@ -38,34 +34,10 @@ def verdict(comparison: Comparison | None, measure: str) -> str:
 
 def of_public_rows(
     scored: Scored, baseline: Baseline, unit: float, confidence: float
-) -> Comparison | None:
+) -> BaselineComparison | None:
     """A comparison on public rows, about other rows of the same kind."""
     places = slice(-1 - baseline.questions, None)
     means = scored.sums[places] / scored.n
     spreads = (scored.squares[places] / scored.n - means**2).clip(0) / scored.n
     means[0], spreads[0] = means[0] / baseline.largest, spreads[0] / baseline.largest**2
     return baseline.compared(means.tolist(), spreads.tolist(), unit, confidence)
-
-
-def of_reports(
-    mechanism: PublicGroups[ScalarMean], counts: Counts, least: int, baseline: Baseline,
-    unit: float, confidence: float,
-) -> Comparison | None:  # fmt: skip
-    """A comparison from reports of users held back; None if too few came to a question.
-
-    Args:
-        mechanism: of the reports; the last of its groups are the published model and the questions.
-        counts: of the reports.
-        least: the fewest reports that an average may stand on.
-        baseline: the best constant.
-        unit: what an error of 1 is on the scale of the target.
-        confidence: that a difference which is called one is no noise.
-    """
-    parts = mechanism.parts(counts)[-1 - baseline.questions :]
-    if not all(part.sum() >= max(least, 1) for part in parts):
-        return None
-    found = [estimate_mean(mechanism.mechanism, part, confidence) for part in parts]
-    # Numbers in [0, 1] travel as 2 x - 1.
-    means = [(mean.unbiased + 1) / 2 for mean in found]
-    spreads = [(mean.standard_error / 2) ** 2 for mean in found]
-    return baseline.compared(means, spreads, unit, confidence)

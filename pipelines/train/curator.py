@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,28 +13,17 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.learning.dp_sgd import DpSgd
-from mechanisms.learning.dp_sgd_design import design
-from mechanisms.learning.objective import Objective
-from mechanisms.learning.optimisers import Momentum, Progress
+from mechanisms.learning.noisy_averages import NoisyAverages
+from mechanisms.learning.optimisers import Progress
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
-from mechanisms.targets.target import default_delta
-from pipelines.errors import RequestError
-from pipelines.train.central import (
-    CentralPlan,
-    DivergedError,
-    Watch,
-    counted_on,
-    delta_left,
-    divided,
-    require_room,
-)
-from pipelines.train.options import TrainOptions
+from pipelines.releases.statement import listed
+from pipelines.train.options import TrainOptions, counted_rows
+from pipelines.wording import factor, upward
 
 _POINTS = 20  # of a learning curve
-_LOT, _EPOCHS, _CLIP = 4, 25, 1.0  # lots are a quarter of the rows
 
 _ZEROED_OUT = (
     "zero-out neighbours (Kairouz et al., ICML 2021, definition 1.1; Ponomareva et al., JAIR "
@@ -47,8 +38,24 @@ _BESIDE: dict[str, tuple[Accountant, Neighbours]] = {
 }
 
 
+# After a step, the model, for whoever draws the curve.
+Watch = Callable[[int, Floats], None]
+
+
+class DivergedError(Exception):
+    """The run left all bounds.
+
+    Attributes:
+        step: at which it did.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
+
+
 @dataclass(frozen=True)
-class CuratorPlan(CentralPlan):
+class CuratorPlan:
     """DP-SGD by a curator.
 
     Neighbours that differ in the number of rows would differ in what is published as it is, and in
@@ -56,6 +63,11 @@ class CuratorPlan(CentralPlan):
     0 at every model, which the accountant cannot tell from a row removed.
 
     Attributes:
+        options: of the request.
+        rows: how many it is laid out for; a number that is public.
+        delta: of the release.
+        averages: how it is told what the model and the best constant get wrong; None where public
+            rows tell it.
         run: its parameters.
 
     Source: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, "Practical and private (deep) learning
@@ -64,14 +76,36 @@ class CuratorPlan(CentralPlan):
         machine learning with differential privacy", JAIR 77, 2023 (zero-out neighbours).
     """
 
+    options: TrainOptions
+    rows: int
+    delta: float
+    averages: NoisyAverages | None
     run: DpSgd
+
+    less_noise = "a larger epsilon, more rows, a larger --lot"
+    step_name = "lots"
+    poisoning = (
+        "Nobody sees who lies: a row that is made up moves what is summed by no more than an "
+        "honest one may, for all that is summed is cut; what comes of many steps is not bounded."
+    )
+
+    @property
+    def least(self) -> int:
+        """The fewest rows that a release stands on."""
+        return self.options.min_reports or 1
+
+    @property
+    def profile(self) -> None:
+        """None: what the release reveals is known at one delta alone."""
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
+        """Of the release."""
         return (self._by("pld"),)
 
     @cached_property
     def beside(self) -> dict[str, Guarantee]:
+        """The same by other accountants."""
         known = {}
         for name, (accountant, neighbours) in _BESIDE.items():
             with suppress(ValueError):  # a larger epsilon may be beyond this delta
@@ -81,10 +115,32 @@ class CuratorPlan(CentralPlan):
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
         """What one accountant says."""
         delta, unit = self.delta_of_training, self.options.unit
-        guarantee = self.in_all(self.run.guarantee(delta, accountant, neighbours, unit))
+        guarantee = self._in_all(self.run.guarantee(delta, accountant, neighbours, unit))
         if neighbours == "replace one":
             return guarantee
         return replace(guarantee, how=_ZEROED_OUT + guarantee.how)
+
+    @property
+    def delta_of_training(self) -> float:
+        """What of delta is left to the run itself."""
+        return delta_left(self.delta, self.averages)
+
+    def _in_all(self, training: Guarantee) -> Guarantee:
+        """What a run and the averages beside it lose together, by basic composition."""
+        if self.averages is None:
+            return training
+        beside = self.averages.guarantee
+        return replace(
+            training,
+            epsilon=math.nextafter(training.epsilon + beside.epsilon, math.inf),
+            delta=min(1.0, training.delta + beside.delta),
+            how=f"{training.how}; added to it, {beside.epsilon:.3g} for how wrong the model is",
+        )
+
+    @property
+    def cautions(self) -> list[str]:
+        """What should be thought over before the run."""
+        return []
 
     @property
     def _whose(self) -> str:
@@ -93,28 +149,43 @@ class CuratorPlan(CentralPlan):
 
     @property
     def neighbours(self) -> str:
+        """What may change between inputs that the guarantees compare."""
         return (
             f"one {self._whose} counts for nothing: the gradient is 0 at every model, and the "
             "numbers of rows that are published stay as they are"
         )
 
     @property
-    def _whoever(self) -> str:
-        return "the curator, who held the rows"
+    def exactly(self) -> str:
+        """What is published as it is."""
+        return listed([f"the number of {self.options.unit}s used", *counted_rows(self.options)])
+
+    def judged_by(self, n: int) -> str:
+        """Who told how wrong the model is."""
+        return f"the {n:,} {self.options.unit}s it was fitted to, with noise"
+
+    def promises(self) -> list[str]:
+        """The guarantee in words."""
+        released = self.guarantees[0]
+        epsilon, delta = upward(released.epsilon, 6), upward(released.delta, 6)
+        return [
+            "For anyone who sees this release, but not the curator, who held the rows: had any one "
+            f"{self._whose} counted for nothing, and all numbers of rows been what they are, the "
+            "probability of whatever they see would have changed by a factor of at most "
+            f"{factor(released.epsilon)}, but for outcomes of total probability at most {delta:g}. "
+            f"(epsilon = {epsilon:g}, delta = {delta:g}; {released.how}.)",
+            f"{self._exact}is published as it is: nothing is promised about these numbers.",
+        ]
 
     @property
-    def _change(self) -> str:
-        return f"had any one {self._whose} counted for nothing"
-
-    @property
-    def less_noise(self) -> str:
-        return "a larger epsilon, more rows, a larger --lot"
-
-    @property
-    def step_name(self) -> str:
-        return "lots"
+    def _exact(self) -> str:
+        """What is counted; of users not how many rows they have."""
+        used = "took part" if self.options.hides else "could be used"
+        rows = "How many rows were read, and how" if self.options.unit == "row" else "How"
+        return f"{rows} many {self.options.unit}s {used}, "
 
     def training(self) -> dict[str, Any]:
+        """What is done, for the statement."""
         run = self.run
         return {
             "laid_out_for": f"{self.rows:,} {self.options.unit}s",
@@ -132,6 +203,11 @@ class CuratorPlan(CentralPlan):
     def train(
         self, rows: Numbers, targets: NDArray[Any], rng: RandomSource, watch: Watch
     ) -> Floats:
+        """The whole run: (parameters,) the weights to publish.
+
+        Raises:
+            DivergedError: it came to nothing.
+        """
         every, last = max(1, self.run.steps // _POINTS), [0]
 
         def look(progress: Progress) -> None:
@@ -145,33 +221,16 @@ class CuratorPlan(CentralPlan):
             raise DivergedError(last[0] + 1) from None
 
 
-def plan_curator(
-    options: TrainOptions, rows: int, objective: Objective, epsilon: float
-) -> CuratorPlan:
-    """How a run goes, before anything is read.
-
-    Args:
-        options: of the request.
-        rows: how many rows there are.
-        objective: the model.
-        epsilon: of the release.
+def delta_left(delta: float, averages: NoisyAverages | None) -> float:
+    """What of a release's delta is left to the run itself.
 
     Raises:
-        RequestError: rows do not fit into memory, are fewer than a lot, or nobody knows how many
-            users there are.
-        ValueError: the target is out of reach.
+        ValueError: nothing is.
     """
-    require_room(options, rows, objective)
-    rows = counted_on(options, rows)
-    # Large lots: the noise does not grow with the lot, and its share of the sum shrinks.
-    lot = options.lot or max(1, rows // _LOT)
-    if lot > rows:
-        raise RequestError(f"--lot: {lot:,} rows are more than the {rows:,} that are counted on")
-    delta = default_delta("shuffle", rows) if options.delta is None else options.delta
-    steps = max(1, round((options.epochs or _EPOCHS) * rows / lot))
-    optimiser = None if options.learning_rate is None else Momentum(options.learning_rate)
-    clip = options.clip or _CLIP
-    spent, averages = divided(options, epsilon, objective)
-    left = delta_left(delta, averages)
-    run = design(objective, rows, spent, left, lot / rows, steps, clip, optimiser)
-    return CuratorPlan(options, rows, delta, averages, run)
+    left = delta - (0.0 if averages is None else averages.guarantee.delta)
+    if not left > 0:
+        raise ValueError(
+            f"delta {delta:g} is less than what the noise of the model's error takes, "
+            f"{delta - left:.2g}; have a larger one, or name public rows with --validation"
+        )
+    return left

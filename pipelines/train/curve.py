@@ -8,13 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Counts, Floats
+from mechanisms.channel import Floats
 from mechanisms.learning.baseline import Baseline
-from mechanisms.mean.intervals import estimate_mean
-from mechanisms.mean.public_groups import PublicGroups
-from mechanisms.mean.scalar import ScalarMean
 from mechanisms.postprocess.intervals import normal_quantile
-from transforms.rounds.train_curve import Scored
 
 
 class Point(NamedTuple):
@@ -38,6 +34,21 @@ class Point(NamedTuple):
 
 
 Curve = list[Point]
+
+
+class Scored(NamedTuple):
+    """What public rows say about several models.
+
+    Attributes:
+        n: how many rows there are.
+        sums: (models + questions,) of the rows' errors, and then of their answers to what the best
+            constant's error follows from.
+        squares: (models + questions,) of the squares of the same.
+    """
+
+    n: int
+    sums: Floats
+    squares: Floats
 
 
 def curve_table(curve: Curve) -> pa.Table:
@@ -90,55 +101,15 @@ def noisy_point(
         confidence: of the interval.
     """
     answers, reach = averages[1:], normal_quantile(confidence)
-    share = Estimated(
+    share = AverageEstimate(
         baseline.usable(answers), math.sqrt(baseline.usable(np.full(answers.shape, variance)))
     )
     half = reach * math.sqrt(variance)
-    error = Estimated(float(averages[0]), math.sqrt(variance))
+    error = AverageEstimate(float(averages[0]), math.sqrt(variance))
     return _judged(step, n, error, half, share, reach, unit * baseline.largest)
 
 
-def private_curve(
-    steps: list[int], mechanism: PublicGroups[ScalarMean], baseline: Baseline, counts: Counts,
-    least: int, unit: float, confidence: float,
-) -> Curve:  # fmt: skip
-    """The curve from reports of users held back; points of too few reports have no error.
-
-    Args:
-        steps: of the models that were reported on, ascending.
-        mechanism: of the reports, its groups for a model each, and then for what else was asked.
-        baseline: which asked it.
-        counts: of the reports.
-        least: the fewest reports that an answer may stand on.
-        unit: what an error of 1 is on the scale of the target.
-        confidence: of the intervals.
-    """
-    parts = mechanism.parts(counts)
-    sizes = parts.sum(axis=1)
-    if sizes[len(steps) :].min() < max(least, 1):
-        return [Point(step, int(n)) for step, n in zip(steps, sizes, strict=False)]
-    found = [
-        estimate_mean(mechanism.mechanism, part, confidence) if part.any() else None
-        for part in parts
-    ]
-    reach = normal_quantile(confidence)
-    # Numbers in [0, 1] travel as 2 x - 1.
-    asked = np.array([((m.unbiased + 1) / 2, (m.standard_error / 2) ** 2)
-                      for m in found[len(steps) :] if m is not None])  # fmt: skip
-    share = Estimated(baseline.usable(asked[:, 0]), math.sqrt(baseline.usable(asked[:, 1])))
-    curve = []
-    for step, size, mean in zip(steps, sizes.tolist(), found, strict=False):
-        if mean is None or size < max(least, 1):
-            curve.append(Point(step, size))
-            continue
-        error = Estimated((mean.unbiased + 1) / 2, mean.standard_error / 2)
-        # Where reports are few, that interval is wider than a normal one.
-        half = max(reach * error.standard_error, (mean.upper - mean.lower) / 4)
-        curve.append(_judged(step, size, error, half, share, reach, unit * baseline.largest))
-    return curve
-
-
-class Estimated(NamedTuple):
+class AverageEstimate(NamedTuple):
     """An average, and its standard error."""
 
     value: float
@@ -146,7 +117,7 @@ class Estimated(NamedTuple):
 
 
 def _judged(
-    step: int, n: int, error: Estimated, half: float, share: Estimated, reach: float,
+    step: int, n: int, error: AverageEstimate, half: float, share: AverageEstimate, reach: float,
     largest: float,
 ) -> Point:  # fmt: skip
     """A point of rows of which some can be used: errors are held against the share of those.
@@ -162,9 +133,9 @@ def _judged(
     """
     if not share.value > share.standard_error:
         return Point(step, n)
-    found = error.value / share.value
-    around = math.hypot(half, reach * found * share.standard_error) / share.value
-    spread = math.hypot(error.standard_error, found * share.standard_error) / share.value
-    middle = min(max(found, 0.0), 1.0)
-    ends = max(min(found - around, middle), 0.0), min(max(found + around, middle), 1.0)
+    ratio = error.value / share.value
+    around = math.hypot(half, reach * ratio * share.standard_error) / share.value
+    spread = math.hypot(error.standard_error, ratio * share.standard_error) / share.value
+    middle = min(max(ratio, 0.0), 1.0)
+    ends = max(min(ratio - around, middle), 0.0), min(max(ratio + around, middle), 1.0)
     return Point(step, n, *(largest * number for number in (middle, spread, *ends)))

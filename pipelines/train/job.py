@@ -15,12 +15,9 @@ from pipelines.logs import inputs
 from pipelines.logs.row_attributes import read_attributes
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.releases import release
-from pipelines.train.central import CentralPlan
-from pipelines.train.curator import plan_curator
-from pipelines.train.local import LocalPlan
-from pipelines.train.local_plan import plan_local
+from pipelines.train.curator import CuratorPlan
+from pipelines.train.curator_plan import plan_curator
 from pipelines.train.options import TrainOptions, require_sense
-from pipelines.train.participants import plan_participants
 from pipelines.train.schema import Schema
 from pipelines.train.sums import SumsPlan, plan_sums
 from pipelines.train.target import read_target
@@ -28,7 +25,7 @@ from pipelines.wording import upward
 from transforms.elements.blocks import Generator
 from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD
 from transforms.encoders.attributes import Category, Number
-from transforms.rows.examples import Examples
+from transforms.rows.encode import Examples
 
 HIDDEN = 32  # units, where nobody says
 RIDGE = 1e-3  # lambda, where nobody says
@@ -55,7 +52,7 @@ class TrainJob:
     telemetry: inputs.Telemetry
     schema: Schema
     objective: Objective
-    plan: CentralPlan | LocalPlan | SumsPlan
+    plan: CuratorPlan | SumsPlan
     public: inputs.Telemetry | None = None
     open_rng: Generator = SecureRandom
 
@@ -71,7 +68,7 @@ class TrainJob:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What the release promises first, and then, if it is something else, a single report."""
+        """What the release promises."""
         return self.plan.guarantees
 
     @property
@@ -93,16 +90,12 @@ class TrainJob:
                 f"the run diverged at step {counted[DIVERGED]:,} and nothing is published; {slower}"
                 f": {self.plan.less_noise}, fewer attributes"
             )
-        if WITHHELD not in counted and (REPORTS in counted or self.options.dummies is not None):
+        if WITHHELD not in counted and (REPORTS in counted or self.options.hides_presence):
             return None
-        unit, steps = self.options.unit, self.plan.training().get("steps")
-        if steps is None:
-            came = counted.get(REPORTS, 0)
-            if not came:
-                return f"no {unit} could be used, so there is nothing to learn from"
-            return f"{came:,} {unit}s could be used, fewer than --min-reports {self.plan.least:,}"
-        words = f"too few {unit}s could be used for {steps:,} steps"
-        return f"{words}, each of which needs {self.plan.least:,}"
+        unit, came = self.options.unit, counted.get(REPORTS, 0)
+        if not came:
+            return f"no {unit} could be used, so there is nothing to learn from"
+        return f"{came:,} {unit}s could be used, fewer than --min-reports {self.plan.least:,}"
 
 
 def read_schema(options: TrainOptions, telemetry: inputs.Telemetry) -> Schema:
@@ -163,16 +156,13 @@ def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJ
 
 def _plan(
     options: TrainOptions, rows: int, objective: Objective, schema: Schema
-) -> CentralPlan | LocalPlan | SumsPlan:
+) -> CuratorPlan | SumsPlan:
     """What the method makes of the request."""
-    if options.dummies is not None:
-        return plan_sums(options, schema.features, objective.loss.classes)
-    if options.method == "local":
-        return plan_local(options, rows, objective, schema.features.longest)
-    if options.epsilon is None:
-        raise RequestError("--epsilon is missing: name the privacy loss that you accept")
-    make = plan_curator if options.method == "dp-sgd" else plan_participants
-    return make(options, rows, objective, options.epsilon)
+    if options.epsilon is None:  # `require_sense` has refused that
+        raise ValueError("epsilon is missing")
+    if options.method == "sums":
+        return plan_sums(options, schema.features, objective.loss.classes, options.epsilon)
+    return plan_curator(options, rows, objective, options.epsilon)
 
 
 def _public(

@@ -13,7 +13,7 @@ from pipelines.train.curve import Curve, Point
 from pipelines.train.schema import Schema
 from pipelines.views import facts, pages
 from pipelines.views.headline import head
-from pipelines.views.pictures import Chart, Scale
+from pipelines.views.pictures import AxisScale, Chart
 
 _ROWS = 200  # of the table of weights
 _COLUMNS = 12
@@ -37,8 +37,7 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     return pages.page(
         "pipelines.train",
         head(None, {**statement, "title": title, "in_words": promised}, lead),
-        curve=_section(curve, statement),
-        promises=facts.promises(statement),
+        curve=facts.paragraphs(statement["in_words"][:1]) + _section(curve, statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
         heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
         weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
@@ -88,7 +87,7 @@ def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
     if not known:
         return (
             f'<p class="note">{verdict} How well it does was not measured: name public rows with '
-            "--validation, or hold users back with --hold-back.</p>"
+            "--validation.</p>"
         )
     last = known[-1]
     words = (
@@ -113,7 +112,7 @@ def _chart(curve: list[Point], measure: str, step_name: str) -> str:
         np.array([getattr(point, name) for point in curve], float)
         for name in ("error", "lower", "upper")
     )
-    chart = Chart(Scale.over(steps), Scale.over(errors, lower, upper, [0.0]))
+    chart = Chart(AxisScale.over(steps), AxisScale.over(errors, lower, upper, [0.0]))
     chart.area(steps, lower, upper, "band")
     chart.line(steps, errors)
     chart.points(steps, errors)
@@ -127,10 +126,10 @@ def _row(name: str, weights: Floats) -> str:
 
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What the statement holds, as pairs for a table."""
-    request, model = statement["asked"], statement["model"]
+    request, model = statement["request"], statement["model"]
     return [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),
-        ("method", request.get("method", "sums of products among a shuffler's dummies")),
+        ("method", request["method"]),
         *(
             (name.replace("_", " "), facts.noise(value) if name == "noise" else facts.word(value))
             for name, value in statement["training"].items()
@@ -144,4 +143,10 @@ def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
 
 def _counted(statement: Mapping[str, Any]) -> list[facts.Fact]:
     """What was read, and what could not be used, where that is published."""
-    return facts.rows(statement)
+    said = []
+    if "rows_read" in statement:
+        said.append(("rows read", f"{statement['rows_read']:,}"))
+    if rejects := statement.get("rejects"):
+        left_out = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
+        said.append(("rows left out", left_out))
+    return said

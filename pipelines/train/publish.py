@@ -10,15 +10,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
-from pipelines.ledger.held import is_held
+from pipelines.ledger.held import is_reserved
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
 from pipelines.releases import release
-from pipelines.train.central import CentralPlan
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob
-from pipelines.train.local import LocalPlan
-from pipelines.train.local_run import TrainLocally
 from pipelines.train.result import Trained, content
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
@@ -37,11 +34,10 @@ from transforms.elements.conservation import (
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.examples import ExampleEncoder
+from transforms.encoders.part import Viewed
 from transforms.encoders.rows import RowEncoder
 from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.encoders.viewed import Viewed
-from transforms.units.contributions import Contributions, EncodeContributions
-from transforms.units.split_groups import rows_of
+from transforms.units.contributions import EncodeContributions, EncodedContributions
 
 _ALL_PASS = Shuffled(0, Batches(1))
 
@@ -62,7 +58,7 @@ class ReadRows(beam.PTransform):
     users: UserDigest | None = None
     hides: bool = False
 
-    def expand(self, begin: beam.pvalue.PBegin) -> Contributions:
+    def expand(self, begin: beam.pvalue.PBegin) -> EncodedContributions:
         job, users, buckets = self.job, self.users, bucket_count(self.telemetry.rows)
         attributes = (*job.schema.attributes, job.schema.target)
         encoder: Encoder = ExampleEncoder(attributes) if self.hides else RowEncoder(attributes)
@@ -70,11 +66,12 @@ class ReadRows(beam.PTransform):
             hidden = encoder.columns if self.hides else frozenset[str]()
             encoder = Viewed(encoder, view, hidden, leaves_out=not self.hides)
         columns = encoder.columns | columns_of(None if users is None else users.column)
-        told = not job.options.hides_presence
+        reported = not job.options.hides_presence
         return (
             begin
             | "Read" >> self.telemetry.read(columns)
-            | "Rows" >> EncodeContributions(encoder, users, buckets, job.open_rng, told=told)
+            | "Rows"
+            >> EncodeContributions(encoder, users, buckets, job.open_rng, reported=reported)
         )
 
 
@@ -101,16 +98,14 @@ class PublishModel(beam.PTransform):
             public = (begin | "Public rows" >> ReadRows(job, job.public)).blocks
         if isinstance(job.plan, SumsPlan):
             run = read.blocks | "Train" >> TrainFromSums(job, job.plan)
-        elif isinstance(job.plan, CentralPlan):
-            run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         else:
-            run = read.blocks | "Train" >> TrainLocally(job, job.plan, public)
+            run = read.blocks | "Train" >> TrainInOnePlace(job, job.plan, public)
         flow = summed(entering(read.blocks), *read.flow, *run.flow)
-        step = ReleaseDoFn(job, self.stamp, self.ledger)
+        step = ReleaseModelDoFn(job, self.stamp, self.ledger)
         return run.trained | "Release" >> beam.ParDo(step, AsDict(read.tallies), AsDict(flow))
 
 
-class ReleaseDoFn(beam.DoFn):
+class ReleaseModelDoFn(beam.DoFn):
     """Writes the release, unless too few took part, or the files changed.
 
     Why there is none is said by a counter: what a step raises reaches nobody, for its text might
@@ -125,7 +120,7 @@ class ReleaseDoFn(beam.DoFn):
             tally(CHANGED, 1)
         elif trained is None:
             tally(WITHHELD, 1)
-        elif not is_held(self._ledger, self._stamp):
+        elif not is_reserved(self._ledger, self._stamp):
             tally(SETTLED, 1)
         else:
             self._require_whole(trained, tallies, flow)
@@ -138,28 +133,12 @@ class ReleaseDoFn(beam.DoFn):
         Raises:
             LostError: an engine has lost some.
         """
-        rows = flow.get(PERTURBED, 0)
-        heard = trained.heard
-        # Those held back come behind the groups. Where nobody sends anything, all rows meet.
-        groups = [flow.get(rows_of(group), 0) for group in range(len(heard) + 1)]
-        due = [self._due(group, size) for group, size in enumerate(groups[:-1])]
         try:
             if isinstance(self._job.plan, SumsPlan):
-                self._job.plan.require_whole(tallies, flow, sum(heard))
+                self._job.plan.require_whole(tallies, flow, trained.heard)
                 return
-            require_whole(tallies, {**flow, PASSED: rows}, _ALL_PASS, sum(groups) or trained.n)
-            if due != list(heard):
-                raise LostError
+            passed = {**flow, PASSED: flow.get(PERTURBED, 0)}
+            require_whole(tallies, passed, _ALL_PASS, trained.n)
         except LostError:
             tally(LOST, 1)
             raise
-
-    def _due(self, group: int, rows: int) -> int:
-        """How many messages of a group's rows must have come."""
-        plan = self._job.plan
-        if not isinstance(plan, LocalPlan):
-            return 0
-        opening = plan.steps.opening if group == 0 else None
-        mechanism = plan.steps.mechanism if opening is None else opening.mechanism
-        sent, least = rows * int(mechanism.messages), int(plan.least * mechanism.messages)
-        return sent if sent >= least or not self._job.options.shuffled else 0

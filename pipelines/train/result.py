@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from pipelines.releases.statement import counted, parquet, versions
 from pipelines.train import page
 from pipelines.train.comparison import verdict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HIDDEN = (
     "a row that lacks any value took part like any other, with a gradient of 0; errors are of the "
-    "others; an opening, if there was one, took its target for the middle of the bounds"
+    "others"
 )
 _ADDS_NOTHING = "a row that lacks any value adds nothing to any sum, and is not among those told of"
 _DROWNED = (
@@ -47,7 +47,7 @@ class Trained(NamedTuple):
         curve: how the run went; empty if nobody reported on it.
         training: what the method did, for the statement.
         comparison: with the best constant, if anybody looked.
-        heard: how many messages of each group have come; none where nobody sends any.
+        heard: how many messages have come; none where nobody sends any.
         n_error: the standard error of n, where that is an estimate.
     """
 
@@ -56,8 +56,8 @@ class Trained(NamedTuple):
     invalid: int
     curve: Curve
     training: dict[str, Any]
-    comparison: Comparison | None = None
-    heard: tuple[int, ...] = ()
+    comparison: BaselineComparison | None = None
+    heard: int = 0
     n_error: float | None = None
 
 
@@ -100,7 +100,6 @@ def train_statement(
     """The request, what was done, and what it guarantees."""
     known = {"release": job.guarantees[0]} | job.plan.beside
     return {
-        "statement_version": 1,
         "release": "model",
         **stamp,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -109,7 +108,7 @@ def train_statement(
         "neighbours": job.plan.neighbours,
         **_counted(job, trained, tallies),
         "published_exactly": job.plan.exactly,
-        "asked": _request(job),
+        "request": _request(job),
         "model": {
             "kind": kind(job.objective),
             "parameters": job.objective.parameters,
@@ -129,7 +128,7 @@ def train_statement(
 
 def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dict[str, Any]:
     """How many rows there were, and what became of those that could not be used."""
-    if job.options.dummies is not None:
+    if job.options.hides_presence:
         estimated = {"n": trained.n, "n_standard_error": trained.n_error}
         return {**estimated, "unusable": {"treated": _ADDS_NOTHING}}
     exact = counted(trained.n, trained.invalid, tallies, not job.options.hides, job.options.unit)
@@ -138,7 +137,7 @@ def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dic
 
 def _verdict(job: TrainJob, trained: Trained) -> str:
     """Whether the model is of any use."""
-    if job.options.dummies is not None and trained.comparison is None:
+    if job.options.hides_presence and trained.comparison is None:
         return _DROWNED
     return verdict(trained.comparison, _measure(job))
 
@@ -147,7 +146,7 @@ def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     """What is promised; and before it, that a model is of no use, if it may be so."""
     comparison = trained.comparison
     words = [*job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
-    if job.options.dummies is None:
+    if not job.options.hides_presence:
         words = [protected(job.options.unit, job.options.hides, None), *words]
     line = _verdict(job, trained)
     gained = comparison is not None and comparison.gained
@@ -162,8 +161,6 @@ def _measure(job: TrainJob) -> str:
 def _request(job: TrainJob) -> dict[str, Any]:
     """The options, without the names of files."""
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
-    if job.options.dummies is not None:
-        hidden.add("method")  # nobody randomises anything by himself
     request = job.options.model_dump(exclude=hidden | job.options.unsaid, exclude_none=True)
     return request | {
         "unit": job.options.unit,
@@ -188,6 +185,6 @@ def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
         described["measured_on"] = f"{last.n:,} public rows"
     else:
         described["measured_on"] = job.plan.judged_by(last.n)
-        if numbers and job.options.dummies is None:
+        if numbers and not job.options.hides_presence:
             described["cut"] = "predictions beyond the declared bounds count as the bound"
     return described | {"of_the_published_model": last._asdict()}

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 
-from mechanisms.learning.logistic_rounds import gradient_noise
-from mechanisms.learning.objectives import Logistic, SquaredError
-from mechanisms.learning.products import central_noise
 from pipelines.errors import DONE
 from pipelines.jobs.publishing import carry_out, conclude, say_where
 from pipelines.jobs.run import beam_options
-from pipelines.ledger.paying import Payment, Price, paid
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
-from pipelines.metrics.counting.options import DELTA
 from pipelines.releases import release
 from pipelines.request import answers
-from pipelines.train.job import TrainJob, prepare
+from pipelines.train.job import prepare
 from pipelines.train.options import TrainOptions
 from pipelines.train.page import used
 from pipelines.train.publish import PublishModel
-from pipelines.train.sums import SumsPlan
 from pipelines.views import console
 
 
@@ -49,22 +43,18 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     job = prepare(options)
     screen = console.Screen()
     files = digests(job.telemetry.files)
-    profile = job.plan.profile if isinstance(job.plan, SumsPlan) else None
-    price = Price("train", job.guarantees[0], profile, options.output, files)
+    price = ReleasePrice("train", job.guarantees[0], job.plan.profile, options.output, files)
     with paid(payment, lambda: price) as right:
         if right.published:
             say_where(right.output, screen)
             return DONE
-        # Hundreds of short stages, at whose ends all workers would wait for each other.
+        # Rounds of short stages, at whose ends all workers would wait for each other.
         publish = PublishModel(job, right.stamp, right.ledger)
         published = carry_out(job, publish, for_beam, screen, alone=True)
         right.conclude(published)
     if published:
-        show(screen, json.loads(release.read(options.output, release.STATEMENT)))
+        show(screen, release.statement_of(options.output))
         conclude(job, screen)
-        for line in alternative(job):
-            answers.add("instead", line)
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
     return DONE
 
 
@@ -83,18 +73,3 @@ def show(screen: Console, statement: Mapping[str, Any]) -> None:
         return
     line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
     screen.print(f"{line} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)
-
-
-def alternative(job: TrainJob) -> list[str]:
-    """What --dummies shuffler would give in the place of shuffled gradients."""
-    options = job.options
-    by_sums = isinstance(job.objective, SquaredError | Logistic) and options.dummies is None
-    if not by_sums or not options.shuffled or options.epsilon is None:
-        return []
-    noise_of = gradient_noise if isinstance(job.objective, Logistic) else central_noise
-    noise = noise_of(job.schema.features, options.epsilon, options.delta or DELTA)
-    return [
-        "with --dummies shuffler, which trusts the shuffler to draw the noise, this model would "
-        f"follow from sums over all {job.options.unit}s that are off by {noise:.2g} each, and who "
-        "takes part would be hidden"
-    ]

@@ -1,4 +1,4 @@
-"""--dummies shuffler: models from sums, in one round or a few, and who takes part is hidden."""
+"""--method sums: models from sums, in one round or a few, and who takes part is hidden."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.counters.design import Counters
-from mechanisms.counters.laws import recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.learning.features import Features
 from mechanisms.learning.logistic_rounds import logistic_for
 from mechanisms.learning.normal_equations import largest_noise
@@ -198,33 +198,34 @@ class SumsPlan:
         return [math.sqrt(sums.variances(design, 0.0).max()) for sums, design in both]
 
 
-def plan_sums(options: TrainOptions, features: Features, classes: int | None) -> SumsPlan:
+def plan_sums(
+    options: TrainOptions, features: Features, classes: int | None, epsilon: float
+) -> SumsPlan:
     """How a run goes, before anything is read; nothing follows from how many rows there are.
 
     Args:
         options: of the request.
         features: of the rows.
         classes: that the target tells apart; None if it is a number.
+        epsilon: of the release.
 
     Raises:
         ValueError: the target is out of reach, or there are too many classes.
     """
     if classes is not None and classes > 2:
         raise ValueError(
-            f"--target: --dummies shuffler tells two classes apart, not {classes:,}: a row of "
-            "several has a gradient for each; name two, or leave --dummies out"
+            f"--target: sums tell two classes apart, not {classes:,}: a row of several has a "
+            "gradient for each; name two, or add --method dp-sgd"
         )
-    if options.epsilon is None:  # `require_sense` has refused that
-        raise ValueError("epsilon is missing")
     delta = DELTA if options.delta is None else options.delta
     expected = options.expected or _EXPECTED
     require_delta(delta)
     try:
-        made = _made(options.loss, features, expected, options.epsilon, delta)
+        made = _made(options.loss, features, expected, epsilon, delta)
     except ValueError as error:
         sums = len(Products(features, 1).pairs)
         raise ValueError(
-            f"--dummies: {features.inputs:,} inputs and the target have {sums:,} products, and "
+            f"--epsilon: {features.inputs:,} inputs and the target have {sums:,} products, and "
             f"{error}: fewer attributes, or values of them, make fewer counters"
         ) from None
     return SumsPlan(options, *made)

@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam.pvalue import AsSingleton
 
 from mechanisms.channel import Floats
-from mechanisms.learning.baseline import Comparison
+from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.learning.logistic_rounds import Judgement, Present, opened, signs
 from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.row_sums import RowSums
@@ -26,7 +26,7 @@ from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 from transforms.elements.conservation import PASSED, Batches, leaving
 from transforms.encoders.block import RowBlock, pieces
-from transforms.rows.examples import Examples
+from transforms.rows.encode import Examples
 from transforms.shuffle.dummies import AddDummies
 from transforms.shuffle.group_codes import GroupCodes
 
@@ -80,7 +80,7 @@ class TrainFromSums(beam.PTransform):
         last = len(plan.designs) - 1
         for number in range(last + 1):
             before = None if heard is None else AsSingleton(heard)
-            counted = blocks | f"Round {number + 1}" >> _Round(job, plan, number, before)
+            counted = blocks | f"Round {number + 1}" >> _RunRound(job, plan, number, before)
             flow, blocks = [*flow, *counted.flow], counted.rows
             step = SolveDoFn(job, plan) if number == last else LearnDoFn(job, plan, number)
             heard = counted.counted | f"After round {number + 1}" >> beam.ParDo(step, before)
@@ -88,7 +88,7 @@ class TrainFromSums(beam.PTransform):
 
 
 @dataclass
-class _Round(beam.PTransform):
+class _RunRound(beam.PTransform):
     """Blocks of rows in; `_Sent` out.
 
     The dummies know no model: how noisy a round is was decided beforehand.
@@ -148,8 +148,8 @@ class SendDoFn(beam.DoFn):
         layout, weights = self._sums.layout, None if heard is None else heard.present.weights
         for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
             rows, targets = self._examples(piece)
-            told = signs(targets) if self._examples.classified else targets
-            words = layout.reports(self._sums.encode(rows, told, self._rng, weights))
+            labels = signs(targets) if self._examples.classified else targets
+            words = layout.reports(self._sums.encode(rows, labels, self._rng, weights))
             # Nobody sees a report by itself here, so empty slots need not travel: they are more
             # than half of all, and what is seen without them follows from what is paid for.
             yield words[words < int(layout.starts[-1])]
@@ -181,7 +181,7 @@ class _Solved(NamedTuple):
     said: dict[str, float]
     error: float
     spread: float
-    comparison: Comparison | None
+    comparison: BaselineComparison | None
 
 
 class SolveDoFn(beam.DoFn):
@@ -199,7 +199,7 @@ class SolveDoFn(beam.DoFn):
         n, (messages, invalid) = max(round(equations.rows), 0), _came(counted, heard)
         made = Trained(
             np.zeros(plan.products.inputs), n, invalid, [], plan.training(),
-            heard=(messages,), n_error=equations.rows_error,
+            heard=messages, n_error=equations.rows_error,
         )  # fmt: skip
         if equations.drowned:
             yield made

@@ -10,8 +10,8 @@ def digits(value: float | None, error: float | None) -> str:
 
     >>> digits(12345.678, 1.36), digits(-3.14159e9, 2e6), digits(0.0123456, 0.001)
     ('12,345.7', '-3,141,600,000', '0.0123')
-    >>> digits(12345.678, math.inf)
-    '12,345.7'
+    >>> digits(12345.678, math.inf), digits(-0.001, 0.2)
+    ('12,345.7', '0.00')
     """
     if value is None or error is None:
         return "unknown" if value is None else f"{value:,.6g}"
@@ -19,8 +19,8 @@ def digits(value: float | None, error: float | None) -> str:
         return f"{value:,.6g}"
     places = 1 - math.floor(math.log10(error))
     if isinstance(value, int):
-        places = min(places, 0)
-    return f"{round(value, places):,.{max(places, 0)}f}"
+        return f"{round(value, min(places, 0)):,}"
+    return f"{round(value, places) + 0.0:,.{max(places, 0)}f}"  # no 0 has a sign
 
 
 def three_digits(number: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mechanisms.counters.laws import each
+from mechanisms.counters.noise import laws_in
+from pipelines.views.digits import digits
 
 Fact = tuple[str, str]
 
@@ -36,9 +37,21 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
-def promises(statement: Mapping[str, Any]) -> str:
-    """What is promised in words, as HTML."""
-    return "".join(f"<p>{prose(text)}</p>" for text in statement["in_words"])
+def folded(name: str, content: str, kind: str = "") -> str:
+    """A section that a reader opens; on paper it is open.
+
+    Args:
+        name: of it.
+        content: as HTML.
+        kind: its class, if it has one.
+    """
+    own = f' class="{kind}"' if kind else ""
+    return f"<details{own}>\n<summary>{html.escape(name)}</summary>\n{content}\n</details>\n"
+
+
+def paragraphs(sentences: Sequence[str]) -> str:
+    """Sentences of a statement as HTML."""
+    return "\n".join(f"<p>{prose(text)}</p>" for text in sentences if text)
 
 
 def word(value: Any) -> str:
@@ -58,14 +71,14 @@ def word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def asked(statement: Mapping[str, Any]) -> Fact:
-    """What was asked, each option by its name."""
+def request(statement: Mapping[str, Any]) -> Fact:
+    """The request, each option by its name."""
     given = (
         f"{name.replace('_', ' ')} {word(value)}"
-        for name, value in statement["asked"].items()
+        for name, value in statement["request"].items()
         if value is not None and value is not False and value != []
     )
-    return "asked", "; ".join(given)
+    return "request", "; ".join(given)
 
 
 _LAWS = 4  # of which a page gives the numbers
@@ -79,33 +92,98 @@ def noise(record: Any) -> str:
     """
     laws = Counter(
         f"{law} ({', '.join(f'{name} = {word(number)}' for name, number in numbers.items())})"
-        for law, numbers in each(record)
+        for law, numbers in laws_in(record)
     )
-    told = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
-    more = f"; and {len(told) - _LAWS} more, in the statement" if len(told) > _LAWS else ""
-    return "; ".join(told[:_LAWS]) + more
+    parts = [f"{times} of {law}" if times > 1 else law for law, times in laws.items()]
+    more = f"; and {len(parts) - _LAWS} more, in the statement" if len(parts) > _LAWS else ""
+    return "; ".join(parts[:_LAWS]) + more
 
 
-def mechanism(statement: Mapping[str, Any], name: str = "mechanism") -> list[Fact]:
-    """Which mechanism was at work, with its constants, and who published it."""
-    described = statement["mechanism"]
-    constants = ", ".join(
-        f"{name.replace('_', ' ')} = {word(value)}"
-        for name, value in described["constants"].items()
-    )
-    called = described["name"].replace("_", " ")
-    return [(name, f"{called} ({constants})"), ("published in", described["source"])]
+_SYMBOLS = {
+    "epsilon": "ε", "delta": "δ", "sigma": "σ", "gamma": "γ", "domain_size": "d", "dimension": "d",
+    "hash_range": "g", "digits": "t", "cells": "k", "keep": "p", "other": "q", "threshold": "τ",
+    "collision": "c",
+}  # fmt: skip
 
 
-def counted(statement: Mapping[str, Any]) -> list[Fact]:
-    """In which model, and how many reports and rows there were."""
-    request = statement["asked"]
-    return [
-        ("model", request["model"]),
-        ("reports counted", f"{statement['n']:,} (at least {request['min_reports']:,} required)"),
-        *rows(statement),
-        ("values that cannot be used", _unusable(statement["unusable"])),
+def constants(statement: Mapping[str, Any]) -> str:
+    """The constants of a mechanism by name and symbol, as a table in HTML; "" without any."""
+    rows = [
+        f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>{_SYMBOLS.get(name, '')}</td>"
+        f"<td>{html.escape(word(value))}</td></tr>\n"
+        for name, value in statement["mechanism"].get("constants", {}).items()
+        if isinstance(value, int | float | str)
     ]
+    heads = "<thead><tr><th>constant</th><th>symbol</th><th>value</th></tr></thead>"
+    return (
+        f'<table class="facts constants">\n{heads}\n<tbody>\n{"".join(rows)}</tbody>\n</table>'
+        * bool(rows)
+    )
+
+
+def made(statement: Mapping[str, Any], own: Iterable[Fact] = ()) -> list[Fact]:
+    """How a release was made, whatever it is of.
+
+    Args:
+        statement: of the release.
+        own: what is said of its kind alone.
+    """
+    described, options = statement["mechanism"], statement["request"]
+    drawn = f", dummies drawn by the {described['dummies']}" if "dummies" in described else ""
+    laws = noise(described.get("constants", {}).get("noise", []))
+    facts: list[Fact] = [("mechanism", described["name"].replace("_", " ") + drawn)]
+    facts.append(("published in", described["source"]))
+    if laws:
+        facts.append(("noise", laws))
+    if "messages_per_user" in described:
+        bits = described.get("bits_per_message")
+        of = f" of {bits} bits" if bits else ""
+        unit = options.get("unit", "user")
+        facts.append(("messages", f"{described['messages_per_user']:,.4g}{of} a {unit} on average"))
+    if options.get("model"):
+        facts.append(("model", options["model"]))
+    if "n" in statement and "min_reports" in options:
+        least = f" (at least {options['min_reports']:,} required)"
+        facts.append(("reports counted", f"{statement['n']:,}{least}"))
+    facts += own
+    facts.append(request(statement))
+    for name, key in (("neighbours", "neighbours"), ("published as it is", "published_exactly")):
+        if statement.get(key):
+            facts.append((name, statement[key]))
+    return [*facts, made_with(statement)]
+
+
+def left_out(statement: Mapping[str, Any]) -> list[str]:
+    """What was left out or truncated, in sentences."""
+    said = [
+        f"About {digits(part['estimate'], part['standard_error'])} {part['what']} (standard error "
+        f"{digits(part['standard_error'], part['standard_error'])})."
+        for part in statement.get("cut", {}).values()
+    ]
+    bounds = statement.get("bounds") or statement["request"].get("bounds")
+    if bounds:
+        clipped = "; ".join(_bounds(bounds))
+        said.append(f"Numbers were clipped to {clipped}. How many were is not published.")
+    if rejects := statement.get("rejects"):
+        reasons = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
+        said.append(f"Rows that could not be used were left out: {reasons}.")
+    if "rows_read" in statement:
+        said.append(f"Rows that were read: {statement['rows_read']:,}.")
+    if "unusable" in statement:
+        said.append(f"Values that cannot be used are {_unusable(statement['unusable'])}.")
+    return said or ["Nothing was left out or truncated that is known of."]
+
+
+def _bounds(bounds: Any) -> list[str]:
+    """Bounds in words, of one column or of several."""
+    if isinstance(bounds, Mapping):
+        return [f"{bounds['low']:,.6g} to {bounds['high']:,.6g} ({bounds['how']})"]
+    if all(isinstance(part, Mapping) for part in bounds):
+        return [
+            f"{' … '.join(dict.fromkeys((part['from'], part['to'])))}: {_bounds(part)[0]}"
+            for part in bounds
+        ]
+    return [f"{bounds[0]:,.6g} to {bounds[1]:,.6g}" if len(bounds) == 2 else str(bounds)]
 
 
 def _unusable(unusable: Mapping[str, Any]) -> str:
@@ -113,20 +191,9 @@ def _unusable(unusable: Mapping[str, Any]) -> str:
     treated = str(unusable["treated"])
     if "share" not in unusable:
         return treated
-    error = 100 * unusable["standard_error"]
-    return f"{treated}: {100 * unusable['share']:.4g} % (standard error {error:.2g} %)"
-
-
-def rows(statement: Mapping[str, Any]) -> list[Fact]:
-    """How many rows were read, and why some could not be used, as far as that is published."""
-    rejects = statement.get("rejects", {})
-    left_out = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
-    found = []
-    if "rows_read" in statement:
-        found.append(("rows read", f"{statement['rows_read']:,}"))
-    if found or left_out:
-        found.append(("rows left out", left_out or "none"))
-    return found
+    error = unusable.get("standard_error")
+    beside = "" if error is None else f" (standard error {100 * error:.2g} %)"
+    return f"{treated}: {100 * unusable['share']:.4g} %{beside}"
 
 
 def made_with(statement: Mapping[str, Any]) -> Fact:

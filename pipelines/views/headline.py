@@ -17,7 +17,7 @@ import pyarrow as pa
 from pipelines.releases import schema
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import cell, prose
+from pipelines.views.facts import cell, folded, paragraphs, prose
 from pipelines.wording import upward
 
 LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
@@ -27,9 +27,13 @@ first alone, which is of all, or the one whose probability is nearest to a half.
 OTHER = "(any other, or none)"
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
 
+BARS, LINE, HEAT, TRIANGLE = "bars", "line", "heat", "triangle"
+"""Which picture a release has, as its `headline` says; without a word there are bars."""
+
 _MOST = 3
 _UNITS = {"share": "%", "sum": "", "mean": "", QUANTILE: ""}  # of others: their own name
-_KNOWN = frozenset({"mean"})  # figures of which the largest are those that noise knows least of
+KNOWN = frozenset({"mean"})
+"""Figures of which the largest are those that noise knows least of."""
 
 
 class Line(NamedTuple):
@@ -95,14 +99,15 @@ def order(table: pa.Table, figure: str) -> list[int]:
     estimate = _floats(table, "estimate")
     if figure == QUANTILE:
         return [*range(len(table))]
-    if figure in _KNOWN:
+    if figure in KNOWN:
         return np.lexsort((-estimate, _floats(table, "standard_error"))).tolist()
-    return np.argsort(-estimate, kind="stable").tolist()
+    # Of shares that are moved to one number, as to 0, the unbiased ones still differ.
+    return np.lexsort((-_floats(table, "unbiased"), -estimate)).tolist()
 
 
 def first_word(figure: str) -> str:
     """What the first rows of that order are called."""
-    return "best known" if figure in _KNOWN else "largest"
+    return "best known" if figure in KNOWN else "largest"
 
 
 def chosen(statement: Mapping[str, Any]) -> Mapping[str, str]:
@@ -153,7 +158,7 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
         for group, value in zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)
     ]
     places = [place for place in order(table, figure) if named[place]]
-    if figure not in _KNOWN:
+    if figure not in KNOWN:
         sure = _beyond(table)
         places = [place for place in places if sure[place]]
     else:
@@ -253,12 +258,14 @@ def label(key: tuple[str | None, str | None], figure: str = "", several: bool = 
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """How many took part, in words."""
-    unit = _unit(statement)
+    unit, known = _unit(statement), "n" in statement and "n_standard_error" not in statement
+    sent = f"from {statement['n']:,} reports" if known else ""
     if row.get("n_standard_error"):
         n, error = row["n"], row["n_standard_error"]
-        return f"about {digits(n, error)} ± {digits(error, error)} {unit}s"
-    if "n" in statement and "n_standard_error" not in statement:
-        return f"from {statement['n']:,} reports"
+        about = f"about {digits(n, error)} ± {digits(error, error)} {unit}s"
+        return ", ".join(part for part in (about, sent) if part)
+    if sent:
+        return sent
     if took_part := statement.get("took_part"):
         n, error = took_part["estimate"], took_part["standard_error"]
         return f"about {digits(n, error)} ± {digits(error, error)} {unit}s took part"
@@ -268,7 +275,7 @@ def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
 def _unit(statement: Mapping[str, Any]) -> str:
     """Who takes part, without what must hold of them."""
     promised = statement["guarantees"]["release"]["unit"]
-    return str(statement.get("asked", {}).get("unit", promised))
+    return str(statement.get("request", {}).get("unit", promised))
 
 
 def loss(promised: Mapping[str, Any]) -> str:
@@ -278,8 +285,8 @@ def loss(promised: Mapping[str, Any]) -> str:
     'epsilon 0.3001, delta 1e-06 per user'
     """
     epsilon, delta = promised["epsilon"], promised["delta"]
-    told = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
-    return f"epsilon {told}, delta {upward(delta, 4):g} per {promised['unit']}"
+    epsilon_text = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
+    return f"epsilon {epsilon_text}, delta {upward(delta, 4):g} per {promised['unit']}"
 
 
 def promise(statement: Mapping[str, Any]) -> str:
@@ -288,9 +295,25 @@ def promise(statement: Mapping[str, Any]) -> str:
     >>> promise({"in_words": ["Protected is a row. Nothing else is.", "More."]})
     'Protected is a row.'
     """
-    words = statement.get("in_words") or [""]
+    words = promised_words(statement) or [""]
     first, dot, _ = words[0].partition(". ")
     return first + "." * bool(dot)
+
+
+def promised_words(statement: Mapping[str, Any]) -> list[str]:
+    """What a release promises, without what a reader must beware of, which stands before it."""
+    before = cautions(statement)
+    return [text for text in statement.get("in_words", ()) if text not in before]
+
+
+def cautions(statement: Mapping[str, Any]) -> list[str]:
+    """What a reader must beware of, of one metric: why it is withheld, and what is odd in it."""
+    # The statement of a whole plan names the metrics of which such words are.
+    withheld, said = statement.get("withheld"), statement.get("cautions")
+    return [
+        *([withheld] if isinstance(withheld, str) else []),
+        *(said if isinstance(said, list) else []),
+    ]
 
 
 def title(statement: Mapping[str, Any]) -> str:
@@ -301,25 +324,31 @@ def title(statement: Mapping[str, Any]) -> str:
 def head(
     table: pa.Table | None, statement: Mapping[str, Any], lead: str = "", since: str = "Published"
 ) -> Head:
-    """How the page of a release begins.
+    """How the page of a release begins: title, figure, and what is promised, in full in a fold.
 
     Args:
         table: as of `headline`.
         statement: of the release.
-        lead: what it is made of, as HTML; by default of how many reports, or that this is hidden.
+        lead: what is said before when it was made, as HTML.
         since: what was done when it was created.
     """
-    said = headline(table, statement)
-    promised = statement["guarantees"]["release"]
+    said, named = headline(table, statement), title(statement)
+    lost = loss(statement["guarantees"]["release"])
     lines = "".join(_item(line) for line in said.lines)
-    about = " · ".join(part for part in (said.which, said.about, loss(promised)) if part)
-    named = title(statement)
+    people = said.about or _hidden(statement)
+    about = " · ".join(part for part in (said.which, people, lost) if part)
+    withheld = statement.get("withheld")
+    beware = "".join(
+        f'<p class="caution">{"Withheld: " * (text == withheld)}{prose(text)}</p>\n'
+        for text in cautions(statement)
+    )
     return Head(named, (
         f"<h1>{html.escape(named)}</h1>\n"
-        f'<p class="lead">{lead or _lead(statement)} {since} {moment(statement)}.</p>\n'
+        f'<p class="lead">{lead} {since} {moment(statement)}.</p>\n'
         + (f'<ul class="headline">\n{lines}</ul>\n' if lines else "")
-        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}.</p>\n'
+        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}.</p>\n{beware}'
         f'<p class="first">{prose(promise(statement))}</p>\n'
+        + folded("Exactly what is promised", paragraphs(promised_words(statement)), "promise")
     ))  # fmt: skip
 
 
@@ -328,12 +357,9 @@ def _item(line: Line) -> str:
     return f"<li><strong>{html.escape(line.number)}</strong>{unit} {html.escape(line.label)}</li>\n"
 
 
-def _lead(statement: Mapping[str, Any]) -> str:
-    """Of what the figures are made."""
-    if "n" in statement:
-        return f"From {statement['n']:,} randomised reports."
-    unit = html.escape(_unit(statement))
-    return f"Of all {unit}s that took part; how many did is hidden."
+def _hidden(statement: Mapping[str, Any]) -> str:
+    """That nobody is told how many took part."""
+    return "" if "n" in statement else f"the exact number of {_unit(statement)}s is hidden"
 
 
 def moment(statement: Mapping[str, Any]) -> str:

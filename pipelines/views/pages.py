@@ -8,10 +8,11 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from pipelines.releases.release import REPORT
+from pipelines.releases.release import REPORT, STATEMENT
 from pipelines.views.headline import Head
 
-_PLACE = "<!-- where this page belongs -->"
+STATEMENT_LINK = f'<p><a href="{STATEMENT}">Statement (JSON)</a></p>\n'
+"""The same for machines, beside the page."""
 
 _FRAME = """\
 <!doctype html>
@@ -24,7 +25,6 @@ _FRAME = """\
 {style}</style>
 </head>
 <body>
-{place}
 <main>
 {head}
 {body}</main>
@@ -37,15 +37,28 @@ def page(package: str, head: Head, **parts: object) -> bytes:
     """A folder's `page.html`, filled in.
 
     Args:
-        package: whose folder holds it, as in "pipelines.metrics.mean".
+        package: whose folder holds it, as in "pipelines.plan".
         head: how the page begins.
         **parts: what stands for the template's names; HTML, escaped by whoever made it.
     """
     template = resources.files(package).joinpath("page.html").read_text("utf-8")
-    style = resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
-    body, title = Template(template).substitute(**parts), html.escape(head.title)
-    parts = {"title": title, "head": head.body, "body": body}
-    return _FRAME.format(style=style, place=_PLACE, **parts).encode()
+    return whole(head, Template(template).substitute(**parts))
+
+
+def whole(head: Head, body: str) -> bytes:
+    """A page.
+
+    Args:
+        head: how it begins.
+        body: what comes then, as HTML.
+    """
+    title = html.escape(head.title)
+    return _FRAME.format(style=styles(), title=title, head=head.body, body=body).encode()
+
+
+def styles() -> str:
+    """How pages look."""
+    return resources.files("pipelines.views").joinpath("page.css").read_text("utf-8")
 
 
 def placed(made: bytes, statement: Mapping[str, Any]) -> bytes:
@@ -61,4 +74,4 @@ def placed(made: bytes, statement: Mapping[str, Any]) -> bytes:
         f'<nav aria-label="where this page belongs"><a href="../{REPORT}">{collection}</a> · '
         f"window {window} · {metric}</nav>"
     )
-    return made.replace(_PLACE.encode(), line.encode(), 1)
+    return made.replace(b"</h1>\n", f"</h1>\n{line}\n".encode(), 1)

@@ -21,19 +21,19 @@ from pipelines.views.facts import shortened
 
 Numbers = NDArray[np.float64]
 
-_LINE, _ROW, _BAR = 20, 34, 12  # pixels: of a line of text, of a bar with its label, of a bar
+_LINE = 20  # pixels of a line of text
 _EDGE = 1.5  # percent left free on both sides, for points have a width
 _FINE = 1000  # steps across a drawing that is stretched
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """An axis.
 
     Attributes:
         low: where it begins.
         high: where it ends, above that.
 
-    >>> Scale.over([3, float("nan"), 17], [0]).ticks
+    >>> AxisScale.over([3, float("nan"), 17], [0]).ticks
     [0.0, 5.0, 10.0, 15.0]
     """
 
@@ -41,7 +41,7 @@ class Scale(NamedTuple):
     high: float
 
     @classmethod
-    def over(cls, *numbers: ArrayLike) -> Scale:
+    def over(cls, *numbers: ArrayLike) -> AxisScale:
         """One that shows all of some numbers; what is none is passed over."""
         every = np.concatenate([np.ravel(np.asarray(part, np.float64)) for part in numbers])
         finite = every[np.isfinite(every)]
@@ -93,7 +93,7 @@ def _picture(height: float, parts: Iterable[str]) -> str:
 _NAMES, _WIDE = 5, 12  # how many names of places an axis has, and how long they are
 
 
-def _named(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
+def _named(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
     """(place, text) of the ticks of an axis: round numbers, or some of the names of places."""
     if not names:
         yield from ((tick, f"{tick:,.10g}") for tick in scale.ticks)
@@ -105,7 +105,7 @@ def _named(scale: Scale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
 
 
 def _below(
-    scale: Scale, top: float, bottom: float, words: str, names: Sequence[str] = ()
+    scale: AxisScale, top: float, bottom: float, words: str, names: Sequence[str] = ()
 ) -> Iterator[str]:
     """Lines up from the ticks of an axis, their numbers, and what it is."""
     for tick, text in _named(scale, names):
@@ -118,42 +118,55 @@ def _below(
 
 
 def bars(
-    labels: Sequence[str], numbers: ArrayLike, ends: ArrayLike, legend: str, axis: str = ""
+    labels: Sequence[str],
+    numbers: ArrayLike,
+    ends: ArrayLike,
+    texts: Sequence[str] = (),
+    points: bool = False,
 ) -> str:
-    """Bars with error bars, one below the other, each under its label.
+    """Bars with their intervals, one below the other: labels left, figures right.
+
+    They are no one drawing, so that labels keep their size and break into lines on any screen.
 
     Args:
         labels: what each is of.
         numbers: (n,) how long each is.
         ends: (2, n) of each interval.
-        legend: what the marks are.
-        axis: what is measured.
+        texts: (n,) what is said at the end of each; by default the number.
+        points: whether points stand for bars; their axis fits the data, and that of bars begins
+            at 0.
     """
     lengths, (low, high) = np.asarray(numbers, np.float64), np.asarray(ends, np.float64)
-    scale = Scale.over(lengths, low, high, [0.0])
-    bottom = _LINE + _ROW * len(labels) + 4
-    zero = float(scale.share(0.0))
+    scale = AxisScale.over(lengths, low, high, *([] if points else [[0.0]]))
+    zero, sure = scale.share(0.0), ~((low <= 0) & (high >= 0))
+    said = [*texts] or [
+        f"{length:,.4g}" if math.isfinite(length) else "unknown" for length in lengths
+    ]
+    places = zip(
+        labels, said, scale.share(lengths), scale.share(low), scale.share(high), sure, strict=True
+    )
     rows = []
-    for place, (label, *row) in enumerate(
-        zip(labels, scale.share(lengths), scale.share(low), scale.share(high), strict=True)
-    ):
-        y = _LINE + _ROW * place
-        length, start, end = (float(share) for share in row)
-        middle = y + 18 + _BAR / 2
-        rows.append(_text(_across(0), y + 14, label))
-        if math.isfinite(length):
+    for label, text, length, start, end, is_sure in places:
+        mark = ""
+        if points and math.isfinite(length):
+            mark = f'<circle class="dot" cx="{_across(length)}" cy="50%" r="4"/>'
+        elif math.isfinite(length):
             width = (100 - 2 * _EDGE) * abs(length - zero)
-            rows.append(
-                f'<rect class="bar" x="{_across(min(length, zero))}" y="{y + 18:g}" '
-                f'width="{width:.3f}%" height="{_BAR}"/>\n'
-            )
+            kind, begin = "bar" if is_sure else "bar noise", _across(min(length, float(zero)))
+            mark = f'<rect class="{kind}" x="{begin}" y="10%" width="{width:.3f}%" height="80%"/>'
+        arm = ""
         if math.isfinite(start) and math.isfinite(end):
-            rows.append(_line(_across(start), _across(end), middle, middle, "arm"))
-        if math.isfinite(length):
-            rows.append(f'<circle class="dot" cx="{_across(length)}" cy="{middle:g}" r="3"/>\n')
-    axes = _below(scale, _LINE, bottom, axis)
-    height = bottom + (40 if axis else 22)
-    return _picture(height, [_text(_across(0), 13, legend), *axes, *rows])
+            arm = f'<line class="arm" x1="{_across(start)}" x2="{_across(end)}" y1="50%" y2="50%"/>'
+        name, number = html.escape(label), html.escape(text)
+        rows.append(
+            f'<li><span class="name">{name}</span><svg class="track" aria-hidden="true">'
+            f'{mark}{arm}</svg><span class="number">{number}</span></li>\n'
+        )
+    if points:
+        first, last = (f"{end:,.4g}" for end in scale)
+        axis = f'<span class="axis"><span>{first}</span><span>{last}</span></span>'
+        rows.append(f"<li><span></span>{axis}<span></span></li>\n")
+    return f'<ol class="bars">\n{"".join(rows)}</ol>'
 
 
 @dataclass
@@ -168,14 +181,14 @@ class Chart:
         height: of the area, in pixels.
         names: what 1, 2, ... across are called, where they are no numbers.
 
-    >>> chart = Chart(Scale(0, 1), Scale(0, 100))
+    >>> chart = Chart(AxisScale(0, 1), AxisScale(0, 100))
     >>> chart.line([0, 1], [0, 100], "all of it")
     >>> chart.svg(below="time").count("<path")
     1
     """
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
     height: int = 240
     names: Sequence[str] = ()
     _drawn: list[str] = field(default_factory=list)

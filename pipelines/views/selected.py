@@ -21,16 +21,19 @@ NOTHING = (
 )
 
 
-_WIDEST_FIRST = ((LOWER, UPPER), ("lower_of_all", "upper_of_all"), ("lower", "upper"))
+_WIDEST_FIRST = ((LOWER, UPPER), ("lower", "upper"))
 
 
 def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
     """Of the interval that covers with all others of its table, where there are others.
 
-    >>> ends({"lower": 2, "upper": 3, "lower_of_all": 1, "upper_of_all": 4})
+    >>> ends({"lower": 2, "upper": 3, "lower_simultaneous": 1, "upper_simultaneous": 4})
     (1, 4)
+    >>> ends({"estimate": 2})
+    (None, None)
     """
-    return next((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    known = ((row[low], row[high]) for low, high in _WIDEST_FIRST if low in row)
+    return next(known, (None, None))
 
 
 def heading(confidence: float, values: int) -> str:
@@ -43,11 +46,10 @@ def heading(confidence: float, values: int) -> str:
     return f"{100 * confidence:g} % interval{whole}"
 
 
-def remark(table: pa.Table, lower: str = LOWER) -> str:
+def remark(table: pa.Table) -> str:
     """What has to be said where no share of a table is clearly above 0, or nothing.
 
     Args:
         table: of shares.
-        lower: the column of the lower ends of intervals that cover all of them together.
     """
-    return "" if pc.any(pc.greater(table[lower], 0)).as_py() else NOTHING
+    return "" if pc.any(pc.greater(table[LOWER], 0)).as_py() else NOTHING

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
@@ -47,7 +49,7 @@ def require_readable(page: Page, scheme: str) -> None:
 # What is drawn in a picture, and the box of it.
 _DRAWN = """() => [...document.querySelectorAll("svg.picture")].map((picture) => {
   const whole = picture.getBoundingClientRect();
-  const parts = [...picture.querySelectorAll("path, circle, .bar, .arm")].filter((part) =>
+  const parts = [...picture.querySelectorAll("path, circle")].filter((part) =>
     part.getAttribute("height") !== "8").map((part) => part.getBoundingClientRect());
   const least = (side) => Math.min(...parts.map((part) => part[side]));
   const most = (side) => Math.max(...parts.map((part) => part[side]));
@@ -60,7 +62,7 @@ _CUT = """() => [...document.querySelectorAll("thead th")].filter((head) => {
   return box && head.parentElement.children.length <= 8 &&
     head.getBoundingClientRect().right > box.getBoundingClientRect().right + 1;
 }).map((head) => head.textContent)"""
-# Bars of a site beyond their track, and tracks of which bars and whiskers take less than a tenth.
+# Bars beyond their track, and tracks of which bars and whiskers take less than a tenth.
 _TRACKS = """() => [...document.querySelectorAll(".bars")].map((bars) => {
   const ends = [...bars.querySelectorAll(".track")].flatMap((track) => {
     const box = track.getBoundingClientRect();
@@ -91,3 +93,58 @@ def require_short(page: Page) -> None:
     """A page is at most six or seven screens long; long tables scroll in their own boxes."""
     height = page.evaluate("() => document.documentElement.scrollHeight")
     assert height <= MOST_PIXELS, (page.url, height)
+
+
+# What is seen before anything is scrolled: texts of elements that end above the edge.
+_FIRST = """() => [...document.querySelectorAll("main *")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  return !one.children.length && box.height && box.bottom <= innerHeight && box.right <= innerWidth;
+}).map((one) => one.textContent).concat([...document.querySelectorAll(".about, .headline li")]
+  .filter((one) => one.getBoundingClientRect().bottom <= innerHeight)
+  .map((one) => one.textContent)).join("\\n")"""
+
+
+def require_first_screen(page: Page) -> None:
+    """The figure, its error, its unit, and the cost with its unit are seen without scrolling.
+
+    A release of which nothing stands out of the noise says that in place of a figure.
+
+    Args:
+        page: at the size of a screen of its kind.
+    """
+    seen = page.evaluate(_FIRST)
+    figures = page.locator(".headline strong").all_inner_texts()
+    if not figures:
+        assert "nothing stands out" in seen or "ithheld" in seen, (page.url, seen)
+    for figure in figures:
+        assert figure in seen, (page.url, figure)
+        assert re.search(r" ± [\d.]|\(.* to .*\)", figure), (page.url, figure)
+    assert re.search(r"[Ee]psilon [\d.]+, delta [\de.-]+ per \w+", seen), (page.url, seen)
+
+
+# In which order a reader meets the parts of a page.
+ORDER = (
+    "h1", ".lead", ".headline", ".about", ".first", "details.promise", "figure", ".numbers tbody",
+    "details:has(> summary:text-is('Reading this page'))",
+    "details:has(> summary:text-is('What was left out or truncated'))",
+    "details:has(> summary:text-is('How it was made'))", "a[href='statement.json']",
+)  # fmt: skip
+
+
+def require_order(page: Page) -> None:
+    """The parts of a page stand in the order in which readers want them; none comes twice."""
+    places = []
+    for selector in ORDER:
+        parts = page.locator(f"main {selector}")
+        if parts.count():
+            box = parts.first.bounding_box()
+            assert box is not None, selector
+            places.append((selector, box["y"]))
+        else:
+            assert selector in {".headline", "figure"}, (page.url, selector)
+    assert places == sorted(places, key=lambda part: part[1]), (page.url, places)
+
+
+def unfold(page: Page) -> None:
+    """Open all that a reader may open."""
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => one.open = true)")

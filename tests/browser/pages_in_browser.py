@@ -15,9 +15,12 @@ from pipelines.cli import cli
 from tests.browser.looks import (
     LOOKS,
     require_drawn_within,
+    require_first_screen,
     require_heads_whole,
+    require_order,
     require_readable,
     require_short,
+    unfold,
 )
 from tests.fakes import canaries
 from tests.fakes.releases import prepared, released, requests
@@ -25,6 +28,13 @@ from tests.oracles.read_pages import require_plain
 from tests.pipelines.test_read_pages import ALLOWED
 
 VALUES = canaries.DECLARED[:2]
+
+# Pages of what is no metric: of a model, and of running totals.
+OF_NO_METRIC = {
+    str(place)
+    for place, asked in enumerate(requests())
+    if asked.kind == "train" or "--horizon" in asked.words
+}
 
 PLAN = """\
 collection: canaries
@@ -60,23 +70,28 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_page_is_readable_on_every_screen(page: Page, reports, width, scheme) -> None:
     assert len(reports) == len(requests()) + 6
-    page.set_viewport_size({"width": width, "height": 844})
+    page.set_viewport_size({"width": width, "height": 800 if width == 1280 else 844})
     page.emulate_media(color_scheme=scheme)
     for path in reports:
         page.goto(path.as_uri())
+        if path.name == "report.html" and path.parent.name not in {"plan", *OF_NO_METRIC}:
+            require_first_screen(page)
+            require_order(page)
+        if width == 1280:
+            require_short(page)
+        unfold(page)
         require_readable(page, scheme)
         files = [each.name for each in path.parent.glob("*.parquet")]
         require_plain(page.inner_text("body"), [*ALLOWED, *files])
         require_drawn_within(page)
         if width == 1280:
             require_heads_whole(page)
-            require_short(page)
 
 
 def test_a_plans_page_leads_to_its_metrics_and_back(page: Page, reports: list[Path]) -> None:
     (plan,) = [path for path in reports if path.parent.name == "plan"]
     page.goto(plan.as_uri())
-    assert page.locator("figure svg").count() == 2  # of what has several figures and is no curve
+    assert page.locator("figure").count() == 2  # of what has several figures and is no curve
     assert "median" in page.locator("tr", has=page.get_by_role("link", name="spread")).inner_text()
     page.get_by_role("link", name="values").first.click()
     assert page.locator("h1").inner_text() == "value: rows"

@@ -92,7 +92,7 @@ def prepared(text: str) -> tuple[Split, dict[str, Any]]:
 
 def party(command: str, *words: str) -> None:
     """A command on the plan."""
-    assert cli.main([command, "plan.yaml", "--window", WINDOW, *words]) == 0
+    assert cli.main(["parties", command, "plan.yaml", "--window", WINDOW, *words]) == 0
 
 
 def read(*files: Path | str, parted: Split, sealed: bool) -> Reports:

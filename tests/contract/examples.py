@@ -106,6 +106,10 @@ def rows_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.sum(~np.isnan(x))), True)
 
 
+def rows_of_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.sum(~np.isnan(x))), False)
+
+
 def sum_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.nansum(x)), True)
 
@@ -233,12 +237,19 @@ _COUNTED_SHARES = (
     ),
 )  # fmt: skip
 
-_FOUND = Truth("heavy_hitters.parquet", words)
-_FOUND_SHARES = Truth("heavy_hitters.parquet", word_shares)
+_FOUND = Truth("strings.parquet", words)
+_FOUND_SHARES = Truth("strings.parquet", word_shares)
+_LEVELS = {"alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12}
 
 _MEAN = Truth("mean.parquet", mean, joint=None)
 _STEADY = Truth("mean.parquet", steady, joint=None)
-_PRIVATE_MEANS = Truth("mean.parquet", mean_of_groups, keys=("group",))
+_PRIVATE_MEANS = (
+    Truth("mean.parquet", mean_of_groups, keys=("group",)),
+    Truth(
+        "mean.parquet", rows_of_groups, keys=("group",), estimate="n",
+        error="n_standard_error", interval=None, joint=None,
+    ),
+)  # fmt: skip
 _MEANS = (
     Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
     Truth(
@@ -306,26 +317,19 @@ EXAMPLES = {
             "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHARES),
         },
     ),
-    "heavy-hitters": Example(
-        {"column": "word", "alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12},
-        {
-            "local": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
-            "shuffle": Form(_RANDOM | _ROWS, (_FOUND_SHARES,)),
-            "shuffler": Form(_COUNTED, (_FOUND,)),
-            "devices": Form(
-                _COUNTED | _DEVICES,
-                refused="devices cannot know which counters earlier levels let stand",
-            ),
-        },
-    ),
-    "unknown-strings": Example(
+    "strings": Example(
         {"column": "word"},
-        {"the job": Form(_COUNTED, (Truth("unknown_strings.parquet", words),))},
+        {
+            "threshold, the job": Form(_COUNTED, (_FOUND,)),
+            "levels, local": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
+            "levels, shuffle": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
+            "levels, shuffler": Form(_LEVELS | _COUNTED, (_FOUND,)),
+        },
     ),
     "mean": Example(
         {"column": "size"},
         {
-            "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, (_PRIVATE_MEANS,)),
+            "local": Form(_RANDOM | _BOUNDS | _BY_GROUP, _PRIVATE_MEANS),
             "shuffle": Form(_RANDOM | _USERS | _BOUNDS, (_MEAN,)),
             "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),

@@ -23,9 +23,24 @@ def offered(kind: str) -> dict[str, dict[str, Any]]:
     totals that go on from window to window.
     """
     options = registry.options(kind)
+    if "search" not in options.model_fields:
+        return _drawn(kind, {})
+    searches = _choices(options.model_fields["search"].annotation)
+    return {
+        f"{search}, {name}": {"search": search} | said
+        for search in searches
+        for name, said in _drawn(kind, {"search": search}).items()
+    }
+
+
+def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Name of who adds the noise -> the options that say so, beside others that are asked."""
+    options = registry.options(kind)
     fields = options.model_fields
-    drawn = _choices(fields["dummies"].annotation) if "dummies" in fields else []
-    hidden = options.hides_who(None)
+    hidden = options.hides_who(asked)
+    # What hides who takes part without dummies has no use for them.
+    usable = "dummies" in fields and not (hidden and fields["dummies"].default is None)
+    drawn = _choices(fields["dummies"].annotation) if usable else []
     found: dict[str, dict[str, Any]] = {}
     if "model" in fields and (not hidden or "none" in drawn):
         said = {"dummies": "none"} if "none" in drawn else {}
@@ -57,12 +72,17 @@ def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for change, beside in switches:
         said = beside if "dummies" in fields else {}
-        usual = options.model_construct(**said).answered_by
-        if options.model_construct(**said, **change).answered_by != usual:
+        if _answers(options, said) != _answers(options, said | change):
             (name,) = change
             label = str(change[name]) if name == "mechanism" else name
             found.append((label, said | change))
     return found
+
+
+def _answers(options: type[Any], said: dict[str, Any]) -> tuple[str, str]:
+    """Which statistic answers, and what hides the people in it."""
+    request = options.model_construct(**said)
+    return request.answered_by, request.hidden_by
 
 
 def example(kind: str) -> Example:

@@ -122,7 +122,7 @@ def independent(truth: Truth) -> int:
 def require_true(truths: Sequence[Truth], releases: Sequence[Path]) -> None:
     """All that repetitions of a form must hold."""
     said = statement(releases[0])
-    log, normal = examples.columns(), said.get("asked", {}).get("model") in ("local", "shuffle")
+    log, normal = examples.columns(), said.get("request", {}).get("model") in ("local", "shuffle")
     normal = normal and "dummies" not in said["mechanism"]
     for truth in truths:
         figures = read(truth, log, releases)

@@ -27,7 +27,7 @@ from pipelines.request.options import option
 
 class Options(CountOptions):
     metric: ClassVar[str] = "PACKAGE.metric:Above"
-    planned: ClassVar[str] = ""
+    sizing: ClassVar[str] = ""
     running: ClassVar[str] = ""
     brief: ClassVar[str] = "how many numbers are above a threshold"
     description: ClassVar[str] = "How many numbers are above a threshold."
@@ -40,24 +40,20 @@ class Options(CountOptions):
 from dataclasses import dataclass
 
 from PACKAGE.options import Options as Asked
-from pipelines.logs.inputs import ALONE
-from pipelines.metrics.counting.count import CountMetric
+from pipelines.metrics.statistics.count import Count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Above(CountMetric):
+class Above(Count):
     kind = "NAME"
     Options = Asked
+    figure = "rows"
 
     @classmethod
-    def resolve(cls, options, source=ALONE, **more):
+    def read(cls, options, source):
         counted = f"{options.column} > {options.threshold}"
-        asked = options.model_copy(update={"where": (*options.where, counted), "column": None})
-        return super().resolve(asked, source, **more)
-
-    @property
-    def figures(self):
-        return {"NAME.parquet": "rows"}
+        rows = options.model_copy(update={"where": (*options.where, counted), "column": None})
+        return super().read(rows, source)
 ''',
     "example": '''
 """What is true of the numbers above a threshold."""

@@ -71,22 +71,31 @@ def test_three_parties(kind: str, name: str, run) -> None:
         return
     options |= {"epsilon": SEALED} if sealed else {"min_reports": options.get("min_reports", 2500)}
     plan(kind, options)
-    assert run(["keys", "new", "keys"]).code == 0
+    assert run(["parties", "keys", "new", "keys"]).code == 0
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
     window = ["--window", "2024-05-08"]
     steps = [
-        ["client", "plan.yaml", *window, "--input", "log.parquet", "--output", "sent.bin"],
-        ["shuffle", "plan.yaml", *window, "--input", "sent.bin", "--output", "mixed"],
-        ["collect", "plan.yaml", *window, "--input", "mixed"],
+        [
+            "parties",
+            "client",
+            "plan.yaml",
+            *window,
+            "--input",
+            "log.parquet",
+            "--output",
+            "sent.bin",
+        ],
+        ["parties", "shuffle", "plan.yaml", *window, "--input", "sent.bin", "--output", "mixed"],
+        ["parties", "collect", "plan.yaml", *window, "--input", "mixed"],
     ]
     for words, more in zip(steps, ("--seal", "--seal", "--key"), strict=True):
         key = [more, public if more == "--seal" else private] if sealed else []
-        if words[0] == "client" and {"enrolled", "user_column"} <= options.keys():
+        if words[1] == "client" and {"enrolled", "user_column"} <= options.keys():
             users = dict.fromkeys(examples.columns()["user"].tolist())
             Path("devices.txt").write_text("\n".join(users))
             key += ["--devices", "devices.txt"]
         outcome = run([*words, *key])
-        if outcome.code == 2 and words[0] == "client":
+        if outcome.code == 2 and words[1] == "client":
             assert re.search("|".join(UNSERVED), outcome.err), outcome.err
             return
         assert outcome.code == 0, outcome.said

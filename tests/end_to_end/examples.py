@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mechanisms.targets.target import MODELS
+from mechanisms.targets.rules import MODELS
 from pipelines.metrics import registry
 from tests.fakes import canaries
 
@@ -41,8 +41,11 @@ EXAMPLES = {
         _NULLS | {"outside the domain": canaries.STRAY_VALUES},
         canaries.DECLARED[0],
     ),
-    "heavy-hitters": Example(
-        {"column": "value", "max_length": 4}, frozenset({"heavy_hitters.parquet"}), _NULLS, "none"
+    "strings": Example(
+        {"search": "levels", "column": "value", "max_length": 4},
+        frozenset({"strings.parquet"}),
+        _NULLS,
+        "none",
     ),
     "mean": Example(_REAL, frozenset({"mean.parquet"}), filled="7.5"),
     "distribution": Example(
@@ -122,7 +125,11 @@ def models(kind: str) -> tuple[str, ...]:
 
 
 # Kinds to which each unit sends one randomised report; the others have a contract of their own.
-RANDOMISED = tuple(kind for kind in registry.names() if not registry.options(kind).hides_who(None))
+RANDOMISED = tuple(
+    kind
+    for kind in registry.names()
+    if not registry.options(kind).hides_who(EXAMPLES[kind].asked if kind in EXAMPLES else {})
+)
 CASES = [
     Case(kind, model, unit)
     for kind in RANDOMISED

@@ -19,7 +19,7 @@ import pytest
 
 from mechanisms.counters.activity import Activity
 from mechanisms.wire.sealing import create_key
-from pipelines.metrics.active_users.metric import ActiveUsers
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
@@ -137,7 +137,7 @@ def test_a_day_and_those_before_it(run, workspace: Path) -> None:
         assert abs(row["estimate"] - share) < 0.3
         assert 0 <= row["lower_simultaneous"] <= row["estimate"] <= row["upper_simultaneous"] <= 1
     assert "New is who was active in the last day and in none of the 3 days" in release.page
-    assert release.page.count("<p>Active users of ") == 3
+    assert all(f"<th>{name}</th>" in release.page for name in shares)
 
 
 def test_a_day_without_a_file_is_a_gap_and_no_day_without_users(run, refused, workspace) -> None:
@@ -267,7 +267,7 @@ def test_a_plan_takes_each_day_with_those_before_it(run, workspace: Path) -> Non
     # Retention is read across the days of a site: all figures of a day in a window's column.
     assert run(["site", "releases", "--output", "site"]).code == 0
     page = Path("site/activity/active.html").read_text("utf-8")
-    assert 'hushbeam.pictures["active-users"]' in page
+    assert "<h2>Retention</h2>" in page
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     (table, _) = json.loads(text)["tables"]
     kept = ["active in the last day", "new 1 day ago"]
@@ -344,8 +344,8 @@ def test_what_is_published_as_it_is_is_told_of_devices_and_of_files(workspace: P
     Path("plan.yaml").write_text(PLAN.replace(ASKED, devices))
     plan = load("plan.yaml")
     here, there = open_job(plan, day(4)).metrics[0], unread_job(plan, day(4)).metrics[0]
-    assert isinstance(here, ActiveUsers)
-    assert isinstance(there, ActiveUsers)
+    assert isinstance(here, ByCounters)
+    assert isinstance(there, ByCounters)
     assert here.exactly == ("which days have files",)
     sent = "how many devices sent"
     assert replace(there, sealed=True).redesigned().exactly == (sent,)
@@ -375,7 +375,7 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     Path("keys").mkdir()
     create_key(workspace / "keys")
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
-    client = ["client", "plan.yaml", "--window", day(4), "--seal", public]
+    client = ["parties", "client", "plan.yaml", "--window", day(4), "--seal", public]
     days = [f"logs/{day(k)}.parquet" for k in range(5)]
     assert run([*client, "--input", *days, "--output", "log.bin"]).code == 0
     lines = f"{day(4)}\n{day(3)}\n{day(3)}\n2026-08-25\nnonsense\n\n"
@@ -383,9 +383,28 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     one = [*client, "--input", "-", "--metric", "active", "--output", "one.bin"]
     outcome = run([*one, "--report-secret", "secret"])
     assert "1 reports in" in outcome.out
-    shuffle = ["shuffle", "plan.yaml", "--window", day(4), "--input", "log.bin", "one.bin"]
+    shuffle = [
+        "parties",
+        "shuffle",
+        "plan.yaml",
+        "--window",
+        day(4),
+        "--input",
+        "log.bin",
+        "one.bin",
+    ]
     assert run([*shuffle, "--seal", public, "--output", "mixed"]).code == 0
-    collect = ["collect", "plan.yaml", "--window", day(4), "--input", "mixed", "--key", private]
+    collect = [
+        "parties",
+        "collect",
+        "plan.yaml",
+        "--window",
+        day(4),
+        "--input",
+        "mixed",
+        "--key",
+        private,
+    ]
     assert run(collect).code == 0
     device = {4 - 4, 4 - 3, (FIRST + timedelta(days=4) - date(2026, 8, 25)).days}
     (counters,) = split(load("plan.yaml"), day(4)).counters

@@ -42,8 +42,9 @@ STREAM = PLAN.replace("released/", "streamed/").replace("epsilon", "stream: {win
 LEDGER = ["--ledger", "ledger.sqlite"]
 WINDOW = ["--window", "w"]
 RUN, SENT = ["run", "plan.yaml", *WINDOW], ["sent.bin"]
-CLIENT = ["client", "plan.yaml", *WINDOW, "--input", "LOG", "--output", *SENT]
-SHUFFLE = ["shuffle", "plan.yaml", *WINDOW, "--input", *SENT, "--output", "mixed"]
+CLIENT = ["parties", "client", "plan.yaml", *WINDOW, "--input", "LOG", "--output", *SENT]
+SHUFFLE = ["parties", "shuffle", "plan.yaml", *WINDOW, "--input", *SENT, "--output", "mixed"]
+COLLECT = ["parties", "collect", "plan.yaml", *WINDOW]
 
 # What is asked last is asked with --json.
 COUNTING = {
@@ -54,25 +55,24 @@ COUNTING = {
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",
                    "--domains", "number=-3..3", "--output", "out"]],
-    "unknown-strings": [["unknown-strings", "--input", "LOG", "--column", "number",
-                         "--epsilon", "8", "--output", "out"]],
+    "strings by a threshold": [["strings", "--input", "LOG", "--column", "number",
+                                "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip
+TOTAL = ["count", "--window", "w", "--horizon", "9", "--epsilon", "8", "--output", "out",
+         "--secret", "secret"]  # fmt: skip
 CHEAP: dict[str, list[list[str]]] = {
     "init": [["init", "LOG"]],
     "check": [["check", "plan.yaml"]],
     "look": [["look", "LOG"]],
     "ledger": [["ledger", "init", *LEDGER, "--population", "riders", "--budget", "2"]],
-    "plan": [["plan", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
+    "size": [["size", "--epsilon", "1", "--reports", "1e5", "--domain-size", "20"]],
     "audit": [["audit", "grr", "--epsilon", "1", "--domain-size", "4", "--shuffle", "1000"]],
-    "keys": [["keys", "new", "keys"]],
+    "parties keys": [["parties", "keys", "new", "keys"]],
     "completion": [["completion", "bash"]],
 }
 SLOW: dict[str, list[list[str]]] = {
     "train": [["train", "--input", "LOG", "--number", "real=0,300", "--target", "number=-3,3",
-               "--epsilon", "8", "--dummies", "shuffler", "--expected", "2000",
-               "--output", "out"]],
-    "total": [["total", "--input", "LOG", "--window", "w", "--horizon", "9", "--epsilon", "8",
-               "--output", "out", "--secret", "secret"]],
+               "--epsilon", "8", "--expected", "2000", "--output", "out"]],
     "ask": [["ask", "session", "--epsilon", "1"],
             ["ask", "session", "count", "--share", "rest", "--input", "LOG"]],
     "run": [RUN],
@@ -83,9 +83,9 @@ SLOW: dict[str, list[list[str]]] = {
     "compare": [RUN, [*RUN[:-1], "v"], ["compare", "released/w", "released/v"]],
     "export": [RUN, ["export", "released", "--output", "all.csv"]],
     "synthetic": [*COUNTING["cross-tab"], ["synthetic", "out", "--output", "made.csv"]],
-    "client": [CLIENT],
-    "shuffle": [CLIENT, SHUFFLE],
-    "collect": [CLIENT, SHUFFLE, ["collect", "plan.yaml", *WINDOW, "--input", "mixed"]],
+    "parties client": [CLIENT],
+    "parties shuffle": [CLIENT, SHUFFLE],
+    "parties collect": [CLIENT, SHUFFLE, [*COLLECT, "--input", "mixed"]],
 }  # fmt: skip
 # What each tells beside its name and its exit code; `check` and `ledger` have forms of their own.
 TOLD = {
@@ -93,22 +93,37 @@ TOLD = {
     "init": {"plan"},
     "look": {"look"},
     "check": {"design", "metrics", "refused"},
-    "total": {"release", "window", "windows", "guarantee", "rows"},
     "ask": {"session", "answers", "share_left", "epsilon_left", "guarantee"},
     "run": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
     "stream": {"windows", "counters"},
     "ledger": {"done"},
-    "plan": {"rows", "best", "guarantee", "hide"},
+    "size": {"rows", "best", "guarantee", "hide"},
     "audit": {"claimed", "exact", "worst_pair", "shuffled", "holds"},
     "evaluate": {"rows", "results", "refused"},
     "site": {"pages", "releases", "index"},
     "compare": {"compared", "beyond_noise", "confidence", "rows", "left_out"},
     "export": {"output", "figures", "metrics", "without_figures"},
     "synthetic": {"output", "rows_statement", "rows", "distance"},
-    "client": {"output", "reports", "rejects", "left_out"},
-    "shuffle": {"output", "summary", "shuffle_id", "window", "reports", "dropped", "metrics"},
-    "collect": {"release", "statement", "tables", "guarantees", "metrics", "withheld", "missing"},
-    "keys": {"key", "public", "private"},
+    "parties client": {"output", "reports", "rejects", "left_out"},
+    "parties shuffle": {
+        "output",
+        "summary",
+        "shuffle_id",
+        "window",
+        "reports",
+        "dropped",
+        "metrics",
+    },
+    "parties collect": {
+        "release",
+        "statement",
+        "tables",
+        "guarantees",
+        "metrics",
+        "withheld",
+        "missing",
+    },
+    "parties keys": {"key", "public", "private"},
     "completion": {"shell", "script"},
 }
 METRIC = {"release", "statement", "tables", "guarantees", "release_id"}
@@ -154,8 +169,8 @@ def requests(log: str) -> dict[str, list[list[str]]]:
 
 
 def test_every_command_has_a_request_here() -> None:
-    assert {*RANDOMISED, *COUNTING} == {*registry.names()}
-    assert requests("").keys() == {*commands.names()}
+    assert {*RANDOMISED, *(words[-1][0] for words in COUNTING.values())} == {*registry.names()}
+    assert {words[-1][0] for words in requests("").values()} == {*commands.names()}
 
 
 QUICK = {"histogram", *CHEAP}
@@ -163,7 +178,7 @@ every_command = pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=[] if name in QUICK else pytest.mark.verify)
-        for name in commands.names()
+        for name in requests("")
     ],
 )
 
@@ -177,10 +192,10 @@ def test_a_program_reads_one_object(name: str, run, log: str) -> None:
     outcome = run([*last, "--json"])
     answer = answered(outcome)
     assert outcome.code in (0, 1), outcome.said
-    told = METRIC if name in registry.names() else TOLD[name]
+    told = METRIC if last[0] in registry.names() else TOLD[name]
     assert answer.keys() >= told
     if name not in OWN_FORM:
-        assert (answer["command"], answer["exit_code"]) == (name, outcome.code)
+        assert (answer["command"], answer["exit_code"]) == (last[0], outcome.code)
     assert [f"hushbeam: warning: {text}" for text in answer.get("warnings", ())] == [
         line for line in outcome.err.splitlines() if "warning: " in line
     ]
@@ -190,8 +205,13 @@ def test_a_program_reads_one_object(name: str, run, log: str) -> None:
         assert answer["release_id"] == statement["release_id"]
         folder = Path(answer["release"])
         assert answer["tables"] == sorted(path.name for path in folder.glob("*.parquet"))
-    if name in ("plan", "evaluate"):
+    if name in ("size", "evaluate"):
         assert numbers(answer["rows"])
+
+
+def test_a_program_reads_the_totals_of_a_window(run, log: str) -> None:
+    answer = answered(run([*TOTAL, "--input", log, "--json"]))
+    assert answer.keys() >= {"release", "window", "windows", "guarantee", "rows"}
 
 
 @pytest.mark.parametrize("name", commands.names())
@@ -263,16 +283,17 @@ def test_windows_of_a_backfill_are_told_apart(run) -> None:
 @pytest.mark.verify
 def test_a_count_that_noise_is_to_hide_is_in_no_answer(run, log: str) -> None:
     """Neither the device's, nor the shuffler's, nor the release's: 495 of 500 users have rows."""
-    run(["keys", "new", "keys"])
+    run(["parties", "keys", "new", "keys"])
     (public,), (private,) = Path("keys").glob("*.public.pem"), Path("keys").glob("*.private.pem")
     said = [
         run([*words, "--json"])
         for words in (
-            ["client", "counted.yaml", *WINDOW, "--input", log, "--output", "c.bin",
+            ["parties", "client", "counted.yaml", *WINDOW, "--input", log, "--output", "c.bin",
              "--seal", str(public)],
-            ["shuffle", "counted.yaml", *WINDOW, "--input", "c.bin", "--output", "mixed",
+            ["parties", "shuffle", "counted.yaml", *WINDOW, "--input", "c.bin", "--output", "mixed",
              "--seal", str(public)],
-            ["collect", "counted.yaml", *WINDOW, "--input", "mixed", "--key", str(private)],
+            ["parties", "collect", "counted.yaml", *WINDOW, "--input", "mixed",
+             "--key", str(private)],
         )
     ]  # fmt: skip
     client, shuffle, collect = map(answered, said)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ask.session import Session
+from pipelines.ledger.ledger import CollectionLedger
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 
@@ -128,7 +129,7 @@ def test_a_session_is_paid_for_once_and_whole(asked, run) -> None:
     assert run(words).code == 0
     asked(*begin)
     asked("count", "--share", "0.5")
-    (entry,) = Ledger.open("l.sqlite").entries()
+    (entry,) = CollectionLedger.open("l.sqlite").entries()
     assert (entry.state, entry.losses[0].epsilon) == ("committed", 1.0)
     asked("--epsilon", "1", "--ledger", "l.sqlite", "--population", "people", code=2)
     asked("count", "--share", "0.1", *begin[2:], code=2)
@@ -191,7 +192,7 @@ def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
 def test_a_wrong_request_says_what_to_do(asked, words: list[str], complaint: str) -> None:
     asked("--epsilon", "1")
     assert complaint in asked(*words, code=2)["error"]
-    assert json.loads(Path("session/answers.json").read_text())["answers"] == []
+    assert Session.read("session").answers == ()
 
 
 def test_there_is_no_question_without_a_session(asked) -> None:

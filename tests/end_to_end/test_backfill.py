@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes.ledgers import begun_by
 
 PLAN = """\
@@ -46,7 +46,9 @@ def test_each_day_has_its_turn_and_one_table_tells_of_all(run, workspace) -> Non
     assert stands == ["2026-11-01", "2026-11-04"]
     said = [json.loads(Path("out", day, "statement.json").read_text()) for day in stands]
     assert [each["plan"]["window"] for each in said] == stands
-    entries = {entry.window: entry.state for entry in Ledger.open("ledger.sqlite").entries()}
+    entries = {
+        entry.window: entry.state for entry in CollectionLedger.open("ledger.sqlite").entries()
+    }
     assert (entries["2026-11-01"], entries["2026-11-04"]) == ("committed", "committed")
     # Again: nothing is randomised twice, and a day that has come since is caught up with.
     log(3, 2000)

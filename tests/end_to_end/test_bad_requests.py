@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Target
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Target
 from tests.fakes import canaries
 from transforms.files.systems import FileSystems
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.logs import inputs
 from pipelines.releases import release
 from tests.fakes import canaries
@@ -76,7 +76,7 @@ def require_reason(outcome: canaries.Outcome, reason: str, workspace: Path, code
     assert (outcome.code, outcome.out) == (code, "")
     assert outcome.err == f"hushbeam: {reason}\n"
     assert not any(workspace.glob("*out*"))
-    states = {entry.state for entry in Ledger.open("ledger.sqlite").entries()}
+    states = {entry.state for entry in CollectionLedger.open("ledger.sqlite").entries()}
     assert states == {"returned"}
 
 
@@ -152,11 +152,11 @@ def test_a_release_that_cannot_be_written_says_why(
 def test_a_party_that_cannot_write_says_why_and_leaves_nothing(
     party: str, plan, run, workspace, monkeypatch
 ) -> None:
-    reports = ["client", "plan.yaml", "--input", "day.parquet", "--output", "reports"]
+    reports = ["parties", "client", "plan.yaml", "--input", "day.parquet", "--output", "reports"]
     words = reports
     if party == "shuffle":
         assert run(reports).code == 0
-        words = ["shuffle", "plan.yaml", "--input", "reports", "--output", "shuffled"]
+        words = ["parties", "shuffle", "plan.yaml", "--input", "reports", "--output", "shuffled"]
     before = canaries.names(workspace)
     # The size of a file is limited, as a disk's is: the system then refuses each further byte.
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -12,7 +12,7 @@ from pipelines.logs.inputs import ALONE, UNREAD, Source
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.metric import Metric
-from pipelines.plan.check import told
+from pipelines.plan.check import summary
 from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN, EXAMPLES
 from tests.end_to_end.test_counting_release import ASKED, STRINGS
@@ -33,7 +33,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "sums of 300 groups": {"kind": "sum", "expected": 2000} | MANY,
     "means of 300 groups": {"kind": "mean", "dummies": "shuffler", "expected": 2000} | MANY,
     "strings of users": STRINGS | {"alphabet": (STRINGS["alphabet"],)},
-    "unknown strings": {"kind": "unknown-strings", "column": "value"},
+    "strings by a threshold": {"kind": "strings", "column": "value"},
     "split-mix": {"kind": "sum", "column": "real", "bounds": "0,300"} | MIXED,
     "mean by split-mix": {"kind": "mean", "column": "real", "bounds": "0,300"}
     | MIXED
@@ -75,7 +75,7 @@ def test_what_check_prints_is_what_a_statement_says(case: str, log: str, run: An
         "metrics": [{"name": "it"} | asked],
     }  # fmt: skip
     Path("plan.yaml").write_text(json.dumps(whole))
-    [foretold] = told("plan.yaml")["metrics"]
+    [foretold] = summary("plan.yaml")["metrics"]
     assert run(["run", "plan.yaml"]).code == 0
     assert Release(Path("out/it")).statement["error"] == foretold["expected"]["statement"]
     sealed = foretold["expected_of_parties"]["statement"]

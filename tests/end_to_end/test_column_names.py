@@ -83,15 +83,15 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }  # fmt: skip
 STRINGS: dict[str, tuple[dict[str, Any], str]] = {
-    "heavy-hitters": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
+    "levels": (
+        {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "dummies": "shuffler"}, "value",
     ),
-    "heavy-hitters of reports": (
-        {"kind": "heavy-hitters", "column": "X", "max_length": 2, "alphabet": ["ab"],
+    "levels of reports": (
+        {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
          "min_reports": 300}, "value",
     ),
-    "unknown-strings": ({"kind": "unknown-strings", "column": "X", "max_length": 2}, "value"),
+    "threshold": ({"kind": "strings", "column": "X", "max_length": 2}, "value"),
 }  # fmt: skip
 CASES = [
     *((case, values) for case in ASKED for values in (TEXTS, NUMBERS)),

@@ -25,6 +25,7 @@ from pipelines.logs import inputs
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.statistics.statistic import Statistic
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.request.requests import request
@@ -103,7 +104,7 @@ ASKED["distribution of users"] = {
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
 # Kinds that have no other way than counters.
-COUNTED = ("active-users", "count", "cross-tab", "sum", "unknown-strings")
+COUNTED = ("active-users", "count", "cross-tab", "sum", "strings")
 TABS = {
     "kind": "cross-tab", "columns": ("value", "number"),
     "domains": (f"value={DOMAIN}", "number=-3..3"),
@@ -111,8 +112,9 @@ TABS = {
 ASKED["tabs"] = TABS
 ASKED["tabs of users"] = TABS | USERS
 STRINGS = {
-    "kind": "heavy-hitters", "column": "value", "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
-    "max_length": 20, "dummies": "shuffler", "expected": 500,
+    "kind": "strings", "search": "levels", "column": "value",
+    "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", "max_length": 20,
+    "dummies": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 LOOKED_THROUGH = {"rows", "events", "means", "sum of devices", "row", "tabs"}
@@ -203,11 +205,12 @@ def test_what_a_row_lacks_is_missing_there_alone(run, log: str) -> None:
     for row, mean, n in zip(numbers, (0.0, kept.mean()), (2000, 1500), strict=True):
         assert abs(row["estimate"] - mean) < FAR * row["standard_error"] + 0.01
         assert abs(row["rows"] - n) < FAR * row["rows_standard_error"]
-        assert row["lower_of_all"] < row["lower"] < row["estimate"] < row["upper"]
+        assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
     cut = release.statement["cut"]
     lacking = {*range(0, 2000, 4), *range(canaries.NULL_VALUES + canaries.STRAY_VALUES)}
-    for name, n in (("present", 2000), ("lacking", len(lacking))):
-        assert abs(cut[name]["estimate"] - n) < FAR * cut[name]["standard_error"]
+    took_part = release.statement["took_part"]
+    for part, n in ((took_part, 2000), (cut["lacking"], len(lacking))):
+        assert abs(part["estimate"] - n) < FAR * part["standard_error"]
     for row in release.table("frequencies.parquet").to_pylist():
         assert abs(row["estimate"] - 0.25) < FAR * row["standard_error"]
 
@@ -226,7 +229,7 @@ def require_nobodys(case: str, outcome: canaries.Outcome, release: Release, log:
     assert "$" not in visible
     assert not canaries.found(outcome.out, declared=False)
     assert not canaries.found(outcome.err + outcome.log)
-    asked, said = statement["asked"], statement["guarantees"]["release"]
+    asked, said = statement["request"], statement["guarantees"]["release"]
     assert (asked["model"], asked["epsilon"], asked["delta"]) == ("shuffle", 2.0, 1e-6)
     assert (said["epsilon"], said["neighbours"], said["unit"]) == (
         2,
@@ -286,7 +289,7 @@ def test_figures_are_right_and_all_else_the_same_without_one_who_takes_part(
         statement.pop("took_part", None)
         statement.pop("unusable", None)
     assert statements[0] == statements[1]
-    kind = ASKED[case]["kind"] if case in ASKED else "heavy_hitters"
+    kind = ASKED[case]["kind"] if case in ASKED else "strings"
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
@@ -353,7 +356,7 @@ def test_dummies_of_devices_say_whom_they_count_on(run, log: str) -> None:
     assert "counts on 4,000 devices" in statement["in_words"][3]
     assert statement["mechanism"]["dummies"] == "devices"
     assert statement["poisoning"]["per_liar"] > 1
-    assert statement["asked"]["enrolled"] == 5000
+    assert statement["request"]["enrolled"] == 5000
     assert "4,000 of 5,000" in statement["guarantees"]["release"]["how"]
 
 
@@ -437,7 +440,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
         ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
         ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
-        ("strings of users", {"dummies": "devices", "enrolled": 9}, "--dummies: devices cannot"),
+        ("strings of users", {"dummies": "devices"}, "--dummies: invalid choice: 'devices'"),
         ("mean", {"dummies": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
@@ -582,7 +585,9 @@ def test_files_that_change_are_told_of_without_a_number(
 
 
 def test_counting_metrics_answer_to_one_interface() -> None:
-    assert all(issubclass(registry.find(kind), Counting) for kind in COUNTED)
+    of_totals = {kind for kind in COUNTED if issubclass(registry.find(kind), Statistic)}
+    assert of_totals == {"count", "sum", "strings", "active-users", "cross-tab"}
+    assert all(issubclass(registry.find(kind), Counting) for kind in {*COUNTED} - of_totals)
 
 
 # ---- in plans ------------------------------------------------------------------------------------
@@ -729,7 +734,7 @@ def test_shares_of_several_values_divide_by_what_is_known_well(size: int, log: s
     Path("few").write_text("".join(f"v{i}\n" for i in range(size)))
     asked = {"domain": "few", "rows_per_user": 3, "epsilon": 1.0, "expected": 300} | USERS
     some = metric("shares", log, **asked)
-    count, users = some.errors().sigma, some._others.sigma
+    count, users = some.errors().sigma, some.accuracy.others.sigma
     if size == 4:
         assert math.hypot(count, 0.7 * users) / 300 < 0.03
     alone = metric("users by value", log, domain="few", epsilon=1.0).errors().sigma
@@ -763,9 +768,9 @@ def test_strings_are_found_and_told_without_bias(run, log: str) -> None:
     outcome = run(words("strings of users", log))
     assert outcome.code == 0, outcome.said
     release = Release(Path("out"))
-    require_whole(release, ["heavy_hitters.parquet"])
+    require_whole(release, ["strings.parquet"])
     require_alone(release.read("report.html"))
-    table, statement = release.table("heavy_hitters.parquet"), release.statement
+    table, statement = release.table("strings.parquet"), release.statement
     assert {*table["value"].to_pylist()} == {*canaries.DECLARED}
     error = table["standard_error"][0].as_py()
     assert statement["search"]["detection_limit"] < 115

@@ -31,9 +31,9 @@ STEPS = [
     "mechanisms.randomness.SecureRandom.integers",
     "mechanism.count",
     "mechanism.estimate",
-    "pipelines.metrics.histogram.metric.histogram_table",
-    "pipelines.metrics.histogram.metric.histogram_error",
-    "pipelines.metrics.histogram.view.page",
+    "pipelines.metrics.reports.shares.opened",
+    "pipelines.metrics.reports.shares.largest_error_bound",
+    "pipelines.views.report.page",
     "pipelines.releases.release.publish",
     "pipelines.releases.release.os.fsync",
     "pipelines.releases.release.os.rename",
@@ -71,7 +71,7 @@ def test_a_crash_shows_its_traceback_to_who_asks_for_it(
     def crash(*_: object) -> None:
         raise ValueError("what exactly went wrong")
 
-    monkeypatch.setattr("pipelines.metrics.histogram.view.page", crash)
+    monkeypatch.setattr("pipelines.views.report.page", crash)
     outcome = run([*request(log, domain), "--debug"])
     assert outcome.code == 3  # not Python's own 1, which would mean withheld
     assert "what exactly went wrong" in outcome.err
@@ -95,7 +95,7 @@ def test_a_failure_to_show_a_release_does_not_deny_it(
     def crash(*_: object) -> None:
         raise ValueError("no such terminal")
 
-    monkeypatch.setattr("pipelines.metrics.histogram.view.show", crash)
+    monkeypatch.setattr("pipelines.views.report.show", crash)
     outcome = run(request(log, domain))
     assert outcome.code == 3
     assert "nothing was published" not in outcome.err
@@ -171,8 +171,8 @@ cli.entry()
 @pytest.mark.parametrize(
     ("step", "stop", "leftovers"),
     [
-        ("pipelines.metrics.histogram.view.page", signal.SIGKILL, 0),  # after the shuffle
-        ("pipelines.metrics.histogram.view.page", signal.SIGTERM, 0),  # as schedulers stop a job
+        ("pipelines.views.report.page", signal.SIGKILL, 0),  # after the shuffle
+        ("pipelines.views.report.page", signal.SIGTERM, 0),  # as schedulers stop a job
         # All is written, under a hidden name that nobody takes for a release.
         ("os.rename", signal.SIGKILL, 1),
     ],
@@ -209,7 +209,7 @@ def test_a_killed_job_leaves_no_release(
 # A worker that comes to the page stops for good. Each says that it is there.
 STALLED_WORKER = """
 import os, pathlib, threading
-from pipelines.metrics.histogram import view
+from pipelines.views import report
 
 def stall(*_):
     pathlib.Path("reached").write_text(str(os.getpid()))
@@ -218,7 +218,7 @@ def stall(*_):
 def there():
     (pathlib.Path("workers") / str(os.getpid())).touch()
 
-view.page = stall
+report.page = stall
 if "WORKER_ID" in os.environ:
     there()
 os.register_at_fork(after_in_child=there)

@@ -14,8 +14,9 @@ import pytest
 
 from mechanisms.counters.details import Table
 from pipelines.logs.inputs import ALONE
-from pipelines.metrics.cross_tab.metric import CrossTab
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.statistics.cross_tab import CrossTab
 from pipelines.releases.schema import own
 from pipelines.request.requests import request
 from tests.fakes import canaries
@@ -60,7 +61,7 @@ def words(**changes: object) -> list[str]:
     return canaries.words("cross-tab", ASKED | changes)
 
 
-def metric(**changes: object) -> CrossTab:
+def metric(**changes: object) -> ByCounters:
     asked = ASKED | {"input": ("log.parquet",), "output": "elsewhere"} | changes
     return CrossTab.resolve(request(CrossTabOptions, asked), ALONE, fresh_stream)
 
@@ -69,13 +70,15 @@ def released(folder: str = "out") -> pa.Table:
     return own(pq.ParquetFile(f"{folder}/cross-tab.parquet").read())
 
 
-def truth(table: pa.Table, some: CrossTab) -> np.ndarray:
+def truth(table: pa.Table, some: ByCounters) -> np.ndarray:
     """What a release should say, in the order of its table: rows, one by one."""
     found = {}
-    for shape in ((), *some.tabs.asked):
-        found[shape] = np.zeros(some.tabs.shape(shape))
+    for shape in ((), *some.statistic.tabs.asked):
+        found[shape] = np.zeros(some.statistic.tabs.shape(shape))
     labels = {
-        at: some.dimensions[at[0]].labels(at[1]).to_pylist() for shape in found for at in shape
+        at: some.statistic.dimensions[at[0]].labels(at[1]).to_pylist()
+        for shape in found
+        for at in shape
     }
     for row in table.to_pylist():
         region, country = PLACES.get(row["city"], (None, None))
@@ -84,7 +87,7 @@ def truth(table: pa.Table, some: CrossTab) -> np.ndarray:
             place = []
             for column, level in asked:
                 value, known = (
-                    values[some.dimensions[column].names[level - 1]],
+                    values[some.statistic.dimensions[column].names[level - 1]],
                     labels[column, level],
                 )
                 place.append(known.index(value) if value in known else len(known) - 1)
@@ -111,13 +114,13 @@ def test_figures_are_within_their_errors(unit: str, run, log: pa.Table) -> None:
     assert said == ["nl × paid", "nl", "paid", None]
 
 
-def agree(some: CrossTab, column: np.ndarray) -> int:
+def agree(some: ByCounters, column: np.ndarray) -> int:
     """How many sums of rows there are that should be another row; all of them must be."""
     tables: dict[Table, np.ndarray] = {}
     start, checked = 0, 0
-    for asked in ((), *some.tabs.asked):
-        size = some.tabs.cells(asked)
-        tables[asked] = column[start : start + size].reshape(some.tabs.shape(asked))
+    for asked in ((), *some.statistic.tabs.asked):
+        size = some.statistic.tabs.cells(asked)
+        tables[asked] = column[start : start + size].reshape(some.statistic.tabs.shape(asked))
         start += size
     assert start == column.size
     for fine, array in tables.items():
@@ -125,8 +128,8 @@ def agree(some: CrossTab, column: np.ndarray) -> int:
             for above in range(level):
                 coarse = dict(fine) | {place: above}
                 other = tables[tuple((c, lv) for c, lv in sorted(coarse.items()) if lv)]
-                parents = some.tabs.axes[place].places(above, level)
-                for group in range(some.tabs.axes[place].size(above)):
+                parents = some.statistic.tabs.axes[place].places(above, level)
+                for group in range(some.statistic.tabs.axes[place].size(above)):
                     part = np.take(array, np.flatnonzero(parents == group), axis=along)
                     whole = np.take(other, [group], axis=along) if above else other
                     added = part.sum(axis=along)  # in the order of numpy, pairwise
@@ -166,7 +169,7 @@ def test_users_who_are_divided_among_tables(model: str, unit: str, run, log: pa.
     assert statement["n"] == n
     assert sum(each["share"] for each in statement["mechanism"]["drawn"]) == pytest.approx(1)
     page = Path("out/report.html").read_text()
-    assert all(look in page for look in ("divided_tables", "<h2>city × version<"))
+    assert all(look in page for look in ("divided tables", "<h2>city × version<"))
 
 
 def test_some_tables(run, log: pa.Table) -> None:
@@ -177,7 +180,7 @@ def test_some_tables(run, log: pa.Table) -> None:
     true = truth(log, metric(tables=("country,plan", "city", "version")))
     error = table["standard_error"].to_numpy()
     assert (np.abs(table["estimate"].to_numpy() - true) < FAR * error).all()
-    asked = json.loads(Path("out/statement.json").read_text())["asked"]
+    asked = json.loads(Path("out/statement.json").read_text())["request"]
     assert asked["tables"] == ["country,plan", "city", "version"]
     assert asked["domains"][0] == "country: 3 declared values"
 
@@ -262,9 +265,9 @@ def test_intervals_cover_as_often_as_they_say(
     values = np.stack([
         np.array([{v: i for i, v in enumerate(d.labels(d.axis.depth).to_pylist()[:-1])}.get(x, size)
                   for x in log[d.category.column].to_pylist()])
-        for d in some.dimensions for size in [d.category.size]
+        for d in some.statistic.dimensions for size in [d.category.size]
     ], axis=1)  # fmt: skip
-    sets = some.tabs.encode(values)
+    sets = some.statistic.tabs.encode(values)
     starts = some.design.layout.starts
     raised = np.zeros(some.design.layout.codes, np.int64)
     for start, places in zip(starts, sets, strict=False):

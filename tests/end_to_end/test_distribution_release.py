@@ -223,7 +223,7 @@ def test_a_constant_is_found(releases: dict[str, Shape]) -> None:
 
 def test_guarantees_are_those_of_the_mechanism(releases: dict[str, Shape]) -> None:
     for name, found in releases.items():
-        asked, told = found.statement["asked"], found.statement["guarantees"]
+        asked, told = found.statement["request"], found.statement["guarantees"]
         assert told["release"]["epsilon"] <= asked["epsilon"] * (1 + 1e-12), name
         if asked["model"] == "local":
             continue
@@ -334,4 +334,4 @@ def test_one_user_with_many_rows_is_one_report(run, workspace: Path) -> None:
 def test_a_run_shows_quantiles_and_the_mean(run, real: str, workspace) -> None:
     outcome = run(request(real, quantiles="0.5,0.999", mechanism="grr"))
     assert outcome.code == 0
-    assert all(text in outcome.out for text in ("50 % quantile", "99.9 % quantile", "mean"))
+    assert all(text in outcome.out for text in ("median", "99.9 % quantile", "mean: "))

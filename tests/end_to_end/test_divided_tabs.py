@@ -91,7 +91,7 @@ def test_releases_are_compared_and_laid_side_by_side(run) -> None:
     answer = json.loads(outcome.out)
     assert (answer["compared"], answer["left_out"]) == (len(table), {})
     assert answer["beyond_noise"] == 0
-    (tabs,) = Site(history.found(["out"]), []).histories
+    (tabs,) = Site(history.releases_in(["out"]), []).histories
     (series,) = tabs.series
     drawn = series.drawn()
     assert np.array(drawn["estimate"], float).shape == (len(drawn["labels"]), 2)

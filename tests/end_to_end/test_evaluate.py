@@ -17,7 +17,7 @@ import pytest
 
 from hushbeam.studies.papers import hp_sdp
 
-PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+PAGE = Path(__file__).parents[2] / "docs" / "appendix" / "reproduction.md"
 
 EVALUATE = ["evaluate", "histogram"]
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds

@@ -37,7 +37,7 @@ FORMS = {
     "mean-dummies": "mean --column x --bounds 0,10 --epsilon 2 --user-column u --dummies shuffler",
     "distribution": f"distribution --column x --bounds 0,10 --epsilon 2 --model local {USER}",
     "vector-mean": f"vector-mean --number x=0,10 --number y=0,1 --epsilon 3 {USER}",
-    "heavy-hitters": f"heavy-hitters --column c --epsilon 4 --max-length 4 {USER}",
+    "strings": f"strings --search levels --column c --epsilon 4 --max-length 4 {USER}",
     "cross-tab": "cross-tab --columns c,d --domains c=c.txt d=c.txt --epsilon 1 --user-column u",
     "train": "train --number x=0,10 --target y=0,1 --epsilon 8 --epochs 2 --method dp-sgd " + USER,
     "withheld": "histogram --column c --domain c.txt --epsilon 1 --user-column u "

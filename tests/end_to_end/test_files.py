@@ -110,7 +110,7 @@ def test_who_fails_is_in_n_and_nobody_learns_who(files, run) -> None:
     for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
         true = sum(row["city"].lower() == value for row in passing) / N
         assert found == pytest.approx(true, abs=1e-3)
-    assert statement["asked"]["where"] == ["n > 0", "x < 5"] or statement["asked"]["where"] == (
+    assert statement["request"]["where"] == ["n > 0", "x < 5"] or statement["request"]["where"] == (
         "n > 0", "x < 5"
     )  # fmt: skip
     assert any("n > 0 and x < 5" in text for text in statement["in_words"])
@@ -225,7 +225,7 @@ def test_a_plan_runs_over_its_files(files, run) -> None:
     assert outcome.code == 0, outcome.said
     told = json.loads(Path("out/number/statement.json").read_text())
     assert told["n"] == N
-    assert told["asked"]["derive"][-1] == "double=x * 2"
+    assert told["request"]["derive"][-1] == "double=x * 2"
     true = np.mean([
         2 * r["x"] for r in rows().to_pylist()
         if r["n"] < 4 and r["x"] is not None and r["city"].lower() == "oslo"
@@ -246,9 +246,9 @@ def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
     text = PLAN.replace("model: local\nmin_reports: 10", "min_reports: 2000")
     where = plan(text.replace("mechanism: grr", "share: 0.5").replace("    mechanism: duchi\n", ""))
     for words in (
-        ["client", where, "--input", "log.jsonl.zst", "--output", "sent.bin"],
-        ["shuffle", where, "--input", "sent.bin", "--output", "mixed"],
-        ["collect", where, "--input", "mixed", "--output", "out"],
+        ["parties", "client", where, "--input", "log.jsonl.zst", "--output", "sent.bin"],
+        ["parties", "shuffle", where, "--input", "sent.bin", "--output", "mixed"],
+        ["parties", "collect", where, "--input", "mixed", "--output", "out"],
     ):
         outcome = run(words)
         assert outcome.code == 0, outcome.said
@@ -259,7 +259,7 @@ def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
     for value, found in zip(table["value"].to_pylist(), table["unbiased"].to_pylist(), strict=True):
         true = sum(r["city"].lower() == value and r["n"] < 4 for r in rows().to_pylist()) / N
         assert abs(found - true) < 7 * error
-    one = ["client", where, "--input", "-", "--metric", "city", "--output", "own.bin"]
+    one = ["parties", "client", where, "--input", "-", "--metric", "city", "--output", "own.bin"]
     assert "the standard input holds values, and the plan derives" in run(one).err
 
 

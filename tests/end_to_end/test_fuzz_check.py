@@ -41,7 +41,7 @@ WORDS = [
     "\ud800", "\x1b[31m", "[red]", "1..3", "3..1", "0..0", "1..1000000", "1..9" + 30 * "9",
     "0,60", "60,0", "0,", "nan,1", "0,inf", "-1e308,1e308", "x=0,1", "f*=0,1", "x=1..2",
     "x=raw.txt", "user", "row", "local", "central", "histogram", "mean", "distribution",
-    "vector-mean", "heavy-hitters", "unknown-strings", "train", "auto", "grr", "duchi", "none",
+    "vector-mean", "strings", "levels", "threshold", "train", "auto", "grr", "duchi", "none",
     "user per day", "P1D", "1d", "-1d", "gs://", "sqlite", "2026-11-21", "x" * 300,
 ]  # fmt: skip
 ODD = [

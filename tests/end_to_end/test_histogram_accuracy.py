@@ -22,9 +22,9 @@ import pytest
 from mechanisms.catalog import of_task
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram.metric import Histogram
 from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.metrics.release import Release
+from pipelines.metrics.release import ReleaseMetric
+from pipelines.metrics.statistics.histogram import Histogram
 from tests.fakes import canaries
 
 pytestmark = pytest.mark.verify
@@ -52,7 +52,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Hist
     options = HistogramOptions(**(defaults | {"input": (log,)} | asked))
     job = Histogram.resolve(options, open_rng=functools.partial(SeededRandom, seed))
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Release(job)
+        _ = pipeline | ReleaseMetric(job)
     table = pq.ParquetFile(folder / "histogram.parquet").read()
     return job, table, json.loads((folder / "statement.json").read_text())
 

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
+from mechanisms.central.histogram import LaplaceHistogram
+from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
 from pipelines.cli import cli
@@ -118,11 +119,12 @@ def test_it_keeps_the_contract(release: Histogram, log: str) -> None:
 
 
 def test_the_table_has_its_columns_in_their_types(release: Histogram) -> None:
-    assert release.rows.column_names == COLUMNS
+    unit = "users" if release.asked.get("user_column") else "rows"
+    assert release.rows.column_names == [*COLUMNS, unit, f"{unit}_standard_error"]
     kinds = [field.type for field in release.rows.schema]
     assert kinds[0] in (pa.string(), pa.int64())
-    assert kinds[1:] == [pa.float64()] * 7
-    assert all(release.rows[name].null_count == 0 for name in COLUMNS[1:])
+    assert kinds[1:] == [pa.float64()] * 9
+    assert all(release.rows[name].null_count == 0 for name in release.rows.column_names[1:])
 
 
 def test_the_values_are_the_domain_in_its_order(releases: dict[str, Histogram]) -> None:
@@ -194,7 +196,7 @@ def mechanism_of(release: Histogram) -> Any:
 def test_the_statement_counts_everything(releases: dict[str, Histogram]) -> None:
     def counted(name: str) -> tuple[int, dict[str, int]]:
         statement = releases[name].statement
-        told = canaries.ROWS if statement["asked"]["unit"] == "row" else None
+        told = canaries.ROWS if statement["request"]["unit"] == "row" else None
         assert statement.get("rows_read") == told
         assert statement["invalid_reports"] == 0
         return statement["n"], statement["rejects"]
@@ -206,7 +208,7 @@ def test_the_statement_counts_everything(releases: dict[str, Histogram]) -> None
 
 
 def test_what_was_left_open_is_settled_and_said(release: Histogram) -> None:
-    said = release.statement["asked"]
+    said = release.statement["request"]
     assert (said["model"], said["postprocess"]) == (release.model, release.postprocess)
     assert said["domain"] in ("4 declared values", "5 declared values")
     shuffled = said["model"] == "shuffle"
@@ -227,7 +229,7 @@ def test_a_single_report_promises_what_its_mechanism_does(release: Histogram) ->
 
 def test_without_epsilon_each_report_spends_epsilon_local(releases: dict[str, Histogram]) -> None:
     assert releases["set"].statement["guarantees"]["local"]["epsilon"] == 2
-    assert releases["set"].statement["asked"]["epsilon"] is None
+    assert releases["set"].statement["request"]["epsilon"] is None
 
 
 def test_the_statement_names_the_mechanism_that_was_asked_for(
@@ -281,4 +283,4 @@ def test_views_are_counted_like_other_text(run, log, domain, workspace) -> None:
 def test_the_page_shows_every_value(release: Histogram) -> None:
     assert "<svg" in release.page
     for value in release.rows["value"].to_pylist():
-        assert f"<th>{'(any other value)' if value is None else value}</th>" in release.page
+        assert f"<th>{'(any other, or none)' if value is None else value}</th>" in release.page

@@ -14,7 +14,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import Caution
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes import ledger_rivals
 from tests.fakes.waiting import HANGS
 
@@ -41,7 +41,7 @@ def releases(folder: Path) -> dict[str, str]:
 
 def require_accounted(ledger: Path, folder: Path) -> dict[str, str]:
     """No release without its counted entry, no half release; the ids of entries -> states."""
-    entries = Ledger.open(str(ledger)).entries() if ledger.exists() else ()
+    entries = CollectionLedger.open(str(ledger)).entries() if ledger.exists() else ()
     counted = {(entry.output, entry.release_id) for entry in entries if entry.counted}
     assert set(releases(folder).items()) <= counted
     for visible in folder.glob("[!.]*"):
@@ -62,7 +62,7 @@ def require_completion(ledger: Path, folder: Path) -> None:
     after = releases(folder)
     assert len(after) == WINDOWS
     assert before.items() <= after.items()
-    entries = Ledger.open(str(ledger)).entries()
+    entries = CollectionLedger.open(str(ledger)).entries()
     committed = [entry for entry in entries if entry.state == "committed"]
     assert {entry.output: entry.release_id for entry in committed} == after
     # Each window was paid for once, whoever died over it.
@@ -94,7 +94,7 @@ def test_a_run_that_is_killed_at_a_step_loses_no_entry(
     require_completion(ledger, folder)
     # What was reserved is gone on with in the same entry: what was published, or was whole before
     # it was renamed, is not made again, and what was not is tried once more for the same price.
-    first, *others = Ledger.open(str(ledger)).entries()
+    first, *others = CollectionLedger.open(str(ledger)).entries()
     assert {first.id} >= {*held}
     whole = published or (step, before) == ("rename", True)
     assert first.attempt == (2 if held and not whole else 1)

@@ -22,10 +22,10 @@ from mechanisms import catalog
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.mean.metric import Mean
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.registry import find_for
-from pipelines.metrics.release import Release
+from pipelines.metrics.release import ReleaseMetric
+from pipelines.metrics.reports.means import MeansByReports
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 
@@ -46,7 +46,9 @@ def numbers(n: int = ROWS) -> np.ndarray:
                            np.linspace(90, 4000, n // 10)])  # fmt: skip
 
 
-def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean, Any, Any]:
+def publish(
+    tmp_path: Path, log: str, seed: int = 7, **asked: Any
+) -> tuple[MeansByReports, Any, Any]:
     """The job, its table and its statement."""
     folder = tmp_path / f"out-{next(_numbered)}"
     defaults = {"column": "v", "bounds": f"{LOW},{HIGH}", "output": str(folder), "input": (log,)}
@@ -57,18 +59,18 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Mean
     options = MeanOptions(**asked)
     job = find_for(options).resolve(options, open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        _ = pipeline | Release(job)
+        _ = pipeline | ReleaseMetric(job)
     table = pq.ParquetFile(folder / "mean.parquet").read()
     return job, table.to_pylist(), json.loads((folder / "statement.json").read_text())
 
 
-def z(job: Mean, row: dict[str, Any], held: np.ndarray) -> float:
+def z(job: MeansByReports, row: dict[str, Any], held: np.ndarray) -> float:
     """The deviation from the clipped mean, in standard errors of the truth."""
     clipped = np.clip(held, LOW, HIGH)
     half = (HIGH - LOW) / 2
     scaled = (clipped - LOW) / half - 1
     error = math.sqrt(job.design.mechanism.variance(scaled).mean() / held.size) * half
-    return (row["unbiased"] - clipped.mean()) / error
+    return (row["unclipped"] - clipped.mean()) / error
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,7 @@ def test_every_mechanism_is_within_its_error(name, model, events, tmp_path):
     job, (row,), statement = publish(tmp_path, events, **asked)
     assert abs(z(job, row, numbers())) < BOUND
     assert abs(z(job, row, numbers() + 30)) > BOUND  # and it does reject another mean
-    assert statement["n"] == row["n"] == ROWS
+    assert statement["n"] == row["rows"] == ROWS
     assert statement["mechanism"]["name"] == name
     assert statement["guarantees"]["local"]["epsilon"] <= 2.0
     assert row["lower"] <= row["estimate"] <= row["upper"]
@@ -117,7 +119,7 @@ def test_a_mean_is_of_those_who_have_a_number(model, tmp_path):
     log = canaries.write(tmp_path, table, 3, 1500)
     _, (row,), statement = publish(tmp_path, log, model=model, epsilon=2.0, unusable="hide")
     truth = np.clip(held[has], LOW, HIGH).mean()
-    assert abs(row["unbiased"] - truth) < BOUND * row["standard_error"]
+    assert abs(row["unclipped"] - truth) < BOUND * row["standard_error"]
     assert row["lower"] <= row["estimate"] <= row["upper"]
     absent = statement["unusable"]
     assert abs(absent["unbiased"] - 0.4) < BOUND * absent["standard_error"]
@@ -166,7 +168,7 @@ def test_one_heavy_user_moves_one_report(tmp_path):
     _, (row,), statement = publish(tmp_path, path, epsilon=CERTAIN, user_column="u", bounds="0,80")
     assert statement["n"] == 101
     assert "rows_read" not in statement  # which would tell of the heavy one
-    assert row["unbiased"] == pytest.approx(80 / 101, abs=1e-6)
+    assert row["unclipped"] == pytest.approx(80 / 101, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_columns_of_every_type_are_averaged(kind, tmp_path):
     column = pa.array([float(k % 5) for k in range(1000)]).cast(kind)
     log = canaries.write(tmp_path / "log", pa.table({"v": column}))
     _, (row,), _ = publish(tmp_path, log, epsilon=CERTAIN, bounds="0,4", cells=4, mechanism="pm")
-    assert row["unbiased"] == pytest.approx(2.0, abs=1e-6)
+    assert row["unclipped"] == pytest.approx(2.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_awkward_data_have_right_answers(content, expected, model, tmp_path):
 def test_one_report_is_a_release_of_its_own_in_the_local_model(tmp_path):
     log = canaries.write(tmp_path / "log", pa.table({"v": [5.0]}), 1)
     _, (row,), statement = publish(tmp_path, log)
-    assert statement["n"] == row["n"] == 1
+    assert statement["n"] == row["rows"] == 1
     assert (row["lower"], row["upper"]) == (LOW, HIGH)  # which tells nothing
 
 
@@ -214,8 +216,8 @@ def test_what_is_no_number_is_counted_and_left_out(tmp_path):
     assert statement["rejects"] == {
         "infinite value": 2, "null value": 1, "value is not a number": 1,
     }  # fmt: skip
-    assert row["n"] == 500
-    assert row["unbiased"] == pytest.approx(10.0, abs=1e-3)
+    assert row["rows"] == 500
+    assert row["unclipped"] == pytest.approx(10.0, abs=1e-3)
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -233,8 +235,8 @@ def test_private_groups_are_within_their_errors(asked, events, tmp_path):
     assert [row["group"] for row in rows] == list(GROUPS)
     for group, row in enumerate(rows):
         held = np.clip(held_by(group), LOW, HIGH)
-        assert abs(row["share"] - held.size / ROWS) < BOUND * row["share_standard_error"]
-        assert abs(row["ratio"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
+        assert abs(row["rows"] - held.size) < BOUND * row["rows_standard_error"]
+        assert abs(row["unclipped"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
         assert row["lower"] <= row["estimate"] <= row["upper"]
     assert "group and number are replaced" in statement["neighbours"]
     assert statement["guarantees"]["release"]["epsilon"] <= asked.get("epsilon", 1.0)
@@ -247,7 +249,7 @@ def test_public_groups_are_means_of_their_own(model, events, tmp_path):
         tmp_path, events, **named, model=model, epsilon=2.0, min_reports=2000, cells=64
     )
     for group, row in enumerate(rows):
-        assert row["n"] == held_by(group).size
+        assert row["rows"] == held_by(group).size
         assert abs(z(job, row, held_by(group))) < BOUND
     assert "the group stays as it is" in statement["neighbours"]
     assert "group being public" in statement["guarantees"]["local"]["how"]
@@ -257,7 +259,7 @@ def test_public_groups_are_means_of_their_own(model, events, tmp_path):
 def test_small_public_groups_are_withheld(events, tmp_path):
     named = {"group_by": "g", "groups": groups_file(tmp_path), "groups_public": True}
     _, rows, _ = publish(tmp_path, events, **named, min_reports=5000)
-    assert [row["n"] for row in rows] == [held_by(0).size, None, None]
+    assert [row["rows"] for row in rows] == [held_by(0).size, None, None]
     assert all(rows[1][name] is None for name in ("estimate", "lower", "upper", "standard_error"))
 
 
@@ -267,8 +269,8 @@ def test_groups_outside_the_declared_ones_are_counted(tmp_path):
     named = {"group_by": "g", "groups": "0..1", "epsilon": CERTAIN, "bounds": "0,2", "cells": 2}
     _, rows, statement = publish(tmp_path, path, **named)
     assert statement["rejects"] == {"null group": 20, "outside the groups": 30}
-    assert [row["share"] for row in rows] == pytest.approx([0.5, 0.5], abs=1e-6)
-    assert [row["ratio"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
+    assert [row["rows"] for row in rows] == pytest.approx([20, 20], abs=1e-4)
+    assert [row["unclipped"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
 
 
 # ---- bounds that are chosen ----------------------------------------------------------------------
@@ -281,10 +283,10 @@ def test_bounds_are_chosen_by_users_who_are_not_averaged(asked, tmp_path):
     job, (row,), statement = publish(tmp_path, log, bounds=None, choose_bounds=True, **asked)
     bounds = statement["bounds"]
     assert (bounds["low"], bounds["high"]) == (64, 1024)
-    assert bounds["reports"] + row["n"] == statement["n"] == 20_000
+    assert bounds["reports"] + row["rows"] == statement["n"] == 20_000
     assert 1500 < bounds["reports"] < 2500
-    assert abs(row["unbiased"] - held.mean()) < BOUND * math.hypot(
-        row["standard_error"], held.std() / math.sqrt(row["n"])
+    assert abs(row["unclipped"] - held.mean()) < BOUND * math.hypot(
+        row["standard_error"], held.std() / math.sqrt(row["rows"])
     )
     for guarantee in (statement["guarantees"], bounds["guarantees"]):
         assert guarantee["release"]["epsilon"] <= asked.get("epsilon", 1.0)
@@ -303,4 +305,4 @@ def test_chosen_bounds_bound_users_too(tmp_path):
     )
     assert statement["n"] == 4000
     assert (statement["bounds"]["low"], statement["bounds"]["high"]) == (2, 32)
-    assert row["n"] + statement["bounds"]["reports"] == 4000
+    assert row["users"] + statement["bounds"]["reports"] == 4000

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.verify
 ROOT = Path(__file__).parents[2]
 TABLES = {
     "which": "histogram.parquet", "real": "mean.parquet", "shape": "distribution.parquet",
-    "often": "heavy_hitters.parquet", "row": "vector-mean.parquet",
+    "often": "strings.parquet", "row": "vector-mean.parquet",
 }  # fmt: skip
 PLAN = """\
 collection: parties
@@ -55,7 +55,8 @@ metrics:
     epsilon_local: 3
 """
 OFTEN = """\
-  - {name: often, kind: heavy-hitters, model: local, column: value, max_length: 4, share: 0.5}
+  - {name: often, kind: strings, search: levels, model: local, column: value, max_length: 4,
+     share: 0.5}
 """
 MORE = f"""\
   - {{name: real, kind: mean, column: real, bounds: "0,300", mechanism: duchi, share: 0.15}}
@@ -97,17 +98,17 @@ def road(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("parties")
     path = plan(folder, log, domain, str(folder / "released"), MORE)
     for words in (
-        ["client", str(path), "--input", log, "--output", str(folder / "sent.parquet")],
-        ["shuffle", str(path), "--input", str(folder / "sent.parquet"),
+        ["parties", "client", str(path), "--input", log, "--output", str(folder / "sent.parquet")],
+        ["parties", "shuffle", str(path), "--input", str(folder / "sent.parquet"),
          "--output", str(folder / "mixed")],
-        ["collect", str(path), "--input", str(folder / "mixed")],
+        ["parties", "collect", str(path), "--input", str(folder / "mixed")],
     ):  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-m", "pipelines.cli.cli", *words],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
-        if words[0] != "collect":  # it publishes the frequent strings, which was the plan
+        if words[1] != "collect":  # it publishes the frequent strings, which was the plan
             assert not canaries.found(done.stdout)
     return folder
 
@@ -122,7 +123,7 @@ def small(log: str, domain: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     sent = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(2))
     (folder / "sent.bin").write_bytes(binary.encode(sent))
     files = ["--input", str(folder / "sent.bin"), "--output", str(folder / "mixed")]
-    assert cli.main(["shuffle", str(path), *files]) == 0
+    assert cli.main(["parties", "shuffle", str(path), *files]) == 0
     return folder
 
 
@@ -201,7 +202,7 @@ def test_a_million_duplicates_count_once(small, run, workspace) -> None:
 
 def _shuffle(folder: Path, *files: str) -> list[str]:
     """The words that shuffle some files into a folder here."""
-    return ["shuffle", str(folder / "plan.yaml"), "--input", *files, "--output", "mixed"]
+    return ["parties", "shuffle", str(folder / "plan.yaml"), "--input", *files, "--output", "mixed"]
 
 
 def _sent(folder: Path) -> Reports:
@@ -215,13 +216,15 @@ def _sent(folder: Path) -> Reports:
 
 def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, workspace) -> None:
     for folder in ("keys", "others"):
-        assert run(["keys", "new", folder]).code == 0
+        assert run(["parties", "keys", "new", folder]).code == 0
     public, private, strange = (
         str(next(Path(folder).glob(f"*.{half}.pem")))
         for folder, half in (("keys", "public"), ("keys", "private"), ("others", "public"))
     )
     path = str(small / "plan.yaml")
-    outcome = run(["client", path, "--input", log, "--seal", public, "--output", "sealed.bin"])
+    outcome = run(
+        ["parties", "client", path, "--input", log, "--seal", public, "--output", "sealed.bin"]
+    )
     assert outcome.code == 0, outcome.err
     outcome = run(_shuffle(small, "sealed.bin"))  # as if they were plain
     assert (outcome.code, "2,000 dropped: other form" in outcome.err) == (1, True)
@@ -230,7 +233,7 @@ def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, w
     assert not Path("mixed").exists()
     outcome = run([*_shuffle(small, "sealed.bin"), "--seal", public, strange])
     assert outcome.code == 0, outcome.err
-    collected = ["collect", path, "--input", "mixed", "--output", "out"]
+    collected = ["parties", "collect", path, "--input", "mixed", "--output", "out"]
     assert "--key is missing: the reports in mixed are sealed" in run(collected).err
     assert "X25519 private key" in run([*collected, "--key", public]).err
     outcome = run([*collected, "--key", private])
@@ -244,7 +247,7 @@ def test_poisoned_reports_are_released_and_only_with_a_warning(small, run, works
     Path("poison.bin").write_bytes(binary.encode(made_up))
     assert run(_shuffle(small, "poison.bin")).code == 0
     path = str(small / "plan.yaml")
-    outcome = run(["collect", path, "--input", "mixed", "--output", "out"])
+    outcome = run(["parties", "collect", path, "--input", "mixed", "--output", "out"])
     assert outcome.code == 0
     assert "hushbeam: warning: which: These reports cannot all be honest" in outcome.err
     assert list(json.loads(Path("out/statement.json").read_text())["doubts"]) == ["which"]
@@ -279,15 +282,17 @@ def test_a_shuffle_that_dies_leaves_nothing(small, run, workspace, monkeypatch) 
 def test_a_shuffle_of_something_else_is_refused(small, run, workspace) -> None:
     path, mixed = str(small / "plan.yaml"), str(small / "mixed")
     shutil.copytree(mixed, "copy")
-    words = ["collect", path, "--output", "out", "--input"]
+    words = ["parties", "collect", path, "--output", "out", "--input"]
     Path("copy/shuffle.json").unlink()
     outcome = run([*words, "copy"])
     assert (outcome.code, "holds no shuffle.json" in outcome.err) == (2, True)
     other = Path("plan.yaml")
     other.write_text(Path(path).read_text().replace("version: 1", "version: 2"))
-    outcome = run(["collect", str(other), "--output", "out", "--input", mixed])
+    outcome = run(["parties", "collect", str(other), "--output", "out", "--input", mixed])
     assert (outcome.code, "for another plan" in outcome.err) == (2, True)
-    outcome = run(["collect", str(other), "--output", "out", "--input", f"{mixed}/reports*"])
+    outcome = run(
+        ["parties", "collect", str(other), "--output", "out", "--input", f"{mixed}/reports*"]
+    )
     assert (outcome.code, "1,920 reports were dropped: of another plan" in outcome.err) == (1, True)
     assert not Path("out").exists()
 
@@ -298,7 +303,9 @@ def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
     shutil.copytree(mixed, "copy")
     (file,) = Path("copy").glob("reports*")
     shutil.copy(file, "again.parquet")
-    outcome = run(["collect", path, "--output", "out", "--input", mixed, "copy", "again.parquet"])
+    outcome = run(
+        ["parties", "collect", path, "--output", "out", "--input", mixed, "copy", "again.parquet"]
+    )
     assert outcome.code == 0, outcome.err
     assert "warning: --input: 2 files are copies of others, and their 3,840 reports count once" in (
         outcome.err
@@ -321,7 +328,7 @@ def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -
     for folder, files in (("a/both", [sent, "more.bin"]), ("b/more", ["more.bin"])):
         words = [*_shuffle(small, *files)[:-1], folder, "--shuffle-memory", f"{folder}.memory"]
         assert run(words).code == 0
-    collect = ["collect", path, "--output", "out", "--input"]
+    collect = ["parties", "collect", path, "--output", "out", "--input"]
     for inputs in ([str(small / "mixed"), "a/both"], ["a/both/reports*", "b/more"]):
         outcome = run([*collect, *inputs])
         assert (outcome.code, outcome.out) == (2, ""), outcome.err
@@ -356,7 +363,7 @@ def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, m
         monkeypatch.setattr("mechanisms.planner.search.search", lambda target, name: chosen(target))
 
     plans_by("grr")
-    assert run(["client", "plan.yaml", "--input", log, "--output", "sent.bin"]).code == 0
+    assert run(["parties", "client", "plan.yaml", "--input", log, "--output", "sent.bin"]).code == 0
     assert run([*SHUFFLED, "mixed"]).code == 0
     assert {path.name for path in Path().iterdir()} == {"mixed", "plan.yaml", "sent.bin", "tmp"}
     plans_by("hadamard")
@@ -367,17 +374,17 @@ def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, m
     )
     assert f"warning: {dropped} resolves this plan to another design" in outcome.err
     assert "2,000 dropped: other plan" in outcome.err
-    outcome = run(["collect", "plan.yaml", "--input", "mixed"])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "mixed"])
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "mixed was shuffled by a hushbeam that resolves the same plan to design" in outcome.err
-    outcome = run(["collect", "plan.yaml", "--input", "mixed/reports*"])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "mixed/reports*"])
     assert (outcome.code, dropped in outcome.err) == (1, True)
     assert not Path("released").exists()
     plans_by("grr")
-    assert run(["collect", "plan.yaml", "--input", "mixed"]).code == 0
+    assert run(["parties", "collect", "plan.yaml", "--input", "mixed"]).code == 0
 
 
-SHUFFLED = ["shuffle", "plan.yaml", "--input", "sent.bin", "--output"]
+SHUFFLED = ["parties", "shuffle", "plan.yaml", "--input", "sent.bin", "--output"]
 
 
 def test_files_of_rubbish_are_counted_and_quoted_nowhere(small, run, workspace) -> None:
@@ -413,7 +420,7 @@ def _as_parquet(reports: Reports) -> bytes:
 def test_values_that_come_by_lines(small, run, workspace, monkeypatch) -> None:
     lines = b"CANARY-DECLARED-1\n\xff\xfe\nCANARY-STRAY\nCANARY-DECLARED-2\r\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    words = ["client", str(small / "plan.yaml"), "--input", "-", "--output", "some.bin"]
+    words = ["parties", "client", str(small / "plan.yaml"), "--input", "-", "--output", "some.bin"]
     outcome = run(words)
     assert outcome.code == 0, outcome.err
     assert outcome.out == "4 reports in some.bin\n"
@@ -429,7 +436,7 @@ def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> 
     value, real = pa.array(["CANARY-DECLARED-1"] * 40), pa.array([CANARY_NUMBER] * 40)
     pq.write_table(pa.table({"value": value, "real": real}), "user.parquet")
     path = plan(workspace, log, domain, "out", MORE)
-    words = ["client", str(path), "--input", "user.parquet", "--metric"]
+    words = ["parties", "client", str(path), "--input", "user.parquet", "--metric"]
     three = [*words, "which", "real", "shape", "--user-secret", "mine", "--output"]
     outcome = run([*three, "c.bin"])
     assert outcome.code == 2
@@ -461,7 +468,7 @@ def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, 
     more = "ledger: ledger.sqlite\nbudget: {epsilon: 50, delta: 1.0e-5}\n"
     path = plan(workspace, log, domain, "out", more)
     begun_by(path)
-    words = ["collect", str(path), "--input", str(small / "mixed")]
+    words = ["parties", "collect", str(path), "--input", str(small / "mixed")]
     assert run(words).code == 0
     assert "released before" in run([*words, "--output", "elsewhere"]).out
     assert not Path("elsewhere").exists()
@@ -487,7 +494,7 @@ def test_what_cannot_be_divided_is_refused(metric, told, log, domain, run, works
     more = f"  - {{name: other, {metric}}}\n"
     path = plan(workspace, log, domain, "out", more)
     path.write_text(path.read_text().replace("epsilon: 3\n", "epsilon: 6\n"))
-    outcome = run(["shuffle", str(path), "--input", "none", "--output", "mixed"])
+    outcome = run(["parties", "shuffle", str(path), "--input", "none", "--output", "mixed"])
     assert (outcome.code, outcome.out) == (2, "")
     assert "metric other: " in outcome.err
     assert told in outcome.err

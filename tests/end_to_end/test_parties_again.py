@@ -18,7 +18,7 @@ from pipelines.parties.passes import job_of
 from pipelines.parties.summary import Summary
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
-from pipelines.releases.history import found
+from pipelines.releases.history import releases_in
 from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
 from transforms.collector.collect_counts import Counted
@@ -61,7 +61,7 @@ def log(workspace: Path) -> Path:
 
 
 def again(into: str, *shares: str) -> list[str]:
-    words = ["shuffle", "plan.yaml", "--window", "d1", "--seal", key(), "--output", into]
+    words = ["parties", "shuffle", "plan.yaml", "--window", "d1", "--seal", key(), "--output", into]
     return [*words, "--share", *(shares or ["rest"])]
 
 
@@ -106,7 +106,7 @@ def test_a_quick_look_and_then_all_of_it_in_one_budget(run, refused, log) -> Non
     assert statement(QUICK)["pass"]["share"] == 0.25
     assert "tells, and no more" in " ".join(statement(QUICK)["in_words"])
     assert "covers all passes before it" in " ".join(statement("released/d1")["in_words"])
-    (cities,) = histories(found([QUICK, "released/d1"]))
+    (cities,) = histories(releases_in([QUICK, "released/d1"]))
     # Later in time, and of the same people: what it says stands in the place of the quick look.
     assert [one.folder for one in cities.releases] == ["released/d1/cities"]
     (account,) = accounts("ledger.sqlite")

@@ -18,7 +18,7 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import public_key, seal
 from pipelines.cli import cli
 from pipelines.errors import FailedError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from tests.fakes.ledgers import begun_by
@@ -63,13 +63,13 @@ def write(name: str, *reports: Reports) -> str:
 
 
 def new_keys() -> tuple[str, str]:
-    assert cli.main(["keys", "new", "keys"]) == 0
+    assert cli.main(["parties", "keys", "new", "keys"]) == 0
     public, private = next(Path("keys").glob("*.public.pem")), next(Path("keys").glob("*.priv*"))
     return str(public), str(private)
 
 
 def shuffled(*files: str, into: str = "mixed", seals: tuple[str, ...] = ()) -> list[str]:
-    words = ["shuffle", "plan.yaml", "--input", *files, "--output", into]
+    words = ["parties", "shuffle", "plan.yaml", "--input", *files, "--output", into]
     return words + (["--seal", *seals] if seals else [])
 
 
@@ -97,7 +97,7 @@ def test_copies_of_a_sealed_report_count_once(run, workspace) -> None:
     others = seal(submitted(parted, seed=9), public_key(Path(public).read_bytes()))
     write("more.bin", others, renamed(honest.where(np.arange(N) < 9), 1, 8))
     assert run(shuffled("more.bin", into="more", seals=(public,))).code == 0
-    words = ["collect", "plan.yaml", "--key", private, "--input", "mixed", "more"]
+    words = ["parties", "collect", "plan.yaml", "--key", private, "--input", "mixed", "more"]
     outcome = run(words)
     assert outcome.code == 0, outcome.err
     told = json.loads(Path("out1/statement.json").read_text())["reports"]
@@ -111,7 +111,12 @@ def test_a_group_of_one_report_does_not_leave_the_shuffler(run, workspace) -> No
     parted = plan(PAY)
     pay = np.append(np.linspace(0, 100, N), 97.0)
     pq.write_table(pa.table({"pay": pay, "team": ["big"] * N + ["tiny"]}), "log.parquet")
-    assert run(["client", "plan.yaml", "--input", "log.parquet", "--output", "sent.bin"]).code == 0
+    assert (
+        run(
+            ["parties", "client", "plan.yaml", "--input", "log.parquet", "--output", "sent.bin"]
+        ).code
+        == 0
+    )
     outcome = run(shuffled("sent.bin"))
     assert outcome.code == 0, outcome.err
     assert "pay: 1 reports were withheld, for fewer than min_reports came" in outcome.err
@@ -130,9 +135,19 @@ def test_public_groups_under_seals_are_refused(run, workspace) -> None:
     public, private = new_keys()
     pq.write_table(pa.table({"pay": [1.0], "team": ["big"]}), "log.parquet")
     parties = (
-        ["client", "plan.yaml", "--input", "log.parquet", "--output", "sent.bin", "--seal", public],
+        [
+            "parties",
+            "client",
+            "plan.yaml",
+            "--input",
+            "log.parquet",
+            "--output",
+            "sent.bin",
+            "--seal",
+            public,
+        ],
         shuffled("log.parquet", seals=(public,)),
-        ["collect", "plan.yaml", "--input", "log.parquet", "--key", private],
+        ["parties", "collect", "plan.yaml", "--input", "log.parquet", "--key", private],
     )
     for words in parties:
         outcome = run(words)
@@ -174,19 +189,19 @@ def test_what_the_collector_has_stays_paid_for(run, workspace, monkeypatch) -> N
     begun_by("plan.yaml")
     write("sent.bin", submitted(parted))
     assert run(shuffled("sent.bin")).code == 0
-    words = ["collect", "plan.yaml", "--input", "mixed"]
+    words = ["parties", "collect", "plan.yaml", "--input", "mixed"]
     monkeypatch.setattr(runs, "carry_out", broken)
     outcome = run(words)
     assert (outcome.code, "the collector has the reports" in outcome.err) == (3, True)
     parted = plan(more=LEDGER, version=2)
     write("again.bin", submitted(parted))
     assert run(shuffled("again.bin", into="mixed2")).code == 0
-    outcome = run(["collect", "plan.yaml", "--input", "mixed2"])
+    outcome = run(["parties", "collect", "plan.yaml", "--input", "mixed2"])
     assert (outcome.code, "does not hold this release" in outcome.err) == (1, True)
     # The same reports again cost nothing more.
     plan(more=LEDGER)
     monkeypatch.setattr(runs, "carry_out", honest)
     outcome = run(words)
     assert outcome.code == 0, outcome.err
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.version, entry.state, entry.attempt) == (1, "committed", 2)

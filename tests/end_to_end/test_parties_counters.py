@@ -39,7 +39,7 @@ ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_rep
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
-FREQUENT = "  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler}\n"
+FREQUENT = "  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler}\n"
 VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
     "dummies: shuffler}\n"
@@ -73,16 +73,16 @@ def key(kind: str = "public") -> str:
 
 
 def client(*words: str, window: str = "d1") -> list[str]:
-    return ["client", "plan.yaml", "--window", window, "--seal", key(), *words]
+    return ["parties", "client", "plan.yaml", "--window", window, "--seal", key(), *words]
 
 
 def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
-    words = ["shuffle", "plan.yaml", "--window", window, "--input", *files]
+    words = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *files]
     return [*words, "--seal", key(), "--output", into]
 
 
 def collect(folder: str, window: str = "d1") -> list[str]:
-    words = ["collect", "plan.yaml", "--window", window, "--input", folder]
+    words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
     return [*words, "--key", key("private")]
 
 
@@ -201,8 +201,8 @@ def masked(text: str, window: str) -> str:
 def test_plain_reports_are_refused_wherever_they_could_be(refused, run, parted) -> None:
     plain = {"client": ["--output", "r.bin"], "shuffle": ["--output", "out"], "collect": []}
     for party, words in plain.items():
-        request = [party, "plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
-        refused(request, PLAIN)
+        of_window = ["plan.yaml", "--window", "d1", "--input", "log.parquet", *words]
+        refused(["parties", party, *of_window], PLAIN)
     one = shuffle("log.parquet", into="out")
     refused([*one[:-2], key(), *one[-2:]], "one key a window where dummies are the noise")
     # Reports of the form that others seal are none of these metrics'.

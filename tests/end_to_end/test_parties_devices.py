@@ -60,7 +60,7 @@ def key(kind: str = "public") -> str:
 
 
 def client(*words: str, window: str = "d1") -> list[str]:
-    return ["client", "plan.yaml", "--window", window, "--seal", key(), *words]
+    return ["parties", "client", "plan.yaml", "--window", window, "--seal", key(), *words]
 
 
 def gateway(log: str, output: str, window: str = "d1") -> list[str]:
@@ -69,12 +69,12 @@ def gateway(log: str, output: str, window: str = "d1") -> list[str]:
 
 
 def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
-    words = ["shuffle", "plan.yaml", "--window", window, "--input", *files]
+    words = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *files]
     return [*words, "--seal", key(), "--output", into]
 
 
 def collect(folder: str, window: str = "d1") -> list[str]:
-    words = ["collect", "plan.yaml", "--window", window, "--input", folder]
+    words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
     return [*words, "--key", key("private")]
 
 

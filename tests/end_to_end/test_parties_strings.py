@@ -39,11 +39,11 @@ unit: user
 epsilon: 2
 delta: 1e-6
 metrics:
-  - {name: heard, kind: unknown-strings, column: word, rows_per_user: 4, max_length: 20}
-  - {name: places, kind: unknown-strings, column: place, max_length: 40}
+  - {name: heard, kind: strings, search: threshold, column: word, rows_per_user: 4, max_length: 20}
+  - {name: places, kind: strings, search: threshold, column: place, max_length: 40}
 """
 COUNT = "  - {name: people, kind: count}\n"
-TABLE = "unknown_strings.parquet"
+TABLE = "strings.parquet"
 N, LARGE = 2000, 700
 KEPT = 10  # strings that more users hold than any threshold here, or more
 
@@ -83,17 +83,27 @@ def key(kind: str = "public") -> str:
 
 
 def client(source: str, into: str, *words: str, window: str = "d1") -> list[str]:
-    request = ["client", "plan.yaml", "--window", window, "--input", source, "--output", into]
+    request = [
+        "parties",
+        "client",
+        "plan.yaml",
+        "--window",
+        window,
+        "--input",
+        source,
+        "--output",
+        into,
+    ]
     return [*request, "--seal", key(), *(words or ("--crowd-key", "crowd.key"))]
 
 
 def shuffle(*sources: str, into: str = "out", window: str = "d1") -> list[str]:
-    request = ["shuffle", "plan.yaml", "--window", window, "--input", *sources]
+    request = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *sources]
     return [*request, "--seal", key(), "--output", into]
 
 
 def collect(folder: str = "out", window: str = "d1") -> list[str]:
-    request = ["collect", "plan.yaml", "--window", window, "--input", folder]
+    request = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
     return [*request, "--key", key("private")]
 
 
@@ -344,7 +354,10 @@ def test_bad_requests_are_one_line(run, refused) -> None:
     Path("short.key").write_bytes(bytes(31))
     short = client("log.parquet", "r.bin", "--crowd-key", "short.key")
     refused(short, "short.key must hold 32 random bytes that all devices share")
-    refused(["keys", "crowd", "short.key"], "must hold 32 random bytes that all devices share")
+    refused(
+        ["parties", "keys", "crowd", "short.key"],
+        "must hold 32 random bytes that all devices share",
+    )
     lost = client("log.parquet", "r.bin", "--crowd-key", "lost.key")
     refused(lost, "--crowd-key: lost.key cannot be read")
     refused(client("log.parquet", "r.parquet"), "a Parquet file has room for reports of one width")
@@ -355,14 +368,14 @@ def test_bad_requests_are_one_line(run, refused) -> None:
     refused(shuffle("log.parquet"), "a report has room for 1,169 messages, and this one has 1,400")
     Path("plan.yaml").write_text(PLAN.partition("  - {name: heard")[0] + COUNT)
     words = client("log.parquet", "r.bin", "--crowd-key", "crowd.key")
-    refused(words, "--crowd-key: no metric here is of unknown strings")
+    refused(words, "--crowd-key: no metric here seals strings whole")
 
 
 def test_the_key_of_all_devices_is_made_once(run) -> None:
-    outcome = run(["keys", "crowd", "new.key"])
+    outcome = run(["parties", "keys", "crowd", "new.key"])
     assert (outcome.code, "and never to the shuffler" in outcome.out) == (0, True)
     assert "every string that it can guess" in outcome.err
     made = Path("new.key").read_bytes()
     assert (len(made), Path("new.key").stat().st_mode & 0o777) == (32, 0o600)
-    assert run(["keys", "crowd", "new.key"]).code == 0
+    assert run(["parties", "keys", "crowd", "new.key"]).code == 0
     assert Path("new.key").read_bytes() == made

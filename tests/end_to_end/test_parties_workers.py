@@ -68,11 +68,11 @@ def parties(workspace: Path) -> dict[str, list[str]]:
     name = create_key(workspace / "keys").hex()
     public, private = f"keys/{name}.public.pem", f"keys/{name}.private.pem"
     lines = (
-        f"client plan.yaml --input log.parquet --output sent.parquet --seal {public}",
-        f"shuffle plan.yaml --input sent.parquet --output mixed --seal {public}",
-        f"collect plan.yaml --input mixed --key {private}",
+        f"parties client plan.yaml --input log.parquet --output sent.parquet --seal {public}",
+        f"parties shuffle plan.yaml --input sent.parquet --output mixed --seal {public}",
+        f"parties collect plan.yaml --input mixed --key {private}",
     )
-    return {line.partition(" ")[0]: line.split() for line in lines}
+    return {line.split()[1]: line.split() for line in lines}
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_worker_that_dies_leaves_nothing_of_its_party(
     party: str, parties: dict[str, list[str]], workspace: Path
 ) -> None:
     for words in parties.values():
-        if words[0] == party:
+        if words[1] == party:
             break
         assert typed(words).returncode == 0
     before = {path.name for path in workspace.iterdir()}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import together
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
@@ -125,7 +125,7 @@ def test_a_metric_with_too_few_reports_is_withheld_alone(run, plan) -> None:
     assert said["missing"] == {"number": {"reports": users, "min_reports": 5000}}
     few = f"withheld: {users:,} reports came, fewer than min_reports 5,000"
     assert f"{few}; {5000 - users:,} are missing" in outcome.out
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.metrics, len(entry.losses)) == (("value", "real"), 2)
     again = run(words)
     assert (again.code, "released before" in again.out) == (1, True)
@@ -163,8 +163,11 @@ def test_a_budget_is_not_overspent(run, small) -> None:
     assert not Path("out/d3").exists()
     again = run(small("user", "d2"))
     assert (again.code, "released before" in again.out) == (0, True)
-    assert [entry.window for entry in Ledger.open("ledger.sqlite").entries()] == ["d1", "d2"]
-    first, _ = Ledger.open("ledger.sqlite").entries()
+    assert [entry.window for entry in CollectionLedger.open("ledger.sqlite").entries()] == [
+        "d1",
+        "d2",
+    ]
+    first, _ = CollectionLedger.open("ledger.sqlite").entries()
     stamp = json.loads(Path("out/d1/statement.json").read_text())["ledger"]
     assert (stamp["entry"], stamp["attempt"]) == (first.id, 1)
     assert stamp["changes"] == 2  # the population, and this reservation
@@ -183,7 +186,7 @@ def test_windows_whose_names_match_the_same_files_compose(run, small, log) -> No
     for day in ("2026-11-20", "2026-11-2"):
         read = f"logs/{{window}}*/{Path(log).name}"
         assert run(small("user per window", day, read)).code == 0
-    one, other = Ledger.open("ledger.sqlite").entries()
+    one, other = CollectionLedger.open("ledger.sqlite").entries()
     assert one.files == other.files
     assert one.files is not None
     assert together((one, other), one, one.scope) == (one, other)
@@ -203,7 +206,7 @@ def test_a_window_of_which_all_is_withheld_costs_nothing(run, plan) -> None:
     assert outcome.code == 1
     assert "hushbeam: withheld: no metric had its min_reports" in outcome.err
     assert not Path("out/d1").exists()
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert entry.state == "returned"
 
 

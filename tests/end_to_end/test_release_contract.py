@@ -73,7 +73,7 @@ def test_a_release_is_whole_true_and_of_nobody(case: Case, run, log: str) -> Non
 
 def require_true(release: Release, case: Case, metric: Metric) -> None:
     """The statement says what was asked, what was counted, and what its mechanism guarantees."""
-    statement, asked = release.statement, release.statement["asked"]
+    statement, asked = release.statement, release.statement["request"]
     assert statement["n"] == case.n
     assert statement.get("rows_read") == case.rows_read
     assert statement["rejects"] == case.rejects
@@ -156,7 +156,7 @@ def test_a_value_may_stand_in_the_place_of_those_that_cannot_be_used(kind, run, 
 @pytest.mark.parametrize("kind", [kind for kind, one in EXAMPLES.items() if one.filled])
 def test_a_value_that_cannot_stand_there_is_refused(kind: str, refused, log: str) -> None:
     words = Case(kind, "local", "row").words(log, unusable="fill=\u00e9")
-    if kind != "heavy-hitters":  # for which it is text like any other
+    if kind != "strings":  # for which it is text like any other
         refused(words, "--unusable fill: ")
 
 
@@ -217,7 +217,8 @@ def test_a_crash_leaves_nothing_and_says_nothing(
     kind: str, step: str, run, log: str, workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, case = canaries.names(workspace), Case(kind, "local", "row")
-    owner = type(resolved(case, log).encoder()) if step == "encoder" else registry.find(kind)
+    metric = resolved(case, log)
+    owner = type(metric.encoder()) if step == "encoder" else type(metric)
     monkeypatch.setattr(owner, "encode" if step == "encoder" else step, canaries.crash)
     outcome = run(case.words(log))
     assert outcome.code == 3

@@ -39,7 +39,7 @@ def test_beams_options_after_ours(words: list[str], run, log, domain, workspace)
 def test_a_crash_in_a_worker_process_says_nothing(run, log, domain, workspace, monkeypatch) -> None:
     # Between the footer and the rows the file turns into something else, so Beam's own reader
     # fails, and logs a traceback in a process that the command does not control.
-    from pipelines.metrics.histogram.metric import Histogram
+    from pipelines.metrics.statistics.histogram import Histogram
 
     def resolve_and_spoil(options):
         metric = honest(options)

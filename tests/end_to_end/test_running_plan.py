@@ -19,7 +19,7 @@ from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.releases import history
 from pipelines.releases.schema import read_own
-from pipelines.running.metric import RunningCount
+from pipelines.running.metric import Running
 from pipelines.site.build import Site
 from pipelines.stream.calendar import CalendarDriver
 from pipelines.stream.run import identity
@@ -49,7 +49,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "account"
     shutil.copytree(Path(os.environ["XDG_STATE_HOME"], "hushbeam"), folder / "hushbeam")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    return folder / "hushbeam" / "running-totals"
+    secrets = folder / "hushbeam" / "running-totals"
+    shutil.rmtree(secrets, ignore_errors=True)  # of other tests
+    return secrets
 
 
 @pytest.fixture
@@ -199,7 +201,7 @@ def test_a_run_that_fails_after_its_window_was_drawn_has_paid(
 ) -> None:
     plan(more=LEDGER)
     with monkeypatch.context() as patched:
-        patched.setattr(RunningCount, "tables", canaries.crash)
+        patched.setattr(Running, "tables", canaries.crash)
         add(1, code=3)
     (entry,) = entries(run)
     assert (entry["state"], entry["irrevocable"]) == ("spent", True)
@@ -340,7 +342,17 @@ def test_neither_another_machine_nor_a_party_serves_them(plan, run) -> None:
     assert outcome.code == 2
     assert "runner: running totals go on from a secret of this machine" in outcome.err
     outcome = run(
-        ["client", "plan.yaml", "--window", "2026-11-01", "--input", "in", "--output", "x"]
+        [
+            "parties",
+            "client",
+            "plan.yaml",
+            "--window",
+            "2026-11-01",
+            "--input",
+            "in",
+            "--output",
+            "x",
+        ]
     )
     assert outcome.code == 2
     assert "remembers it from window to window" in outcome.err
@@ -361,7 +373,7 @@ def test_releases_are_laid_side_by_side_and_not_compared(plan, add, run) -> None
         *((f"2026-11-0{day}", "rows so far") for day in (1, 2, 3)),
         *((f"2026-11-0{day}", "rows, last 2 windows") for day in (2, 3)),
     }
-    site = Site(history.found(["out"]), [])
+    site = Site(history.releases_in(["out"]), [])
     (events,) = [one for one in site.histories if one.metric == "events"]
     so_far, last = events.series
     drawn = so_far.drawn()

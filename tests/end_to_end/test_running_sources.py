@@ -35,7 +35,7 @@ def add_window(run, workspace: Path) -> Add:
     """Runs a window; its error, or nothing."""
 
     def add_window(window: str, log: str, *more: str) -> str:
-        outcome = run(["total", "--input", log, "--window", window, *WORDS, *more])
+        outcome = run(["count", "--input", log, "--window", window, *WORDS, *more])
         assert outcome.code in (0, 2), outcome.said
         assert outcome.code == 0 or outcome.err.count("\n") == 1
         assert not canaries.found(outcome.said)
@@ -100,6 +100,20 @@ def test_the_same_files_are_one_window_under_whatever_names(add_window, log: str
     assert Path("kept/secret").read_bytes() == before
     assert add_window("a", log) == ""  # the window that stands is asked for again, and shown
     assert Path("kept/secret").read_bytes() == before
+
+
+def test_a_window_is_not_asked_for_again_with_other_files(add_window) -> None:
+    """Of as many rows, too: they would seem to have been added."""
+    assert add_window("a", lines("a.csv", [1, 2, 3])) == ""
+    before = Path("kept/secret").read_bytes()
+    for rows in ([], [1, 2], [1, 2, 3, 4], [4, 5, 6]):
+        assert "window a was drawn before, of other files" in add_window("a", lines("b.csv", rows))
+    assert "of other files" in add_window("a", "*.csv")
+    assert Path("kept/secret").read_bytes() == before
+    shutil.copy("a.csv", "copy.csv")
+    for same in ("a.csv", "copy.csv"):
+        assert add_window("a", same) == ""
+    assert add_window("b", lines("b.csv", [4, 5, 6])) == ""
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl"])
@@ -255,7 +269,7 @@ def test_the_promise_is_of_every_row_where_times_hold_windows_apart(
     add_window, run, more: list[str], whom: str
 ) -> None:
     log = moments("log.parquet", NOON)
-    outcome = run(["total", "--input", log, "--window", "a", *WORDS, *more, "--json"])
+    outcome = run(["count", "--input", log, "--window", "a", *WORDS, *more, "--json"])
     assert json.loads(outcome.out)["guarantee"]["unit"] == whom
     said = json.loads(Path("out/statement.json").read_text())
     assert said["guarantees"]["release"]["unit"] == whom

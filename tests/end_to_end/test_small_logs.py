@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+LEVELS = "strings --search levels --column value --max-length 3"
 VALUES = "--column value --domain vals.txt"
 NUMBER = "--column x --bounds 0,10"
 GROUPS = "--group-by g --groups 0..3"
@@ -37,9 +38,9 @@ COMMANDS = {
     "histogram": f"histogram {VALUES} {LOCAL}",
     "central histogram": f"histogram {VALUES} --model central --min-reports 1",
     "histogram of counters": f"histogram {VALUES} --dummies shuffler",
-    "heavy hitters": f"heavy-hitters --column value --max-length 3 {LOCAL}",
-    "heavy hitters of counters": "heavy-hitters --column value --max-length 3 --dummies shuffler",
-    "unknown strings": "unknown-strings --column value --user-column u",
+    "strings by levels": f"{LEVELS} {LOCAL}",
+    "strings by counted levels": f"{LEVELS} --dummies shuffler",
+    "strings by a threshold": "strings --column value --user-column u",
     "active users": "active-users --time t --day 2026-11-20 --user-column u",
 }
 LOGS = ("0", "1", "2", "3", "nulls")

@@ -17,8 +17,7 @@ from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.counting.mixed import Mixed
-from pipelines.metrics.counting.split_mix import MixedMean
+from pipelines.metrics.counting.split_mix import BySplitMix
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.request.requests import request
@@ -46,11 +45,11 @@ def words(log: str, kind: str = "sum", **changes: Any) -> list[str]:
     return canaries.words(kind, OF[kind] | {"input": log, "output": "out"} | changes, joined=True)
 
 
-def metric(log: str, kind: str = "sum", **changes: Any) -> Mixed:
+def metric(log: str, kind: str = "sum", **changes: Any) -> BySplitMix:
     asked = OF[kind] | {"input": (log,), "output": "elsewhere"} | changes
     options = request(registry.options(kind), asked)
     found = registry.find_for(options).resolve(options, ALONE, fresh_stream)
-    assert isinstance(found, Mixed)
+    assert isinstance(found, BySplitMix)
     return found
 
 
@@ -116,11 +115,11 @@ def test_a_mean_of_users_is_of_their_averages(run, log: str) -> None:
 def test_intervals_of_means_hold(log: str) -> None:
     """Of 4,000 releases 95 % cover; five standard deviations of that share."""
     some = metric(log, "mean")
-    assert isinstance(some, MixedMean)
+    assert some.kind == "mean"
     design, n, times = some.design, 300, 4000
     restart(4)
     units = np.arange(n) % (design.high + 1)
-    truth = some.bounds.low + units.mean() / design.high * 2 * some.bounds.half
+    truth = some.statistic.bounds.low + units.mean() / design.high * 2 * some.statistic.bounds.half
     exact, rng, covered = int(units.sum()) + n * design.base * design.grain, fresh_stream(), 0
     for _ in range(times):
         added = np.array([(exact + int(design.draw(rng)[0])) % design.modulus], np.uint64)
@@ -135,7 +134,7 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
     some = metric(log, kind)
     design = some.design
     restart(3)
-    told = design.told(np.ones(design.most, np.int64), np.ones(design.most, np.bool_))
+    told = design.summands(np.ones(design.most, np.int64), np.ones(design.most, np.bool_))
     reports = design.reports(told, fresh_stream())
     mixed, number = design.mix(reports, fresh_stream())
     assert number == design.most + 1
@@ -146,7 +145,7 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
 
     published = content(mixed)
     assert published is not None
-    assert "reports" not in json.dumps(published.statement["asked"])
+    assert "reports" not in json.dumps(published.statement["request"])
     for broken in (mixed[1:], np.append(mixed, mixed[0]), mixed[: -design.shares]):
         assert content(broken) is None
     assert content(mixed, invalid=1) is None

@@ -33,12 +33,12 @@ from mechanisms.wire.screening import DUPLICATE, OTHER_PLAN
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError
 from pipelines.jobs.run import beam_options
 from pipelines.ledger.entries import Owner
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import read_own
 from pipelines.stream import driver as driving
@@ -269,7 +269,7 @@ def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> No
     land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250)]))
     with Stream(asked) as stream:
         stream.catch_up().driver.drain()
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state) == (NAMES[2], "committed")
     assert entry.span is not None
     assert entry.span.start.isoformat() == "2024-11-20T00:00:00+00:00"
@@ -334,16 +334,6 @@ def test_an_outage_of_the_storage_loses_no_file(plan, monkeypatch, run) -> None:
         stream.driver.require_all_taken_in()
         assert not stream.state.counters()
     assert n(NAMES[0]) == 600
-
-
-def test_files_that_an_earlier_version_took_in_are_not_taken_in_again(plan) -> None:
-    """It kept paths as they were typed, relative to wherever it was started."""
-    asked = plan()
-    land("a", rows(spread(0, 500)))
-    with Stream(asked) as stream:
-        stream.state.note_file("landing/a.parquet", 1, 0, "done")
-        assert not stream.driver.step()
-        assert not stream.state.open()
 
 
 def test_a_user_is_not_counted_as_a_number_and_as_a_text(plan) -> None:
@@ -412,7 +402,7 @@ def _words(path: str) -> np.ndarray:
 
 def _in_one_job(metric, blocks):
     """What the road's own second half publishes of messages."""
-    from pipelines.metrics.metric import Reports
+    from pipelines.metrics.metric import MetricReports
 
     road = metric
 
@@ -420,7 +410,7 @@ def _in_one_job(metric, blocks):
         messages = pipeline | "M" >> beam.Create(blocks).with_output_types(np.ndarray)
         users = pipeline | "U" >> beam.Create([sum(block.size for block in blocks)])
         tallies = pipeline | "T" >> beam.Create([("rows read", 800)])
-        return road.collected(road.shuffled(Reports(messages, users, tallies)))
+        return road.collected(road.shuffled(MetricReports(messages, users, tallies)))
 
     (content,) = run_beam(build).elements
     return content
@@ -459,7 +449,7 @@ def test_a_crash_anywhere_loses_nothing_and_releases_nothing_twice(
     assert released() == [*NAMES[:2]]
     assert (n(NAMES[0]), n(NAMES[1])) == (500, 450)
     assert all(path.read_bytes() == data for path, data in first.items())
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [(e.window, e.state) for e in entries] == [(w, "committed") for w in NAMES[:2]]
 
 
@@ -489,27 +479,27 @@ def test_a_window_whose_entry_was_settled_meanwhile_waits_whole(
     """By an operator, or by a later attempt: its messages are not those of too few."""
     plan(more=more + LEDGER)
     land("all", rows([*spread(0, 500), *spread(1, 10)]))
-    stands = Target.stands
+    stands = ReleaseTarget.stands
 
-    def overtaken(self: Target) -> bool:
-        ledger = Ledger.open("ledger.sqlite")
+    def overtaken(self: ReleaseTarget) -> bool:
+        ledger = CollectionLedger.open("ledger.sqlite")
         ledger.change(ledger.entries()[0].id, lambda _: facts)
         return stands(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Target, "stands", overtaken)
+        patch.setattr(ReleaseTarget, "stands", overtaken)
         outcome = run(["stream", "plan.yaml", "--once"])
     assert (outcome.code, outcome.err.count("\n")) == (3, 1), outcome.said
     assert "was settled by an operator" in outcome.err
     assert released() == []
-    ledger = Ledger.open("ledger.sqlite")
+    ledger = CollectionLedger.open("ledger.sqlite")
     if "attempt" in facts:  # and what overtook it was killed
         gone = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
         ledger.change(ledger.entries()[0].id, lambda _: {"owner": gone})
     outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == 0, outcome.said
     assert (released(), n(NAMES[0])) == ([NAMES[0]], 500)
-    assert sum(entry.counted for entry in Ledger.open("ledger.sqlite").entries()) == 1
+    assert sum(entry.counted for entry in CollectionLedger.open("ledger.sqlite").entries()) == 1
 
 
 def test_two_streams_do_not_share_a_state(plan, run) -> None:
@@ -723,7 +713,7 @@ def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     assert [path.read_bytes() for path in Path("out").glob("*/statement.json")][: len(before)] == (
         before
     )
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [(e.window, e.state) for e in entries if e.counted] == [
         (window, "committed") for window in NAMES[:2]
     ]
@@ -770,7 +760,7 @@ def test_an_unbounded_pipeline_hands_a_window_out_again_until_the_ledger_answers
     flow(one_window(asked), monkeypatch)
     assert released() == [NAMES[0]]
     assert n(NAMES[0]) == 450
-    assert [entry.state for entry in Ledger.open("ledger.sqlite").entries()] == states
+    assert [entry.state for entry in CollectionLedger.open("ledger.sqlite").entries()] == states
 
 
 def test_an_unbounded_pipeline_stops_at_what_no_attempt_mends(plan, monkeypatch) -> None:
@@ -781,7 +771,7 @@ def test_an_unbounded_pipeline_stops_at_what_no_attempt_mends(plan, monkeypatch)
     with pytest.raises(RequestError, match=r"already holds files; name a new folder"):
         flow(one_window(asked), monkeypatch)
     assert os.listdir(f"out/{NAMES[0]}") == ["notes.txt"]
-    assert Ledger.open("ledger.sqlite").entries() == ()
+    assert CollectionLedger.open("ledger.sqlite").entries() == ()
 
 
 def test_a_strangers_error_is_not_quoted(plan, monkeypatch) -> None:
@@ -819,7 +809,7 @@ def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) ->
     )
     assert not Path("second").exists()
     # Beside one such hour, there would be room for a part of it; elsewhere, for all.
-    entries = Ledger.open("ledger.sqlite").entries()
+    entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [e.span.until - e.span.start for e in entries] == [timedelta(hours=1)] * 3
     land("late", rows(spread(5, 450)))
     Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace("state: two", "state: new"))

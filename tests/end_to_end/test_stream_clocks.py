@@ -185,13 +185,13 @@ def test_with_a_clock_behind_by_minutes_a_file_waits_for_its_last_rows(machine: 
     land("a", (0, 100))
     with pytest.warns(Caution, match="rows are up to less than a window ahead"):
         machine.look()
-    assert list(machine.state.held()) == [str(Path("landing/a.parquet").absolute())]
+    assert list(machine.state.waiting()) == [str(Path("landing/a.parquet").absolute())]
     machine.wait(0.25)
     machine.look()
     assert not machine.state.open()
     machine.wait(0.1)
     machine.look()
-    assert (machine.state.held(), machine.counters()) == ({}, {})
+    assert (machine.state.waiting(), machine.counters()) == ({}, {})
     machine.driver.drain()
     assert released() == {"20T00": 100}
 
@@ -265,7 +265,7 @@ def test_a_state_of_another_format_is_refused_and_left_alone(machine: Machine, v
     with closing(sqlite3.connect("state/stream.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {version}")
     content = Path("state/stream.sqlite").read_bytes()
-    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 2"):
+    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 3"):
         machine.start()
     assert Path("state/stream.sqlite").read_bytes() == content
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from mechanisms.counters.design import Counters
 from pipelines.errors import Caution, FailedError, WithheldError
 from pipelines.jobs.run import beam_options
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.loading import load
 from pipelines.releases import release
 from pipelines.stream.calendar import CalendarDriver
@@ -138,10 +138,8 @@ def everything(spoken: str, run: Any) -> dict[str, Any]:
         elif path.suffix == ".json":
             said[str(path)] = _DRAWN.sub("", path.read_text())
     state = State.looked_at("state")
-    for table in ("windows", "notes", "counters"):
-        said[table] = state.database.execute(f"SELECT * FROM {table}").fetchall()
-    state.database.close()
-    return said
+    said |= {kind: state.rows(kind) for kind in ("windows", "notes", "digests")}
+    return said | {"counters": state.counters()}
 
 
 def test_two_logs_that_differ_by_one_user_look_alike(plan, run) -> None:
@@ -211,7 +209,7 @@ def test_a_window_that_is_out_is_not_drawn_again(plan, monkeypatch, where: str) 
     )
     assert Path("out", NAMES[0], "statement.json").read_bytes() == before
     assert len(draws) == drawn > 0
-    (entry,) = Ledger.open("ledger.sqlite").entries()
+    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert (entry.window, entry.state, entry.attempt) == (NAMES[0], "committed", 1)
 
 
@@ -250,7 +248,7 @@ def test_a_draw_that_came_to_nothing_is_seen_by_nobody(plan, monkeypatch, run) -
     assert "waits for its release" in run(["stream", "status", "plan.yaml"]).out
     serve(1.2)
     require_close(NAMES[0], "events", "count", [100, 100, 100, 100, 0])
-    counted = [entry for entry in Ledger.open("ledger.sqlite").entries() if entry.counted]
+    counted = [entry for entry in CollectionLedger.open("ledger.sqlite").entries() if entry.counted]
     assert [(entry.window, entry.state) for entry in counted] == [(NAMES[0], "committed")]
 
 
@@ -287,7 +285,7 @@ def test_unknown_strings_are_released_window_by_window(plan) -> None:
     """What is rare is nowhere, also of a window that nobody is in; nothing raw is in the state."""
     plan()
     text = Path("plan.yaml").read_text()
-    heard = "{name: heard, kind: unknown-strings, column: value, rows_per_user: 2}\n"
+    heard = "{name: heard, kind: strings, search: threshold, column: value, rows_per_user: 2}\n"
     Path("plan.yaml").write_text(f"{text[: text.index('  - {name: events')]}  - {heard}")
     users = range(400)
     land("a", rows(spread(0, 400), users))
@@ -300,7 +298,7 @@ def test_unknown_strings_are_released_window_by_window(plan) -> None:
     assert not canaries.found(spoken, declared=False)
     assert released() == [*NAMES]
     for name, holders in zip(NAMES, (100, 0, 50, 0), strict=True):
-        table = release.read_table(f"out/{name}/heard", "unknown_strings.parquet")
+        table = release.read_table(f"out/{name}/heard", "strings.parquet")
         found = dict(zip(table["value"].to_pylist(), table["estimate"].to_pylist(), strict=True))
         assert {*found} == ({*canaries.DECLARED[:4]} if holders else set())
         errors = table["standard_error"].to_numpy()

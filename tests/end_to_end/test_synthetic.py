@@ -214,13 +214,13 @@ def test_a_release_that_is_damaged_makes_no_rows(run, refused) -> None:
     refused(["synthetic", "out", "--output", "made.csv"], "out")
     pq.write_table(table, path)
     for lacking, complaint in (
-        ("asked", "damaged; copy the release whole"),
+        ("request", "damaged; copy the release whole"),
         ("guarantees", "guarantees: Field required; restore the release"),
     ):
         said.write_text(json.dumps({k: v for k, v in statement.items() if k != lacking}))
         refused(["synthetic", "out", "--output", "made.csv"], complaint)
-    asked = statement["asked"] | {"domains": statement["asked"]["domains"][:1]}
-    said.write_text(json.dumps(statement | {"asked": asked}))
+    asked = statement["request"] | {"domains": statement["request"]["domains"][:1]}
+    said.write_text(json.dumps(statement | {"request": asked}))
     refused(["synthetic", "out", "--output", "made.csv"], "damaged; copy the release whole")
     assert not list(Path().glob("made*"))
 

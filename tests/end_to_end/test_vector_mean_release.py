@@ -18,7 +18,7 @@ import pytest
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines.cli import cli
-from pipelines.metrics.vector_mean.metric import AverageRow
+from pipelines.metrics.statistics.vector_mean import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.releases.schema import own
 from tests.fakes import canaries
@@ -37,9 +37,9 @@ FAR = 7  # standard errors; some hundred comparisons are all within them but for
 
 COLUMNS = {
     "coordinate": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64(),
-    "lower": pa.float64(), "upper": pa.float64(), "lower_of_all": pa.float64(),
-    "upper_of_all": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
-    "n": pa.int64(),
+    "lower": pa.float64(), "upper": pa.float64(), "lower_simultaneous": pa.float64(),
+    "upper_simultaneous": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
+    "users": pa.float64(), "users_standard_error": pa.float64(), "n": pa.int64(),
 }  # fmt: skip
 
 WHOLE = {"unusable": "count", "epsilon": "2"}  # whole rows cannot hide what they lack
@@ -170,7 +170,8 @@ def test_estimates_are_unbiased(release: Rows) -> None:
 
 
 def test_the_table_has_its_columns_in_their_types(release: Rows) -> None:
-    kinds = dict(COLUMNS)
+    unit = "user" if "user_column" in release.asked else "row"
+    kinds = {name.replace("user", unit): kind for name, kind in COLUMNS.items()}
     if release.asked.get("shrink") == "none":
         del kinds["shrunk"]
     if release.asked.get("unusable") != "count":
@@ -185,15 +186,15 @@ def test_the_table_has_its_columns_in_their_types(release: Rows) -> None:
 def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(release) -> None:
     (bounds,) = release.statement["bounds"]
     for row in release.rows.to_pylist():
-        assert bounds["low"] <= row["lower_of_all"] <= row["lower"] <= row["estimate"]
-        assert row["estimate"] <= row["upper"] <= row["upper_of_all"] <= bounds["high"]
+        assert bounds["low"] <= row["lower_simultaneous"] <= row["lower"] <= row["estimate"]
+        assert row["estimate"] <= row["upper"] <= row["upper_simultaneous"] <= bounds["high"]
         assert row["estimate"] == pytest.approx(
             min(max(row["unbiased"], bounds["low"]), bounds["high"])
         )
 
 
 def test_the_statement_says_how_rows_were_made(release: Rows) -> None:
-    said = release.statement["asked"]
+    said = release.statement["request"]
     assert said["shrink"] == release.asked.get("shrink", "grand-mean")
     assert said["dimension"] == D
     constants = release.statement["mechanism"]["constants"]
@@ -215,7 +216,7 @@ def test_everything_is_counted(release: Rows) -> None:
 
 def test_the_page_shows_every_coordinate(release: Rows) -> None:
     page = release.page
-    assert page.count('class="picture"') == 1
+    assert page.count("<figure") == 1
     for label in release.rows["coordinate"].to_pylist():
         assert f"<th>{label}</th>" in page
     assert ("shrunk row was moved" in page) == (release.asked.get("shrink") != "none")
@@ -230,7 +231,7 @@ def test_a_shuffled_batch_is_accounted_for(releases: dict[str, Rows]) -> None:
     mechanism = multi_optimal(
         constants["epsilon"], D, int(constants["coordinate_cells"]), int(constants["sampled"]), True
     )
-    least = statement["asked"]["min_reports"]
+    least = statement["request"]["min_reports"]
     assert 0.98 * ROWS <= least <= 0.99 * ROWS
     assert shuffled_delta(mechanism, least, 1.0)[1] <= released["delta"] * 1.01
     assert constants["epsilon"] > 2
@@ -270,7 +271,7 @@ def test_categories_beside_numbers(releases: dict[str, Rows]) -> None:
         assert abs(unusable[name]["unbiased"]) < FAR * unusable[name]["standard_error"]
         assert unusable[name]["standard_error"] < 0.05
         assert unusable[name]["lower"] <= rest <= unusable[name]["upper"]
-    assert "<h2>The categories</h2>" in releases["mixed"].page
+    assert "<h2>Frequencies</h2>" in releases["mixed"].page
 
 
 def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) -> None:

@@ -66,7 +66,7 @@ def test_each_user_has_a_row_and_their_average_is_the_estimate(
     assert f"what each {unit} sent, as a row" in sentence
     assert "costs nothing more" in sentence
     assert said["guarantees"]["release"] == said["guarantees"]["local"]
-    assert said["asked"]["reports"] is True
+    assert said["request"]["reports"] is True
 
 
 def test_messages_of_a_user_make_one_row(run, rows: np.ndarray) -> None:
@@ -92,7 +92,7 @@ def test_other_statistics_of_the_log_follow_from_them(run, rows: np.ndarray) -> 
 def test_without_the_option_nothing_is_said_of_it(run, rows: np.ndarray) -> None:
     assert run(request(reports=None)).code == 0
     assert not Path("out/reports.parquet").exists()
-    assert "reports" not in json.loads(Path("out/statement.json").read_text())["asked"]
+    assert "reports" not in json.loads(Path("out/statement.json").read_text())["request"]
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,18 @@ def test_what_makes_no_rows_is_refused(run, rows: np.ndarray, changes: Any, why:
 
 
 def test_too_many_numbers_are_refused(run, rows: np.ndarray, monkeypatch) -> None:
-    from pipelines.metrics.vector_mean import result
+    from pipelines.metrics.reports import rows as module
 
-    monkeypatch.setattr(result, "MOST_NUMBERS", ROWS * WIDTH - 1)
+    monkeypatch.setattr(module, "MOST_NUMBERS", ROWS * WIDTH - 1)
     outcome = run(request())
     assert outcome.code == 2
     assert "400 rows of 7 numbers are more than" in outcome.err
 
 
 def test_too_many_codes_are_refused(run, rows: np.ndarray, monkeypatch) -> None:
-    from pipelines.metrics.vector_mean import result
+    from pipelines.metrics.reports import rows as module
 
-    monkeypatch.setattr(result, "MOST_CODES", ROWS)
+    monkeypatch.setattr(module, "MOST_CODES", ROWS)
     outcome = run(request(mechanism="privunit", radius="2"))
     assert (outcome.code, Path("out").exists()) == (2, False), outcome.said
     assert "codes, which are all looked at for each row: name another mechanism" in outcome.err
@@ -152,6 +152,6 @@ def test_a_plan_publishes_them_and_parties_do_not(run, rows: np.ndarray) -> None
     named = ", ".join(f'"x{k}=-1,1"' for k in range(WIDTH))  # who looks up columns has the log
     parties = PLAN.replace('"x*=-1,1"', named).replace("epsilon", "min_reports: 100\nepsilon")
     Path("plan.yaml").write_text(parties)
-    outcome = run(["client", "plan.yaml", "--input", "log-0.parquet", "--output", "x"])
+    outcome = run(["parties", "client", "plan.yaml", "--input", "log-0.parquet", "--output", "x"])
     assert outcome.code == 2
     assert "put together by the job that reads the log" in outcome.err

@@ -20,7 +20,7 @@ import pytest
 from benchmarks.engines import has_open
 from deploy.engines import Running, running
 from deploy.worker_pools import Pool
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes.ledgers import begun_by
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ def reading_pool(engine: Running, run: subprocess.Popen[str]) -> Pool:
 
 def states(folder: Path) -> list[str]:
     """Of the ledger's entries, in order."""
-    return [entry.state for entry in Ledger.open(str(folder / "ledger.sqlite")).entries()]
+    return [entry.state for entry in CollectionLedger.open(str(folder / "ledger.sqlite")).entries()]
 
 
 def require_right(folder: Path) -> None:

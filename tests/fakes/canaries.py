@@ -75,7 +75,7 @@ def request(log: str, **changes: object) -> list[str]:
 
 
 def words(command: str, asked: Mapping[str, object], joined: bool = False) -> list[str]:
-    """The words of a request: None is no word, True an option alone, a list several words.
+    """The words of a request for a kind: None is no word, True an option alone, a list several.
 
     A value may be joined to its option by an equals sign, as one that begins with a minus must be.
     """

@@ -13,7 +13,7 @@ from typing import Any
 from mechanisms.channel import Guarantee
 from pipelines.errors import Caution, WithheldError
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.releases import release
@@ -64,7 +64,7 @@ def _enter(barrier: Any, server: str | None) -> None:
 def compete(task: tuple[str, str, int]) -> bool:
     """Try to spend the last share when all others do; whether it was had."""
     path, folder, number = task
-    ledger = Ledger.open(path)
+    ledger = CollectionLedger.open(path)
     output = f"{folder}/{number}"
     _barrier.wait(HANGS)
     try:
@@ -80,7 +80,7 @@ def one_round(pool: Any, path: str, folder: str) -> tuple[int, float]:
     leave_one_share(path, folder)
     tasks = [(path, folder, k) for k in range(RIVALS)]
     won = pool.map_async(compete, tasks, chunksize=1).get(HANGS)  # a pool waits for the dead, too
-    counted = [entry for entry in Ledger.open(path).entries() if entry.counted]
+    counted = [entry for entry in CollectionLedger.open(path).entries() if entry.counted]
     return sum(won), sum(loss.epsilon for entry in counted for loss in entry.losses)
 
 

@@ -28,7 +28,7 @@ class Case:
 
 _LOG = "--input 'log/*.parquet' --output out"
 _VALUE = f"histogram {_LOG} --column value --domain values.txt"
-_WORD = f"heavy-hitters {_LOG} --column word --alphabet abcd --max-length 3"
+_WORD = f"strings --search levels {_LOG} --column word --alphabet abcd --max-length 3"
 _NUMBER = f"{_LOG} --column number --bounds 0,125"
 _ROWS = f"vector-mean {_LOG} --number 'f?=-1,1'"
 _TRAIN = f"train {_LOG} --number 'f?=-1,1' --category group=groups.txt"
@@ -81,7 +81,7 @@ _OTHER_PLAN = f"""\
 {_PARTIES}\
   - {{name: shape, kind: distribution, model: local, column: number, bounds: "0,125", share: 0.2,
      unusable: count}}
-  - {{name: often, kind: heavy-hitters, model: local, column: word, alphabet: [abcd],
+  - {{name: often, kind: strings, search: levels, model: local, column: word, alphabet: [abcd],
      max_length: 3, share: 0.5}}
   - {{name: row, kind: vector-mean, model: local, number: ["f0=-1,1", "f1=-1,1"], share: 0.3}}
 """
@@ -140,9 +140,9 @@ HushbeamHistogram:
 
 _THREE = (
     "check plan.yaml --window w --json",
-    "client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
-    "shuffle plan.yaml --window w --input sent.parquet --output mixed",
-    "collect plan.yaml --window w --input mixed",
+    "parties client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
+    "parties shuffle plan.yaml --window w --input sent.parquet --output mixed",
+    "parties collect plan.yaml --window w --input mixed",
 )
 
 CASES: tuple[Case, ...] = (
@@ -158,8 +158,8 @@ CASES: tuple[Case, ...] = (
         f"{_VALUE} --epsilon 1 --mechanism correlated --max-messages 8",)),
     Case("histogram-puredump", (f"{_VALUE} --epsilon 1 --mechanism puredump --max-messages 50",)),
     Case("histogram-central", (f"{_VALUE} --model central --epsilon 0.5",)),
-    Case("heavy-hitters-pem", (f"{_WORD} --model local --epsilon 5",)),
-    Case("heavy-hitters-treehist", (
+    Case("strings-pem", (f"{_WORD} --model local --epsilon 5",)),
+    Case("strings-treehist", (
         f"{_WORD} --system treehist --model local --epsilon 7 --top 2",)),
     Case("mean", (f"mean {_NUMBER} --epsilon 1 --cells 16",)),
     Case("mean-public-groups", (
@@ -181,8 +181,8 @@ CASES: tuple[Case, ...] = (
     Case("count-events", (
         f"count {_LOG} --user-column user --column value --domain values.txt --rows-per-user 2 "
         "--per-value 3 --epsilon 1",)),
-    Case("unknown-strings", (
-        f"unknown-strings {_LOG} --user-column user --column word --rows-per-user 2 --epsilon 2",)),
+    Case("strings-threshold", (
+        f"strings {_LOG} --user-column user --column word --rows-per-user 2 --epsilon 2",)),
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
         "--groups groups.txt --expected 1000 --epsilon 1",)),
@@ -195,16 +195,11 @@ CASES: tuple[Case, ...] = (
     Case("cross-tab-local", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
         "group=groups.txt --dummies none --model local --epsilon 3",)),
-    Case("train-local", (
-        f"{_TRAIN} --target target=-8,8 --model local --epsilon 6 --steps 2 {_VALIDATE}",)),
     Case("train-sums", (
-        f"{_TRAIN} --target target=-8,8 --epsilon 2 --dummies shuffler --expected 1000",)),
+        f"{_TRAIN} --target target=-8,8 --epsilon 2 --expected 1000",)),
     Case("train-dp-sgd", (
         f"{_TRAIN} --target class=no,yes --loss logistic --method dp-sgd --epsilon 4 --epochs 4 "
         f"{_VALIDATE}",)),
-    Case("train-dssgd", (
-        f"{_TRAIN} --target target=-8,8 --loss ridge --method dssgd --epsilon 60 --participants 3 "
-        f"--epochs 2 {_VALIDATE}",)),
     Case("plan-ledger", (
         "check plan.yaml --window 2024-05-01 --json",
         "ledger init plan.yaml",
@@ -214,13 +209,14 @@ CASES: tuple[Case, ...] = (
     Case("parties", _THREE, {"plan.yaml": _PARTIES_PLAN}),
     Case("parties-others", _THREE, {"plan.yaml": _OTHER_PLAN}),
     Case("parties-sealed", (
-        "keys new keys",
-        "client plan.yaml --window w --input public.parquet --output sent.bin --seal PUBLIC",
-        "shuffle plan.yaml --window w --input sent.bin --output mixed --seal PUBLIC",
-        "collect plan.yaml --window w --input mixed --key PRIVATE",
+        "parties keys new keys",
+        "parties client plan.yaml --window w --input public.parquet --output sent.bin "
+        "--seal PUBLIC",
+        "parties shuffle plan.yaml --window w --input sent.bin --output mixed --seal PUBLIC",
+        "parties collect plan.yaml --window w --input mixed --key PRIVATE",
         ), {"plan.yaml": _SEALED_PLAN}),
     Case("client-permanent", (
-        "client plan.yaml --window w --input mine.parquet --user-secret secret "
+        "parties client plan.yaml --window w --input mine.parquet --user-secret secret "
         "--output sent.parquet",
         ), {"plan.yaml": _USER_PLAN}),
     Case("stream", (

@@ -64,7 +64,7 @@ def prices(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
 def _of(plan: Path) -> Any:
     """What `check` says of a plan's only metric; why it refuses, if it does."""
     try:
-        said = check.told(str(plan), _WINDOW)
+        said = check.summary(str(plan), _WINDOW)
     except RequestError as error:
         return str(error).partition(": ")[2][:60]
     (metric,) = said["metrics"]

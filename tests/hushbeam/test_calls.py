@@ -102,7 +102,7 @@ def pq_type(name: str) -> pa.DataType:
 def test_frames_are_counted(data: Any) -> None:
     found = hushbeam.count(data(), user_column="user", **USABLE, rows_per_user=4)
     # All but 6 of 500 users have a row of each value that is declared; noise is of some units.
-    assert found.statement["asked"]["domain"] == "4 declared values"
+    assert found.statement["request"]["domain"] == "4 declared values"
     for row in found.table.to_pylist()[:4]:
         assert abs(row["estimate"] - 470) < 50 + 6.5 * row["standard_error"]
 
@@ -114,7 +114,7 @@ def test_paths_and_globs_are_logs(log: str, domain: str) -> None:
         (row,) = found.table.to_pylist()
         assert abs(row["estimate"] - canaries.ROWS) < 6.5 * row["standard_error"] + 1
     named = hushbeam.histogram(log, column="value", domain=Path(domain), epsilon=1)
-    assert named.statement["asked"]["domain"] == "4 declared values"
+    assert named.statement["request"]["domain"] == "4 declared values"
 
 
 def _matches(log: str) -> list[str]:
@@ -128,7 +128,7 @@ def test_options_are_of_python() -> None:
         table, number={"x": (0, 1)}, category={"number": range(1, 5), "word": ["a", "b"]},
         epsilon=4, where="number == 3",
     )  # fmt: skip
-    asked = found.statement["asked"]
+    asked = found.statement["request"]
     assert asked["number"] == ["x=0,1"]
     assert asked["category"] == ["number: 4 declared values", "word: 2 declared values"]
     assert asked["where"] == ["number == 3"]

@@ -254,7 +254,7 @@ def test_terms_do_not_change(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"epsilon": 0.0}, "must be a positive"),
         ({"horizon": 0}, "horizon must be 1 .. 20,000 days"),
         ({"unit": "user"}, "windows is missing: the promise is about users in at most so many"),
         ({"confidence": 1.0}, "confidence must"),
@@ -291,7 +291,7 @@ def test_the_promise_says_of_whom_it_holds(terms: dict[str, Any], whom: str) -> 
 def test_what_is_none_is_not_taken_for_a_folder_of_totals(text: str) -> None:
     Path("kept").mkdir()
     Path("kept/secret").write_text(text)
-    with pytest.raises(hushbeam.RequestError, match="secret cannot be read"):
+    with pytest.raises(hushbeam.RequestError, match=r"secret (is of|has no) format .*keeps"):
         hushbeam.RunningTotals("totals", **TERMS)
     assert Path("kept/secret").read_text() == text
 

@@ -14,9 +14,9 @@ from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.task import VectorTask
 

@@ -14,10 +14,12 @@ from scipy import stats
 from mechanisms import catalog
 from mechanisms.channel import Mechanism
 from mechanisms.frequency.correlated_noise import CorrelatedNoise
-from mechanisms.frequency.dummies import Aue, MixDump, PoissonDummies, PureDump
+from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.aue import Aue
+from mechanisms.papers.dump import MixDump, PureDump
 from mechanisms.sampling.integer_tables import IntegerTable
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.privunit import PrivUnit

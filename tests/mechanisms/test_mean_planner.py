@@ -13,7 +13,7 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 LOCAL = Target("local", 1.0, 0.0, 1, MeanTask())
 SHUFFLE = Target("shuffle", 1.0, 1e-6, 10_000, MeanTask(cells=64))

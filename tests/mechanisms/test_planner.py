@@ -16,7 +16,7 @@ from mechanisms.planner.search import designs, least_epsilon, least_reports, sea
 from mechanisms.postprocess.simplex import project
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.statistics import population
 
 SINGLE = {"grr", "olh", "srr", "hadamard", "projective"}

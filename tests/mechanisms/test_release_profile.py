@@ -13,15 +13,14 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.design import Design
 from mechanisms.planner.release_profile import release_profile
-from mechanisms.planner.search import search
+from mechanisms.planner.search import Design, search
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from mechanisms.privacy.search import gaussian_epsilon, gaussian_mu
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.task import AttributeTask
 from tests.oracles.privacy import exact_shuffled_delta
 

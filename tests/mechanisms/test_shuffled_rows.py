@@ -10,8 +10,7 @@ import pytest
 from mechanisms.planner.search import search
 from mechanisms.privacy import budget
 from mechanisms.privacy.amplification import shuffled_delta
-from mechanisms.targets.rules import most_shuffled
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target, most_shuffled
 from mechanisms.vector import multi
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.task import VectorTask, grid

@@ -14,7 +14,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.statistics import zipf
 
 SERVED = [

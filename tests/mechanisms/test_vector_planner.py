@@ -14,12 +14,11 @@ from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
-from mechanisms.vector.base import VectorMean
+from mechanisms.targets.rules import Target
+from mechanisms.vector.base import VectorMean, average_variance
 from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.privunit import privunit
-from mechanisms.vector.row_error import average_variance
 from mechanisms.vector.task import AttributeTask, VectorTask
 from tests.oracles import mean as oracles_mean
 from tests.oracles.vector import source_rows

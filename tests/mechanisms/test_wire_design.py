@@ -11,8 +11,14 @@ import pytest
 
 from mechanisms import catalog
 from mechanisms.catalog import build
-from mechanisms.wire.design import agreed, described
-from mechanisms.wire.fingerprint import canonical, fingerprint, of_design, of_window
+from mechanisms.wire.fingerprint import (
+    agreed,
+    canonical,
+    described,
+    fingerprint,
+    of_design,
+    of_window,
+)
 
 ASKED = {"epsilon": 0.7, "delta": 1e-6, "n": 1000, "domain_size": 9, "dimension": 4}
 

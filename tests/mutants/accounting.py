@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         "lower-end-above-the-truth",
         "A response among dummies is bounded from below by others who hold a third value of two.",
-        "mechanisms/privacy/uniform_crowd.py",
+        "mechanisms/papers/uniform_crowd.py",
         "if self.bins == 2 and self.miss:",
         "if False:",
         ("tests/mechanisms/contract/test_contract_shuffled.py",),
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "first-above-noise-of-one-threshold",
         "Counts that are compared with a threshold have noise of the threshold's epsilon.",
-        "mechanisms/central/first_above.py",
+        "mechanisms/central/exponential.py",
         "self.threshold_noise.epsilon * _QUERY",
         "self.threshold_noise.epsilon",
         ("tests/mechanisms/central/test_first_above.py",),

@@ -1,4 +1,4 @@
-"""Bugs of ledgers that would let a budget be spent twice."""
+"""Bugs of ledgers, and of journals, that would let something be spent or done twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 _ROLLBACK = ("tests/pipelines/test_ledger_rollback.py",)
 _ATTEMPTS = ("tests/pipelines/test_ledger_attempts.py",)
+_JOURNAL = ("tests/pipelines/test_journal.py",)
+_STREAM = ("tests/pipelines/test_stream_memory.py",)
 _RUNNING = ("tests/end_to_end/test_running_plan.py",)
 
 MUTANTS = (
@@ -69,7 +71,7 @@ MUTANTS = (
         "claim-of-another-draw",
         "Of several attempts in a bucket the last one's files stand among the first one's.",
         "pipelines/storage/claims.py",
-        "        if held is not None:\n            return held\n        with",
+        "        if own is not None:\n            return own\n        with",
         "        with",
         _ATTEMPTS,
     ),
@@ -133,5 +135,50 @@ MUTANTS = (
         "if False:",
         _RUNNING,
         known_by="overlap",
+    ),
+    Mutant(
+        "journal-without-a-fence",
+        "Who has seen an older journal adds to it all the same.",
+        "pipelines/journal/sqlite_keeping.py",
+        " or _head(database) != before.head:",
+        ":",
+        _JOURNAL,
+        known_by="two_writers",
+    ),
+    Mutant(
+        "journal-whose-checkpoint-anybody-may-write",
+        "A checkpoint is believed, whoever has signed it.",
+        "pipelines/journal/journal.py",
+        "if not hmac.compare_digest(signed, segment.signature):",
+        "if not signed:",
+        _JOURNAL,
+        known_by="altered",
+    ),
+    Mutant(
+        "journal-whose-head-is-of-its-last-fact",
+        "A head covers the last fact and none before it.",
+        "pipelines/journal/journal.py",
+        "head, frontier = keyed(self.key, head, digest), ",
+        "head, frontier = keyed(self.key, digest), ",
+        _JOURNAL,
+        known_by="altered",
+    ),
+    Mutant(
+        "leaves-without-salt",
+        "A leaf that is public tells who guesses the fact that it was guessed.",
+        "pipelines/journal/checkpoint.py",
+        "bytes.fromhex(self.salt) + said",
+        "said",
+        _JOURNAL,
+        known_by="salted",
+    ),
+    Mutant(
+        "windows-that-stay-on-the-disk",
+        "A window is released, and its users' digests and its numbers stay.",
+        "pipelines/stream/state.py",
+        'if f"{batch.name}/{path.name}" not in kept:',
+        "if not path.name:",
+        _STREAM,
+        known_by="gone_with_it",
     ),
 )

@@ -157,8 +157,8 @@ MUTANTS = (
         "errors-of-divided-users-without-the-others",
         "Errors of tables are those of all users, where some were drawn for each.",
         "mechanisms/vector/divided_tables.py",
-        "variance = variance + n**2 / own * self._one(table, measured, mechanism, held)",
-        "variance = variance + n**2 / n * self._one(table, measured, mechanism, held)",
+        "variance = variance + n**2 / own * self._one(table, measured, mechanism, shares)",
+        "variance = variance + n**2 / n * self._one(table, measured, mechanism, shares)",
         ("tests/mechanisms/frequency/test_divided_tables.py",),
     ),
 )

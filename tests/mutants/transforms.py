@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         "perturbed-rows-in-the-order-of-the-log",
         "Perturbed rows stand as the log's do, so that a place tells whose each is.",
-        "pipelines/metrics/vector_mean/result.py",
+        "pipelines/metrics/reports/row_estimates.py",
         "        rows = rows[np.lexsort(rows.T[::-1])]\n",
         "",
         ("tests/end_to_end/test_vector_reports.py",),
@@ -147,7 +147,7 @@ MUTANTS = (
         "what-was-sent-on-goes-on-again",
         "The memory of a shuffle counts for nothing: reports that are handed in again count twice.",
         "pipelines/parties/memory.py",
-        "return None if sent is None else Earlier(folder, begun.output, sent)",
+        "return None if sent is None else EarlierShuffle(folder, begun.output, sent)",
         "return None",
         ("tests/end_to_end/test_shuffle_memory.py",),
         known_by="nine_forged",
@@ -204,8 +204,8 @@ MUTANTS = (
         "a-bundle-counted-twice",
         "Messages that were counted as they came wait to be counted again.",
         "transforms/collector/collect_counts.py",
-        "return Counting(*self.counted(state))",
-        "return Counting(*self.counted(state), state.waiting[:1])",
+        "return CollectorState(*self.counted(state))",
+        "return CollectorState(*self.counted(state), state.waiting[:1])",
         ("tests/transforms/test_collect.py", "tests/end_to_end/test_fused.py"),
     ),
 )

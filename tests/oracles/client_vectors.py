@@ -26,7 +26,7 @@ from mechanisms.memoised import MemoisedClient, law_of
 from mechanisms.randomness import PermanentRandom
 from mechanisms.sampling.grid import Grid
 from mechanisms.sampling.integer_tables import IntegerTable
-from mechanisms.specification import Dummies, decimals
+from mechanisms.specification import DummiesSpecification, decimals
 from mechanisms.wire import binary
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import SEALED
@@ -142,7 +142,7 @@ def _open_table() -> dict[str, Any]:
     table = IntegerTable(2, tuple(np.diff(np.array([0, *ends, 1 << 128], object)).tolist()))
     rng = PermanentRandom(key_of(name))
     drawn = rng.integers(codes, int(table.draw(1, rng)[0])).tolist()
-    channel = Dummies(inputs=codes, first=2, ends=decimals(table.ends))
+    channel = DummiesSpecification(inputs=codes, first=2, ends=decimals(table.ends))
     messages = [str(message) for message in sorted([5, *drawn])]
     return {
         "name": name, "channel": asdict(channel), "key": key_of(name).hex(), "cells": [5],

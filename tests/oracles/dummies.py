@@ -12,7 +12,7 @@ import numpy as np
 
 from mechanisms.channel import Floats, Report
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy.uniform_crowd import UniformCrowd
+from mechanisms.papers.uniform_crowd import UniformCrowd
 
 
 def hockey_stick(first: Floats, second: Floats, epsilon: float) -> float:

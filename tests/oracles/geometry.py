@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechanisms.algebra.finite_field import FiniteField
+from mechanisms.algebra.finite_field import Elements, FiniteField
 
 
 def inner_product(left: np.ndarray, right: np.ndarray, q: int) -> np.ndarray:
@@ -36,3 +36,8 @@ def incidences(q: int, t: int) -> np.ndarray:
     """(values, codes) bool: whether a code lies on the hyperplane of a value."""
     codes = code_vectors(q, t)
     return np.array([inner_product(codes, value, q) == 0 for value in value_vectors(q, t)])
+
+
+def inverses(field: FiniteField) -> Elements:
+    """(q,) what each element must be multiplied with to give 1; 0 for 0, which has none."""
+    return (field.products == 1).argmax(axis=1).astype(np.uint16)

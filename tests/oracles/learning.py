@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mechanisms.learning.local_steps import LocalSteps, Model
+from mechanisms.papers.learning.local_steps import LocalSteps, TrainingState
 from mechanisms.randomness import RandomSource
 
 # Reference constants; see `vectors.json`, whose form this has.
@@ -79,7 +79,7 @@ def linear_population(n: int, dimension: int, seed: int, noise: float = 0.1):
 
 def simulate(
     steps: LocalSteps, rows: np.ndarray, targets: np.ndarray, rng: RandomSource
-) -> Iterator[Model]:
+) -> Iterator[TrainingState]:
     """A private run on rows that are at hand: one group after the other reports, the model moves.
 
     Args:

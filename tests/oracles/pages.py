@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 # Of this page, or to one of the same plan.
-_LINK = re.compile(r"#.*|(\.\./|[\w.-]+/)?[\w.-]+\.html")
+_LINK = re.compile(r"#.*|(\.\./|[\w.-]+/)?[\w.-]+\.html|statement\.json")
 
 
 class Page(HTMLParser):

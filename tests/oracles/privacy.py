@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
+from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.privacy.blanket import epsilon_bounds
 from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
@@ -172,3 +174,18 @@ def response_laws(epsilon: float, hash_range: int, collision: float = 0.0) -> Sh
 def clones_epsilon(epsilon_local: float, n: int, delta: float) -> float:
     """The epsilon of n shuffled reports of any epsilon_local-LDP randomiser, an upper bound."""
     return epsilon_bounds(clone_laws(epsilon_local), n, delta)[1]
+
+
+def value_weights(levels: Levels, buckets: Sequence[int]) -> tuple[NDArray[Any], int]:
+    """The exact law of the report of one value, its group not yet drawn.
+
+    Args:
+        levels: of groups.
+        buckets: (groups,) where each group's hash puts the value.
+
+    Returns:
+        As `Levels.weights`: the mixture of the laws of its cells, in proportion to the shares.
+    """
+    laws = [levels.oracle.weights(bucket) for bucket in buckets]
+    rows = [share * law.astype(object) for share, (law, _) in zip(levels.shares, laws, strict=True)]
+    return np.concatenate(rows), sum(levels.shares) * laws[0][1]

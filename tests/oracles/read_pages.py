@@ -72,7 +72,7 @@ def require_title(title: str, statement: Mapping[str, Any], brief: str) -> None:
     """A title says what was counted: the columns of the request, and no help text."""
     assert brief not in title
     assert title == statement["title"]
-    asked = statement["asked"]
+    asked = statement["request"]
     for name in ("column", "group_by", "by"):
         if asked.get(name) is not None:
             assert str(asked[name]) in title, (name, title)
@@ -230,15 +230,17 @@ def pictures(source: str) -> Iterator[tuple[float, float]]:
 
     Bars lie along the axis across, everything else along that which goes up.
     """
+    for whole in source.split('<ol class="bars">')[1:]:
+        drawn = whole.partition("</ol>")[0]
+        rects = re.findall(r'<rect class="bar[^"]*" x="([\d.]+)%"[^>]*width="([\d.]+)%"', drawn)
+        lines = re.findall(r'class="arm" x1="([\d.]+)%" x2="([\d.]+)%"', drawn)
+        dots = re.findall(r'class="dot" cx="([\d.]+)%"', drawn)
+        ends = [float(x) + part * float(w) for x, w in rects for part in (0, 1)]
+        ends += [float(x) for pair in lines for x in pair] + [float(x) for x in dots]
+        if ends:
+            yield min(ends) / 100, max(ends) / 100
     for whole in re.split(r'<svg xmlns[^>]*class="picture"', source)[1:]:
         picture = whole.split("</figure>")[0].split("</div>")[0]
-        rects = re.findall(r'<rect class="bar" x="([\d.]+)%"[^>]*width="([\d.]+)%"', picture)
-        arms = re.findall(r'class="arm" x1="([\d.]+)%" x2="([\d.]+)%"', picture)
-        if rects:
-            ends = [float(x) + part * float(w) for x, w in rects for part in (0, 1)]
-            ends += [float(x) for pair in arms for x in pair]
-            yield min(ends) / 100, max(ends) / 100
-            continue
         drawn = re.findall(r'viewBox="0 0 \d+ (\d+)"[^>]*><path[^>]* d="M([^"Z]*)', picture)
         pairs = [(pair, float(box)) for box, path in drawn for pair in path.split("L")]
         heights = [float(pair.split(" ")[1]) / box for pair, box in pairs]

@@ -143,7 +143,7 @@ def require_page(release: Release) -> None:
     whole = visible.replace(" ", "")
     assert all("".join(text.replace("`", "").split()) in whole for text in statement["in_words"])
     assert re.search(
-        rf"\b{statement['n']:,} (randomised )?(reports|{statement['asked']['unit']}s)", visible
+        rf"\b{statement['n']:,} (randomised )?(reports|{statement['request']['unit']}s)", visible
     )
     assert "$" not in visible  # a name that nobody filled in
     assert statement["mechanism"]["name"].replace("_", " ") in visible
@@ -151,7 +151,7 @@ def require_page(release: Release) -> None:
 
 def require_statement(release: Release, kind: str) -> None:
     """What every statement says, in itself consistent."""
-    statement, asked = release.statement, release.statement["asked"]
+    statement, asked = release.statement, release.statement["request"]
     assert (statement["statement_version"], statement["release"]) == (1, kind)
     assert re.fullmatch("[0-9a-f]{32}", statement["release_id"])
     assert statement["created"].endswith("+00:00")

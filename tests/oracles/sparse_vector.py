@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from mechanisms.central.laplace import DiscreteLaplace
-from mechanisms.central.sparse_vector import SparseVector
+from mechanisms.papers.sparse_vector import SparseVector
 
 
 def table(noise: DiscreteLaplace) -> tuple[np.ndarray, np.ndarray]:

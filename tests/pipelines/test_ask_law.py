@@ -21,7 +21,7 @@ from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, range_of_g
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.ask import questions, session
-from pipelines.ask.questions import Figures, Question, Selection
+from pipelines.ask.questions import FiguresQuestion, Question, SelectionQuestion
 from pipelines.ask.session import Session, begun
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics import registry
@@ -135,7 +135,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(RoundedNormal, "draw", drawn)
     monkeypatch.setattr(ExponentialMechanism, "select", select)
-    monkeypatch.setattr("mechanisms.central.first_above.FirstAbove.choose", choose)
+    monkeypatch.setattr("mechanisms.central.exponential.FirstAbove.choose", choose)
     return handed
 
 
@@ -156,7 +156,7 @@ def test_noise_is_what_a_unit_really_changes_over_the_mu_that_is_paid(
     question = asked(case)
     each = changes(case, question, handed)
     mu = BUDGET.mu_of(PARTS)
-    if isinstance(question, Figures):
+    if isinstance(question, FiguresQuestion):
         norm = max(float(np.linalg.norm(told.exact)) for told in each)
         for told in each:
             assert told.mechanism.sigma * mu == pytest.approx(norm, rel=1e-9)
@@ -164,7 +164,7 @@ def test_noise_is_what_a_unit_really_changes_over_the_mu_that_is_paid(
         apart = max(np.linalg.norm(a.exact - b.exact) for a, b in product(each, each))
         assert apart <= 2 * norm
         return
-    assert isinstance(question, Selection)
+    assert isinstance(question, SelectionQuestion)
     assert min(told.exact.min() for told in each) >= 0, "a unit moves counts one way alone"
     (farthest,) = {max(told.exact.max() for told in each)}
     assert {told.mechanism.sensitivity for told in each} == {farthest}

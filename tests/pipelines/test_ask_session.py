@@ -11,9 +11,10 @@ import pytest
 
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.randomness import SeededRandom
-from pipelines.ask import questions, session
+from pipelines.ask import questions
 from pipelines.ask.session import Session, begun
 from pipelines.errors import RequestError, WithheldError
+from pipelines.storage import local_object
 from tests.fakes.rival_askers import TERMS, ask, count, one_round, rivals
 
 
@@ -85,7 +86,7 @@ def test_an_answer_that_could_not_be_kept_is_not_seen_and_costs_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(session, "write", fails)
+        broken.setattr(local_object.os, "fsync", fails)
         with pytest.raises(RequestError, match="No space left"):
             ask(folder, count(), WHOLE // 2, [9])
     assert Session.read(folder).answers == ()
@@ -109,8 +110,8 @@ def test_terms_stand_and_what_is_no_session_is_refused(folder: str, tmp_path: Pa
         Session.read(str(tmp_path / "none"))
     with pytest.raises(RequestError, match="on this machine"):
         begun("gs://bucket/session", TERMS, None)
-    Path(folder, "answers.json").write_text(json.dumps({"version": 2}))
-    with pytest.raises(RequestError, match="another version"):
+    Path(folder, "answers.json").write_text(json.dumps({"version": 3}))
+    with pytest.raises(RequestError, match=r"is of format 3, and .* keeps format 2"):
         Session.read(folder)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.plan.check import told
+from pipelines.plan.check import summary
 from pipelines.plan.job import open_job
 from pipelines.plan.loading import load
 
@@ -36,7 +36,7 @@ PLANS = {
     "a range of texts": ("histogram, column: c, domain: 0..5", "", False),
     "counted texts of a float": ("count, column: x, domain: d.txt", "", False),
     "groups of a float": ('mean, column: x, bounds: "0,2", group_by: x, groups: d.txt', "", False),
-    "strings of a float": ("heavy-hitters, column: x", "", False),
+    "strings of a float": ("strings, search: levels, column: x", "", False),
     "users by a float": ("count", USERS.format("x"), False),
     "of an unknown column": ("count", "derive: {a: zz + 1}\n", False),
     "of another kind": ("count", "derive: {a: c + 1}\n", False),
@@ -77,7 +77,7 @@ def test_check_says_what_run_would(logs: Path, name: str, file: str) -> None:
     types = TYPES if file.endswith("csv") else ""
     text = f"{HEAD}input: {file}\n{types}{more}metrics:\n  - {{name: m, kind: {metric}}}\n"
     Path("plan.yaml").write_text(text)
-    assert _refuses(lambda: told("plan.yaml")) is not whole
+    assert _refuses(lambda: summary("plan.yaml")) is not whole
     assert _refuses(lambda: open_job(load("plan.yaml"), "all")) is not whole
 
 
@@ -99,4 +99,4 @@ def test_check_reads_no_row(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError
 
     monkeypatch.setattr("transforms.files.csv.Csv.tables", read)
-    assert told("plan.yaml")["refused"] is None
+    assert summary("plan.yaml")["refused"] is None

@@ -39,6 +39,7 @@ def test_bash_completes_commands_parts_options_and_files(bash: str, workspace) -
     assert offered(bash, "hushbeam", "run", "plan.yaml", "--wind") == {"--window", "--windows"}
     assert {"--column", "--domain"} <= offered(bash, "hushbeam", "histogram", "--")
     assert "--releases" in offered(bash, "hushbeam", "ledger", "check", "--")
+    assert {"--help-all", "--encoding"} <= offered(bash, "hushbeam", "count", "--")  # not in --help
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

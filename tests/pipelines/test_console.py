@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from pipelines.metrics.histogram import view
-from pipelines.views import console
+from pipelines.views import console, report
 from tests.fakes.waiting import HANGS, until
 from transforms.elements import progress as counting
 
@@ -25,6 +24,16 @@ ROWS = {
     "lower_simultaneous": [0.37, 0.27, 0.17, 0.07],
     "upper_simultaneous": [0.43, 0.33, 0.23, 0.13],
 }
+
+
+def show(screen: Console, table: pa.Table, confidence: float) -> None:
+    """A histogram on the screen."""
+    said = {
+        "release": "histogram", "title": "city: share of users", "n": 7,
+        "guarantees": {"release": {"epsilon": 1.0, "delta": 0.0, "unit": "user"}},
+        "request": {"confidence": confidence}, "figures": {"histogram.parquet": "share"},
+    }  # fmt: skip
+    report.show(screen, {"histogram.parquet": table}, said)
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +91,19 @@ def test_a_runner_that_cannot_be_asked_does_not_matter(capfd: pytest.CaptureFixt
 def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
     text = io.StringIO()
     screen = Console(file=text, force_terminal=True, no_color=True, width=100)
-    view.show(screen, pa.table(ROWS), 3, 0.999)
+    rows = {
+        name: [*values, *[None if name == "value" else 0.01] * 8] for name, values in ROWS.items()
+    }
+    rows["value"][4:] = [f"v{k}" for k in range(8)]
+    show(screen, pa.table(rows), 0.999)
     shown = text.getvalue()
-    assert "the 3 largest of 4 values" in shown
+    assert "city: share of users (from 7 reports · epsilon 1, delta 0 per user)" in shown
+    assert "the 10 largest of 12" in shown
     assert "99.9 % interval" in shown
-    places = [shown.index(label) for label in ("[/red] x", "(any other value)", "[bold]b[/bold]")]
+    labels = ["[/red] x", "(any other, or none)", "[bold]b[/bold]", ":smile:", "v0"]
+    places = [shown.index(label) for label in labels]
     assert places == sorted(places)
-    assert ":smile:" not in shown  # the fourth
+    assert "v6" not in shown  # the eleventh
     assert "37.0 to 43.0" in shown
     assert "41.0" in shown  # the unbiased estimate
 
@@ -96,7 +111,7 @@ def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
 def test_the_table_of_the_largest_fits_a_terminal() -> None:
     widest = {name: [1.0 if name != "value" else "v" * 200] for name in ROWS}
     text = io.StringIO()
-    view.show(Console(file=text, width=79), pa.table(widest), 1, 0.95)
-    assert "unbiased %" in text.getvalue()
+    show(Console(file=text, width=79), pa.table(widest), 0.95)
+    assert "unbiased, %" in text.getvalue()
     assert "100 to 100" in text.getvalue()
     assert max(map(len, text.getvalue().splitlines())) <= 79

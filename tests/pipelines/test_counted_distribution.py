@@ -115,7 +115,7 @@ def test_shares_below_err_by_no_more_than_least_squares(
     logs = seen(draw, high, dummies, whole)
     metric, n = logs.metric, logs.numbers.size
     tree, variances = metric.reporting.tree, metric.design.variances[:-1]
-    places = np.searchsorted(metric.bins.edges[1:-1], logs.column("high")[0][:-1], "left") + 1
+    places = np.searchsorted(metric.encoder().edges[1:-1], logs.column("high")[0][:-1], "left") + 1
     shares = np.zeros(tree.cells + 1)
     shares[places] = logs.true[:-1] / n
     exact = float(tree.below_variances(shares, variances)[places].mean())
@@ -134,6 +134,8 @@ def test_shares_and_their_sums_agree(draw: Any, high: int, dummies: str, whole: 
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(np.cumsum(shares, axis=1), cumulative, atol=1e-12)
     assert (cumulative[:, -1] == 1).all()
+    counts, unbiased = logs.column("rows"), logs.column("unbiased")
+    np.testing.assert_allclose(unbiased * counts.sum(axis=1, keepdims=True), counts, atol=1e-6)
 
 
 @every_log
@@ -196,9 +198,13 @@ def test_whole_numbers_have_whole_bins_and_quantiles() -> None:
     logs = seen(gamma, 600, "shuffler", True)
     assert logs.column("low")[0].tolist() == [*range(601)]
     assert logs.column("high")[0].tolist() == [*range(1, 602)]
-    assert logs.metric.bins.bins == 1024
+    assert logs.metric.encoder().bins == 1024
     for name in ("estimate", "lower", "upper"):
         assert logs.tables[0][1][name].type == pa.int64()
+    # A quantile ends with the last number of a bin: the one before the first that lies behind it.
+    ends, lower = logs.column("high")[0], logs.column("cumulative_lower")[0]
+    behind = ends[np.searchsorted(lower, logs.column("p", 1)[0], "left")]
+    assert logs.column("upper", 1)[0].tolist() == (behind - 1).tolist()
     coarse = seen(gamma, 5000, "shuffler", True)
-    assert (coarse.column("high")[0][:-1] == np.ceil(coarse.metric.bins.edges[1:-1])).all()
+    assert (coarse.column("high")[0][:-1] == np.ceil(coarse.metric.encoder().edges[1:-1])).all()
     assert coarse.column("high")[0][-1] == 5001

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +14,10 @@ from hypothesis.extra.numpy import arrays
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from pipelines.cli import cli
-from pipelines.metrics.counting.result import Errors, columns, held
-from pipelines.metrics.cross_tab.metric import CrossTab
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.result import FigureError, clipped, columns
 from tests.end_to_end.test_counting_release import metric
+from transforms.collector.collect_counts import Counted
 
 DESIGN = Counters.meeting([Level(1, 1)], "add or remove", 0.001, 1e-6)
 ENDS = ["lower", "upper"], ["lower_simultaneous", "upper_simultaneous"]
@@ -23,7 +26,7 @@ ENDS = ["lower", "upper"], ["lower_simultaneous", "upper_simultaneous"]
 @given(arrays(np.int64, st.integers(1, 5), elements=st.integers(-(10**5), 10**5)))
 def test_counts_of_little_lie_in_their_intervals(totals) -> None:
     """The lower end is max(low, min(0, estimate)); whole numbers stay whole."""
-    errors = Errors.of(DESIGN, 1, least=0)
+    errors = FigureError.of(DESIGN, 1, least=0)
     found = columns(totals, errors, 0.95)
     assert found["estimate"].tolist() == totals.tolist()
     for (lower, upper), comparisons in zip(ENDS, (1, totals.size), strict=True):
@@ -38,7 +41,7 @@ def test_counts_of_little_lie_in_their_intervals(totals) -> None:
 
 def test_a_count_far_below_nothing() -> None:
     """As seen at epsilon 0.001: -3,600, once in an interval of 0 to 1,400."""
-    found = columns(np.array([-3600]), Errors.of(DESIGN, 1, least=0), 0.95)
+    found = columns(np.array([-3600]), FigureError.of(DESIGN, 1, least=0), 0.95)
     assert (found["lower"].tolist(), found["upper"].tolist()) == ([-3600], [1378])
 
 
@@ -47,10 +50,10 @@ def test_ends_are_cut_on_both_sides(whole: bool) -> None:
     kind = int if whole else float
     low, high = np.array([-2, -2, 0, 1], kind), np.array([-1, 2, 3, 9], kind)
     middle = np.array([-1, 0, 1, 4], kind)
-    below, above = held(low, high, middle, 0, 2)
+    below, above = clipped(low, high, middle, 0, 2)
     assert (below.tolist(), above.tolist()) == ([-1, 0, 0, 1], [0, 2, 2, 4])
     assert below.dtype == above.dtype == np.dtype(kind)
-    below, above = held(low, high, np.full(4, np.nan), 0, 2)
+    below, above = clipped(low, high, np.full(4, np.nan), 0, 2)
     assert (below.tolist(), above.tolist()) == ([0, 0, 0, 1], [0, 2, 2, 2])
 
 
@@ -59,17 +62,13 @@ def test_cells_of_cross_tabs_lie_in_their_intervals(log: str, workspace) -> None
 
     (workspace / "values.txt").write_text("\n".join(DECLARED) + "\n")
     tabs = metric("tabs", log)
-    assert isinstance(tabs, CrossTab)
-    spread = np.linspace(-40, 40, tabs._standard_errors.size)
-    unbiased, place = {}, 0
-    for table in ((), *tabs.tabs.asked):
-        shape = tabs.tabs.variances(table, tabs.design.variances).shape
-        size = int(np.prod(shape))
-        unbiased[table] = spread[place : place + size].reshape(shape)
-        place += size
-    [found] = tabs.table(unbiased, unbiased, tabs._standard_errors, [2.0, 3.0], 0.5).values()
+    assert isinstance(tabs, ByCounters)
+    evidence = tabs.evidence(Counted(np.zeros(tabs.design.layout.codes, np.int64), 0, 0))
+    spread = np.linspace(-40, 40, evidence.totals.size)
+    evidence = replace(evidence, totals=spread, reach=lambda together: 2.0 + (together > 1))
+    found = tabs.statistic.columns(evidence, tabs.options.confidence)
     for lower, upper in ENDS:
-        below, middle, above = (found[n].to_numpy() for n in (lower, "estimate", upper))
+        below, middle, above = (found[n] for n in (lower, "estimate", upper))
         assert ((below <= middle) & (middle <= above)).all()
         assert (below[middle >= 0] >= 0).all()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,13 @@ import pytest
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs.numbers import are_whole
-from pipelines.metrics.distribution.metric import DistributionOfNumbers, read_quantiles
 from pipelines.metrics.distribution.options import DistributionOptions
-from pipelines.metrics.distribution.result import covers, quantile_table, scaled
-from pipelines.metrics.distribution.view import number, probability
+from pipelines.metrics.reports.bins import covers, scaled
+from pipelines.metrics.statistics.distribution import (
+    Distribution,
+    read_quantiles,
+    whole_quantiles,
+)
 from tests.fakes import canaries
 from transforms.encoders.bounds import Bounds
 
@@ -36,6 +38,10 @@ def options(log: str, **changes: Any) -> DistributionOptions:
     return DistributionOptions(input=(log,), column="x", output=output, **asked)
 
 
+def resolved(request: DistributionOptions) -> Any:
+    return Distribution.resolve(request)
+
+
 @pytest.mark.parametrize(
     ("changes", "bins"),
     [({}, 64), ({"min_reports": 300}, 16), ({"min_reports": 2}, 8), ({"bins": 100}, 100)],
@@ -43,7 +49,7 @@ def options(log: str, **changes: Any) -> DistributionOptions:
 def test_bins_are_chosen_for_the_reports_that_are_sure_to_come(
     log: str, changes: dict[str, Any], bins: int
 ) -> None:
-    job = DistributionOfNumbers.resolve(options(log, **changes))
+    job = resolved(options(log, **changes))
     assert job.fitted.bins == job.fitted.design.mechanism.inputs - 1 == bins
     assert job.min_reports == changes.get("min_reports", 1)
 
@@ -52,33 +58,33 @@ def test_the_choice_does_not_look_at_a_row(log: str, tmp_path: Path) -> None:
     other = pa.table({"x": np.full(ROWS, 0.5), "user": np.arange(ROWS)})
     elsewhere = canaries.write(tmp_path / "log", other, 2, 1000)
     one, two = (
-        DistributionOfNumbers.resolve(options(log)),
-        DistributionOfNumbers.resolve(options(elsewhere)),
+        resolved(options(log)),
+        resolved(options(elsewhere)),
     )
     assert one.fitted == two.fitted
 
 
 def test_in_the_local_model_a_delta_is_spent_by_those_that_can(log: str) -> None:
-    spent = DistributionOfNumbers.resolve(options(log, delta=1e-3, mechanism="nm")).guarantees[0]
-    kept = DistributionOfNumbers.resolve(options(log, delta=1e-3, mechanism="grr")).guarantees[0]
+    spent = resolved(options(log, delta=1e-3, mechanism="nm")).guarantees[0]
+    kept = resolved(options(log, delta=1e-3, mechanism="grr")).guarantees[0]
     assert (spent.delta, kept.delta) == (1e-3, 0.0)
 
 
 def test_a_large_delta_is_cautioned(log: str) -> None:
-    assert DistributionOfNumbers.resolve(options(log)).cautions == []
-    assert "delta" in DistributionOfNumbers.resolve(options(log, delta=1e-3)).cautions[0]
+    assert resolved(options(log)).cautions == []
+    assert "delta" in resolved(options(log, delta=1e-3)).cautions[0]
 
 
 def test_users_need_a_number(log: str) -> None:
     with pytest.raises(RequestError, match="--min-reports is missing"):
-        DistributionOfNumbers.resolve(options(log, model="shuffle", user_column="user"))
-    job = DistributionOfNumbers.resolve(options(log, user_column="user", min_reports=2000))
+        resolved(options(log, model="shuffle", user_column="user"))
+    job = resolved(options(log, user_column="user", min_reports=2000))
     assert job.guarantees[0].unit == "user"
     assert job.fitted.bins == 32
 
 
 def test_a_job_travels_small(log: str) -> None:
-    job = DistributionOfNumbers.resolve(options(log))
+    job = resolved(options(log))
     assert len(pickle.dumps(job.estimator)) < 500
 
 
@@ -115,22 +121,15 @@ def test_what_is_covered_depends_on_the_unit() -> None:
     assert "was drawn" not in covers("row")
 
 
-def test_numbers_are_told_shortly() -> None:
-    assert (number(1234567.0), number(0.1 + 0.2)) == ("1.23457e+06", "0.3")
-    assert [probability(p) for p in (0.01, 0.999, 0.07)] == ["1 %", "99.9 %", "7 %"]
-
-
 def test_quantiles_of_whole_numbers_are_whole() -> None:
     """Within their limits, which lose no whole number; the estimate is the nearest one."""
     scale = np.array([[0.27, 0.14, 0.49], [-1.0, -1.0, -0.97], [0.55, 0.52, 0.58]])
-    summary: Any = SimpleNamespace(quantiles=scale)
-    table = quantile_table([0.1, 0.5, 0.9], summary, Bounds(-10.0, 10.0), whole=True)
-    assert {table[name].type for name in ("estimate", "lower", "upper")} == {pa.int64()}
-    rows = [(row["estimate"], row["lower"], row["upper"]) for row in table.to_pylist()]
+    bounds = Bounds(-10.0, 10.0)
+    numbers = whole_quantiles(scaled(scale, bounds), bounds)
+    assert numbers.dtype == np.int64
     # Between 5.2 and 5.8 there is no whole number: the nearest one is said.
-    assert rows == [(3, 2, 4), (-10, -10, -10), (6, 6, 6)]
-    parts = quantile_table([0.1, 0.5, 0.9], summary, Bounds(-10.0, 10.0))
-    assert parts["estimate"].to_pylist() == pytest.approx([2.7, -10, 5.5])
+    assert numbers.tolist() == [[3, 2, 4], [-10, -10, -10], [6, 6, 6]]
+    assert scaled(scale, bounds)[:, 0].tolist() == pytest.approx([2.7, -10, 5.5])
 
 
 @pytest.mark.parametrize(
@@ -141,5 +140,5 @@ def test_numbers_are_whole_where_their_type_and_their_bounds_are(
     log: str, column: str, bounds: str, whole: bool
 ) -> None:
     asked = options(log, bounds=bounds).model_copy(update={"column": column})
-    job = DistributionOfNumbers.resolve(asked)
-    assert are_whole(job.telemetry, column, job.bounds) is whole
+    job = resolved(asked)
+    assert are_whole(job.telemetry, column, job.bounds) is job.statistic.whole is whole

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
-from pipelines.plan.check import told
+from pipelines.plan.check import summary
 from pipelines.plan.draft import draft
 from pipelines.plan.job import open_job
 from pipelines.plan.loading import load
@@ -63,7 +63,7 @@ def passes(log: tuple[str, ...]) -> None:
     """A draft is a plan, it can be served, and its files are what it says."""
     text = draft(log)
     Path("plan.yaml").write_text(text, encoding="utf-8")
-    told("plan.yaml")
+    summary("plan.yaml")
     plan = load("plan.yaml")
     assert open_job(plan, "all").metrics
 

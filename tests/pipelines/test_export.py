@@ -22,7 +22,7 @@ from pipelines.releases import release
 from pipelines.releases.schema import LONG, joinable
 from pipelines.releases.statement import parquet
 from pipelines.views.headline import Head
-from pipelines.views.pages import page
+from pipelines.views.pages import whole
 
 GUARANTEE = {"model": "shuffle", "epsilon": 0.5, "delta": 1e-6, "unit": "user"}
 HOSTILE = '=cmd|"/c calc"!A1'
@@ -30,7 +30,8 @@ HOSTILE = '=cmd|"/c calc"!A1'
 
 def statement(kind: str, figures: dict[str, str], **more: Any) -> dict[str, Any]:
     return {
-        "release": kind, "created": "2026-11-21T03:00:00+00:00", "in_words": [],
+        "statement_version": 1, "release": kind,
+        "created": "2026-11-21T03:00:00+00:00", "in_words": [],
         "guarantees": {"release": GUARANTEE, "local": GUARANTEE}, "figures": figures, **more,
     }  # fmt: skip
 
@@ -46,8 +47,7 @@ def publish_day(day: int, folder: Path) -> None:
     mean = {"group": ["a", "b"], "estimate": [1.5, 2.5], "standard_error": [0.1, 0.2]}
     mean |= {"users": [70.0, 30.0], "users_standard_error": [2.0, 2.0]}
     bins = {"low": [0.0, 1.0], "high": [1.0, 2.5], "estimate": [0.25, 0.75]}
-    names = ("tables", "promises", "exactly", "facts")
-    made = page("pipelines.metrics", Head("", ""), **dict.fromkeys(names, ""))
+    made = whole(Head("", "<h1></h1>\n"), "")
     contents = {
         "cities": Content(
             {"histogram.parquet": histogram("Oslo", HOSTILE), PAGE: made},
@@ -139,7 +139,7 @@ def test_a_release_counts_once_however_it_is_named(releases: Path, tmp_path: Pat
         (["releases", "--output", "a.xlsx"], "a.xlsx ends in none of .parquet, .csv"),
         (["releases", "--output", "there.csv"], "there.csv is there already"),
         (["releases", "--output", "no/such/a.csv"], "cannot be written: No such file"),
-        (["broken", "--output", "a.csv"], "broken/statement.json cannot be read"),
+        (["broken", "--output", "a.csv"], "broken/statement.json has no format number"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(

@@ -10,7 +10,7 @@ import pytest
 from pipelines.cli.cli import main
 from pipelines.metrics.metric import Metric
 from pipelines.plan.design import design_of
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import has_clients, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -32,7 +32,8 @@ metrics:
   - {name: wait, kind: distribution, column: wait, bounds: "0,60", bins: 16}
 """
 STREET = (
-    "  - {name: street, kind: heavy-hitters, column: street, alphabet: [lower], max_length: 8}\n"
+    "  - {name: street, kind: strings, search: levels, column: street, alphabet: [lower], "
+    "max_length: 8}\n"
 )
 
 
@@ -43,7 +44,7 @@ def written(tmp_path: Path) -> str:
     return str(path)
 
 
-def changed(path: str, before: str, after: str) -> Plan:
+def changed(path: str, before: str, after: str) -> PlanDocument:
     text = Path(path).read_text()
     assert before in text
     Path(path).write_text(text.replace(before, after))

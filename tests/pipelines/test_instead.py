@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.cli.cli import main
 from pipelines.metrics.counting.options import TRUSTED
+from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.instead import instead, said
@@ -41,6 +42,7 @@ KINDS = pytest.mark.parametrize(
         (HistogramOptions, {"column": "g", "domain": "0..4"}, {"mechanism": "grr"}),
         (MeanOptions, {"column": "v", "bounds": "0,10"}, {"cells": 16}),
         (DistributionOptions, {"column": "v", "bounds": "0,10", "bins": 16}, {"smooth": False}),
+        (CrossTabOptions, {"columns": ("g",), "domains": ("g=0..4",)}, {"dummies": "none"}),
     ],
 )
 
@@ -64,7 +66,7 @@ def test_nothing_is_said_where_no_shuffler_is_trusted(kind, asked, alone, log, t
 
 
 def test_a_plan_of_reports_says_it_too(capsys):
-    asked = "plan --domain-size 915 --reports 602325 --epsilon 0.5 --delta 1e-6"
+    asked = "size --domain-size 915 --reports 602325 --epsilon 0.5 --delta 1e-6"
     assert main(asked.split()) == 0
     printed = " ".join(capsys.readouterr().out.split())
     # Discrete Laplace noise of slope 0.5 has a standard deviation of 2.8.

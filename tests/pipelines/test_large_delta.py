@@ -18,7 +18,7 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.terms import cautioned
 from pipelines.plan.loading import load
 from pipelines.request.requests import request
-from pipelines.running.options import TotalOptions
+from pipelines.running.options import TotalCountOptions
 from pipelines.train.options import TrainOptions
 
 HISTOGRAM = {
@@ -27,7 +27,7 @@ HISTOGRAM = {
 REQUESTS = {
     HistogramOptions: HISTOGRAM,
     CountOptions: {"input": ("x.parquet",), "output": "out", "epsilon": 1},
-    TotalOptions: {
+    TotalCountOptions: {
         "input": ("x.parquet",), "output": "out", "epsilon": 1, "horizon": 9, "window": "w",
     },
     TrainOptions: {

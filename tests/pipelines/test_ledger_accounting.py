@@ -13,13 +13,13 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.price import Price
 from mechanisms.privacy import accountant
-from mechanisms.privacy.composition import compose_releases
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon
 from pipelines.errors import RequestError
 from pipelines.ledger import accounting
 from pipelines.ledger.accounting import fits, further, largest_share, total
 from pipelines.ledger.entries import Budget, Loss
+from tests.oracles.composition import compose_releases
 
 
 def loss(epsilon: float = 0.1, delta: float = 1e-8) -> Loss:

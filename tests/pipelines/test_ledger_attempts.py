@@ -12,13 +12,13 @@ import pytest
 
 from pipelines.errors import Caution, FailedError
 from pipelines.ledger.entries import Owner
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.publication import publication
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.metrics.metric import Content
 from pipelines.metrics.release import PublishDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.storage import alive
 from pipelines.storage.claims import Claim
@@ -38,7 +38,7 @@ class KilledError(BaseException):
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> CollectionLedger:
     MemoryFileSystem.reset()
     return begun(tmp_path / "ledger.sqlite")
 
@@ -47,7 +47,7 @@ def publish(draw: bytes, stamp: dict[str, object]) -> None:
     release.publish(BUCKET, {"table": draw, "report": draw}, stamp)
 
 
-def dies_at(write: int, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def dies_at(write: int, ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is killed before one of its four writes, or before its claim is taken down."""
     create, count = MemoryFileSystem.create, iter(range(9))
 
@@ -71,7 +71,7 @@ def dies_at(write: int, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("write", range(5))
 def test_a_run_killed_in_a_bucket_is_brought_to_its_end(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, write: int
+    ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:
     """Before its claim stands nothing was seen, and the noise is drawn anew; after it, never."""
     dies_at(write, ledger, monkeypatch)
@@ -89,7 +89,7 @@ def test_a_run_killed_in_a_bucket_is_brought_to_its_end(
 
 
 def test_an_attempt_that_stops_in_the_middle_of_a_bucket_mixes_nothing(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops after its first file, is taken for lost, overtaken, and wakes up."""
     create, stopped, wake = MemoryFileSystem.create, threading.Event(), threading.Event()
@@ -108,7 +108,7 @@ def test_an_attempt_that_stops_in_the_middle_of_a_bucket_mixes_nothing(
     sleeper.start()
     assert stopped.wait(HANGS)
     ledger.change(entry.id, lambda _: {"owner": DEAD, "handed_over": False})
-    with Ledger.open(ledger.store.where).spend(request("monday", BUCKET)) as late:
+    with CollectionLedger.open(ledger.store.where).spend(request("monday", BUCKET)) as late:
         assert late.published  # the claim held all of it
     before = dict(MemoryFileSystem.objects)
     wake.set()
@@ -118,7 +118,7 @@ def test_an_attempt_that_stops_in_the_middle_of_a_bucket_mixes_nothing(
 
 
 def test_what_an_operator_gave_up_is_not_brought_to_its_end(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies_at(2, ledger, monkeypatch)
     (entry,) = ledger.entries()
@@ -127,15 +127,15 @@ def test_what_an_operator_gave_up_is_not_brought_to_its_end(
     assert not release.holds_release(BUCKET)
 
 
-def test_a_claim_is_taken_once(ledger: Ledger) -> None:
+def test_a_claim_is_taken_once(ledger: CollectionLedger) -> None:
     first = Claim(BUCKET, "a" * 32)
-    assert first.held() is None
+    assert first.files() is None
     assert first.take({"table": b"1"}) == first.take({"table": b"2"}) == {"table": b"1"}
-    assert Claim(BUCKET, "b" * 32).held() is None
+    assert Claim(BUCKET, "b" * 32).files() is None
 
 
 def test_a_run_out_of_sight_is_overtaken_when_it_is_silent_too_long(
-    ledger: Ledger, tmp_path: Path
+    ledger: CollectionLedger, tmp_path: Path
 ) -> None:
     """A container that was killed, for the one that is started after it."""
     asked = request("monday", str(tmp_path / "out"))
@@ -157,7 +157,7 @@ def test_a_run_out_of_sight_is_overtaken_when_it_is_silent_too_long(
     late = ledger.change(entry.id, lambda _: {"state": "not run"})
     release.publish(asked.output, {}, next_one.stamp)  # as it did
     with pytest.warns(Caution, match="was 'not run', and has published: it counts"):
-        Ledger.open(ledger.store.where, [str(tmp_path / "*")])
+        CollectionLedger.open(ledger.store.where, [str(tmp_path / "*")])
     assert (late.counted, ledger.entries()[0].counted) == (False, True)
 
 
@@ -168,7 +168,7 @@ def test_a_clock_that_was_ahead_stops_nobody_for_ever() -> None:
 
 
 def test_a_refund_of_a_run_that_gives_signs_of_life_is_refused(
-    ledger: Ledger, tmp_path: Path
+    ledger: CollectionLedger, tmp_path: Path
 ) -> None:
     with ledger.spend(request("monday", str(tmp_path / "out"))) as reservation:
         ledger.change(reservation.entry.id, lambda _: {"owner": ELSEWHERE})
@@ -177,7 +177,7 @@ def test_a_refund_of_a_run_that_gives_signs_of_life_is_refused(
 
 
 def test_a_run_killed_beside_its_folder_is_brought_to_its_end(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All was written under a hidden name: it is that draw which is published, and no other."""
 
@@ -200,7 +200,7 @@ def test_a_run_killed_beside_its_folder_is_brought_to_its_end(
 
 
 def test_a_bucket_that_breaks_is_gone_on_with(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first draw's table was there for a moment, so a second one must never be."""
     create = MemoryFileSystem.create
@@ -225,28 +225,30 @@ def test_a_bucket_that_breaks_is_gone_on_with(
 
 
 def test_who_cannot_tell_whether_it_goes_on_is_not_at_work(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its change arrived, and the answer did not: the same process tries again."""
     asked = request("monday", str(tmp_path / "out"))
     with ledger.spend(asked) as lost:
         lost.hand_over()
     ledger.change(lost.entry.id, lambda _: {"owner": DEAD, "handed_over": False})
-    honest = Ledger.write
+    honest = CollectionLedger.write
 
-    def unanswered(self: Ledger, *change: Any) -> None:
+    def unanswered(self: CollectionLedger, *change: Any) -> None:
         honest(self, *change)
         raise FailedError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "write", unanswered)
+        patch.setattr(CollectionLedger, "write", unanswered)
         with pytest.raises(FailedError, match="no answer"), ledger.spend(asked):
             pytest.fail("nothing may be read")
     with ledger.spend(asked) as next_one:
         assert not next_one.published
 
 
-def test_a_command_that_was_overtaken_publishes_nothing(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_command_that_was_overtaken_publishes_nothing(
+    ledger: CollectionLedger, tmp_path: Path
+) -> None:
     asked = request("monday", str(tmp_path / "out"))
     with ledger.spend(asked) as lost:
         lost.hand_over()
@@ -259,7 +261,7 @@ def test_a_command_that_was_overtaken_publishes_nothing(ledger: Ledger, tmp_path
 
 
 def test_a_run_gives_signs_of_life_as_long_as_it_lasts(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: CollectionLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alive, "EVERY", 0.01)
     given = threading.Event()
@@ -274,17 +276,17 @@ def test_a_run_gives_signs_of_life_as_long_as_it_lasts(
 
 
 def test_a_worker_that_lives_on_is_told_that_its_attempt_was_overtaken(
-    ledger: Ledger, tmp_path: Path
+    ledger: CollectionLedger, tmp_path: Path
 ) -> None:
     asked = request("monday", str(tmp_path / "out"))
     with ledger.spend(asked) as lost:
         lost.hand_over()
-    target = Target(asked.output, lost.stamp, ledger.store.where)
+    target = ReleaseTarget(asked.output, lost.stamp, ledger.store.where)
     assert target.stands()
     ledger.change(lost.entry.id, lambda _: {"owner": DEAD, "handed_over": False})
     with ledger.spend(asked) as next_one:
         assert not target.stands()
-        assert Target(asked.output, next_one.stamp, ledger.store.where).stands()
+        assert ReleaseTarget(asked.output, next_one.stamp, ledger.store.where).stands()
 
 
 def test_who_goes_on_is_accounted_by_what_is_read_now(tmp_path: Path) -> None:

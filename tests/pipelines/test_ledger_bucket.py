@@ -12,7 +12,7 @@ import pytest
 from mechanisms.randomness import SecureRandom, SeededRandom
 from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.ledger.bucket_store import BucketStore
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.store import Written
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.objects import Changed, Unavailable
@@ -60,12 +60,12 @@ class MemoryObject:
                 raise Unavailable
 
 
-def opened(target: MemoryObject, seconds: float = HANGS) -> Ledger:
+def opened(target: MemoryObject, seconds: float = HANGS) -> CollectionLedger:
     backoff = Backoff(SecureRandom(), seconds, sleep=lambda _: None)
-    return Ledger(BucketStore(target, backoff), SecureRandom(), backoff)
+    return CollectionLedger(BucketStore(target, backoff), SecureRandom(), backoff)
 
 
-def first(target: MemoryObject, folder: Path, seconds: float = HANGS) -> Ledger:
+def first(target: MemoryObject, folder: Path, seconds: float = HANGS) -> CollectionLedger:
     """The same, begun."""
     return begun(target.name, ledger=opened(target, seconds), witness=folder / "witness.json")
 

@@ -11,7 +11,7 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines.ledger import account
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 
@@ -42,7 +42,7 @@ def path(workspace: Path) -> str:
 
 
 def lost(path: str, seen: bool = True) -> str:
-    ledger = Ledger.open(path) if seen else Ledger.at(path)
+    ledger = CollectionLedger.open(path) if seen else CollectionLedger.at(path)
     (found,) = [entry.id for entry in ledger.entries() if entry.state == "reserved"]
     return found
 
@@ -112,7 +112,7 @@ def test_settle_ends_a_reservation(run, path: str, flag: str, state: str) -> Non
 
 def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, path: str) -> None:
     """As entries of earlier versions have it: its release may stand where the run was started."""
-    ledger, id = Ledger.open(path), lost(path)
+    ledger, id = CollectionLedger.open(path), lost(path)
     ledger.change(id, lambda _: {"output": "out/wednesday"})
     outcome = run(["ledger", "settle", id, "--not-run", "--ledger", path])
     assert (outcome.code, "settle it with --spent" in outcome.err) == (2, True)
@@ -309,6 +309,6 @@ def test_what_was_lost_has_the_delta_that_was_typed(run, path: str, workspace: P
     Path(f"{path}.witness").unlink()
     adopted = ["ledger", "adopt", "--ledger", path, "--witness", "new.json", "--lost", "0.2"]
     assert run(adopted).code == 0
-    entries = Ledger.open(path).entries()
+    entries = CollectionLedger.open(path).entries()
     assert {e.losses[0].delta for e in entries if e.window == "lost"} == {0.0}
-    assert Ledger.at(path).read().beginning.witness == str(workspace / "new.json")
+    assert CollectionLedger.at(path).read().beginning.witness == str(workspace / "new.json")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.releases import release
 from pipelines.storage.google_object import GoogleObject
 from pipelines.storage.objects import Changed, Unavailable
@@ -32,7 +32,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 
 @pytest.fixture
-def ledger(bucket: Bucket, tmp_path: Path) -> Ledger:
+def ledger(bucket: Bucket, tmp_path: Path) -> CollectionLedger:
     """In the bucket, begun while it is well."""
     return begun(PATH, witness=tmp_path / "witness.json")
 
@@ -46,16 +46,18 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_release_goes_through_its_states(bucket: Bucket, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_release_goes_through_its_states(
+    bucket: Bucket, ledger: CollectionLedger, tmp_path: Path
+) -> None:
     output = str(tmp_path / "out")
     with ledger.spend(request("monday", output)) as reservation:
         release.publish(output, {}, reservation.stamp)
         reservation.commit()
-    (entry,) = Ledger.open(PATH).entries()
+    (entry,) = CollectionLedger.open(PATH).entries()
     assert entry.state == "committed"
     assert list(bucket.objects) == ["folder/a ledger.json"]
     assert bucket.uploads == 4  # begun, a population, reserved, committed
-    with Ledger.open(PATH).spend(request("monday", output)) as again:
+    with CollectionLedger.open(PATH).spend(request("monday", output)) as again:
         assert again.published
 
 
@@ -75,7 +77,7 @@ def test_a_swap_of_an_older_generation_changes_nothing(bucket: Bucket) -> None:
 @pytest.mark.parametrize("fault", [408, 429, 500, 503, "hang", "lost", "lost 503"])
 @pytest.mark.usefixtures("impatient")
 def test_bad_days_of_writes_end_well(
-    bucket: Bucket, ledger: Ledger, tmp_path: Path, fault: int | str
+    bucket: Bucket, ledger: CollectionLedger, tmp_path: Path, fault: int | str
 ) -> None:
     output = str(tmp_path / "out")
     bucket.faults.extend([fault, fault])
@@ -90,7 +92,9 @@ def test_bad_days_of_writes_end_well(
 
 @pytest.mark.parametrize("fault", [429, 503, "hang"])
 @pytest.mark.usefixtures("impatient")
-def test_bad_days_of_reads_end_well(bucket: Bucket, ledger: Ledger, fault: int | str) -> None:
+def test_bad_days_of_reads_end_well(
+    bucket: Bucket, ledger: CollectionLedger, fault: int | str
+) -> None:
     bucket.reading.extend([fault, fault])
     assert ledger.entries() == ()
 
@@ -99,7 +103,7 @@ def test_bad_days_of_reads_end_well(bucket: Bucket, ledger: Ledger, fault: int |
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.usefixtures("ledger")
 def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -> None:
-    ledger = Ledger.at(PATH, timeout=1.0)  # nothing is asked of the bucket yet
+    ledger = CollectionLedger.at(PATH, timeout=1.0)  # nothing is asked of the bucket yet
     bucket.reading.extend([fault] * 1000)
     with pytest.raises(FailedError, match="did not answer within 1 s; try again later"):
         ledger.entries()
@@ -110,7 +114,9 @@ def test_a_silent_bucket_is_given_up_in_time(bucket: Bucket, fault: int | str) -
     ("status", "said"),
     [(400, r"was refused \(400\)"), (401, "no credentials"), (403, r"was refused \(403\)")],
 )
-def test_a_refusal_is_told_at_once(bucket: Bucket, ledger: Ledger, status: int, said: str) -> None:
+def test_a_refusal_is_told_at_once(
+    bucket: Bucket, ledger: CollectionLedger, status: int, said: str
+) -> None:
     bucket.reading.append(status)
     with pytest.raises(RequestError, match=said):
         ledger.entries()
@@ -118,9 +124,9 @@ def test_a_refusal_is_told_at_once(bucket: Bucket, ledger: Ledger, status: int, 
 
 def test_no_bucket_and_no_server_are_told_apart(bucket: Bucket, monkeypatch) -> None:
     with pytest.raises(RequestError, match="there is no bucket other"):
-        Ledger.open("gs://other/ledger.json")
+        CollectionLedger.open("gs://other/ledger.json")
     with pytest.raises(RequestError, match="there is no gs://bucket/new"):
-        Ledger.open("gs://bucket/new")
+        CollectionLedger.open("gs://bucket/new")
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     with pytest.raises(Unavailable):
         GoogleObject(PATH).fetch()
@@ -129,13 +135,13 @@ def test_no_bucket_and_no_server_are_told_apart(bucket: Bucket, monkeypatch) -> 
 @pytest.mark.parametrize("path", ["gs://bucket", "gs://bucket/", "gs:///x", "gs://bucket/folder/"])
 def test_an_address_names_an_object(path: str) -> None:
     with pytest.raises(RequestError, match="names no object; write gs://BUCKET"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
 
 
 def test_without_the_package_it_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     with pytest.raises(RequestError, match=r"pip install '\.\[gcp\]'"):
-        Ledger.open(PATH)
+        CollectionLedger.open(PATH)
 
 
 @pytest.mark.verify

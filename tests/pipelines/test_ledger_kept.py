@@ -12,7 +12,7 @@ import pytest
 from pipelines.cli import cli
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry, Owner
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.releases import release
@@ -24,17 +24,17 @@ DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> CollectionLedger:
     return begun(tmp_path / "ledger.sqlite")
 
 
-def fail(ledger: Ledger, output: str, epsilon: float = 0.6) -> Entry:
+def fail(ledger: CollectionLedger, output: str, epsilon: float = 0.6) -> Entry:
     """A collector's run that comes to nothing."""
     with pytest.warns(Caution, match="the collector has the reports; to make it again costs"):
         return ledger.entry(broken(ledger, output, epsilon))
 
 
-def broken(ledger: Ledger, output: str, epsilon: float) -> str:
+def broken(ledger: CollectionLedger, output: str, epsilon: float) -> str:
     with (
         contextlib.suppress(FailedError),
         ledger.spend(request("monday", output, epsilon)) as reservation,
@@ -44,7 +44,9 @@ def broken(ledger: Ledger, output: str, epsilon: float) -> str:
     return reservation.entry.id
 
 
-def collect(ledger: Ledger, output: str, epsilon: float = 0.6, **changes: object) -> Entry:
+def collect(
+    ledger: CollectionLedger, output: str, epsilon: float = 0.6, **changes: object
+) -> Entry:
     with ledger.spend(request("monday", output, epsilon, **changes)) as reservation:
         ledger.keep(reservation.entry.id)
         release.publish(output, {"table": b"x"}, reservation.stamp)
@@ -107,7 +109,7 @@ def test_of_many_that_try_again_one_does(ledger, tmp_path) -> None:
     failed, outcomes, done = fail(ledger, str(tmp_path / "a")), [], threading.Barrier(6)
 
     def rival() -> None:
-        mine = Ledger.open(ledger.store.where)
+        mine = CollectionLedger.open(ledger.store.where)
         try:
             with mine.spend(request("monday", str(tmp_path / "b"), 0.6)) as reservation:
                 outcomes.append(reservation.entry.id)

@@ -15,16 +15,17 @@ import pytest
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger import chain
-from pipelines.ledger.beginning import Request, adopt, init
+from pipelines.ledger.beginning import LedgerRequest, adopt, init
 from pipelines.ledger.entries import Budget, Entry, Population
 from pipelines.ledger.evidence import standing
 from pipelines.ledger.key import key
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.witness import LocalObject, Seen, Witness
+from pipelines.ledger.witness import Seen, Witness
 from pipelines.releases import release
 from pipelines.storage.backoff import Backoff
+from pipelines.storage.local_object import LocalObject
 from pipelines.storage.paths import siblings
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
@@ -46,7 +47,7 @@ def path(tmp_path: Path) -> str:
 def publish(path: str, day: int, epsilon: float = 0.1) -> Entry:
     """What a run does."""
     output = os.path.join(os.path.dirname(path), "out", str(day))
-    ledger = Ledger.open(path, [os.path.join(os.path.dirname(output), "*")])
+    ledger = CollectionLedger.open(path, [os.path.join(os.path.dirname(output), "*")])
     with ledger.spend(request(f"day {day}", output, epsilon)) as reservation:
         if not reservation.published:
             statement = {**reservation.stamp, "plan": {"collection": "trips"}}
@@ -60,7 +61,7 @@ def test_what_nobody_has_touched_goes_on(path: str) -> None:
         publish(path, day)
     with pytest.raises(BudgetExceeded):
         publish(path, 10)
-    assert sum(entry.counted for entry in Ledger.open(path).entries()) == 10
+    assert sum(entry.counted for entry in CollectionLedger.open(path).entries()) == 10
 
 
 def put_back(path: str, copy: str) -> None:
@@ -105,8 +106,8 @@ def alter(path: str, _: str) -> None:
 
 def fork(path: str, copy: str) -> None:
     """An older copy that has gone on by itself, and is as long as the other by now."""
-    ledger = Ledger.at(copy)
-    while len(ledger.read().links) < len(Ledger.at(path).read().links):
+    ledger = CollectionLedger.at(copy)
+    while len(ledger.read().links) < len(CollectionLedger.at(path).read().links):
         entry = ledger.read().entries[0]
         ledger.store.write(entry, now := ledger.read(), chain.after(key(), now.head, _link(entry)))
     put_back(path, copy)
@@ -157,8 +158,8 @@ def test_a_ledger_that_is_ahead_of_its_witness_is_sound(path: str, tmp_path: Pat
     before = seen.read_bytes()
     publish(path, 5)
     seen.write_bytes(before)
-    Ledger.open(path)
-    assert json.loads(seen.read_text())["changes"] == len(Ledger.at(path).read().links)
+    CollectionLedger.open(path)
+    assert json.loads(seen.read_text())["changes"] == len(CollectionLedger.at(path).read().links)
 
 
 def test_a_witness_that_cannot_be_written_ends_nothing(
@@ -167,10 +168,10 @@ def test_a_witness_that_cannot_be_written_ends_nothing(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    ledger = Ledger.open(path)
+    ledger = CollectionLedger.open(path)
     entry = ledger.entries()[0]
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.ledger.witness.os.fsync", full)
+        patch.setattr("pipelines.storage.local_object.os.fsync", full)
         with pytest.warns(Caution, match=r"No space left.*nobody would notice an older copy"):
             ledger.change(entry.id, lambda _: {"archived": True})
     assert ledger.entries()[0].archived
@@ -182,13 +183,13 @@ def test_a_second_ledger_is_not_begun_where_releases_stand(path: str, tmp_path: 
     (tmp_path / "out" / "witness.json").unlink()
     population = Population(name="trips", unit="user", scope="user", budget=ONE)
     place = str(tmp_path / "other.json")
-    asked = Request(path, population, place, [str(tmp_path / "out" / "*")])
+    asked = LedgerRequest(path, population, place, [str(tmp_path / "out" / "*")])
     with pytest.raises(RequestError, match=r"was paid for from a ledger that is not at .*: put it"):
         init(asked)
     assert not os.path.exists(path)
     # Begun without a word of the releases, it is found out by the next run.
     begun(path, budget=ONE, witness=place)
-    ledger = Ledger.open(path)
+    ledger = CollectionLedger.open(path)
     with ledger.spend(request("day 9", str(tmp_path / "elsewhere"))) as reservation:
         reservation.commit()
     with pytest.raises(RequestError, match="two ledgers have two budgets"):
@@ -203,7 +204,7 @@ def test_a_witness_is_no_other_ledger_s(path: str, tmp_path: Path) -> None:
     begun(tmp_path / "second.sqlite", witness=tmp_path / "second.json")
     shutil.copyfile(tmp_path / "second.json", place)
     with pytest.raises(RequestError, match="is of another ledger than"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
 
 
 def test_a_key_that_is_absent_or_another_is_told(
@@ -211,12 +212,12 @@ def test_a_key_that_is_absent_or_another_is_told(
 ) -> None:
     monkeypatch.setenv("HUSHBEAM_LEDGER_KEY", str(tmp_path / "key"))
     with pytest.raises(RequestError, match=r"there is no key of ledgers in .*: copy it from"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
     assert not (tmp_path / "key").exists()
     (tmp_path / "key").write_bytes(bytes(32))
     with pytest.raises(RequestError, match=r"is kept under another key than this machine's"):
-        Ledger.open(path)
-    assert len(Ledger.at(path).store.read().entries) == 5  # as a worker reads it
+        CollectionLedger.open(path)
+    assert len(CollectionLedger.at(path).store.read().entries) == 5  # as a worker reads it
 
 
 def test_a_missing_release_stops_its_own_window_alone(path: str, tmp_path: Path) -> None:
@@ -224,8 +225,8 @@ def test_a_missing_release_stops_its_own_window_alone(path: str, tmp_path: Path)
     with pytest.raises(RequestError, match=r"its release is not in .*/2: put it back from a copy"):
         publish(path, 2)
     publish(path, 5)
-    (entry,) = [entry for entry in Ledger.open(path).entries() if entry.window == "day 2"]
-    ledger = Ledger.open(path)
+    (entry,) = [entry for entry in CollectionLedger.open(path).entries() if entry.window == "day 2"]
+    ledger = CollectionLedger.open(path)
     with pytest.raises(RequestError, match=r"stands in .*: nothing to archive"):
         ledger.archive(ledger.entries()[0].id)
     assert ledger.archive(entry.id).archived
@@ -258,17 +259,19 @@ def test_budgets_are_amended_and_units_are_not(path: str, tmp_path: Path) -> Non
         name="trips", unit="user", scope="user", budget=Budget(epsilon=2.0, delta=0.0)
     )
     with pytest.raises(RequestError, match="--amend gives it another budget"):
-        init(Request(path, more))
-    assert "epsilon 2" in init(Request(path, more, amend=True))
+        init(LedgerRequest(path, more))
+    assert "epsilon 2" in init(LedgerRequest(path, more, amend=True))
     for other in ({"unit": "row"}, {"scope": "user per window"}):
         with pytest.raises(RequestError, match=r"knows 'trips', per user"):
-            init(Request(path, more.model_copy(update=other), amend=True))
+            init(LedgerRequest(path, more.model_copy(update=other), amend=True))
     new = more.model_copy(update={"name": "rides"})
-    init(Request(path, new))
-    assert "epsilon 2" in init(Request(path, new.model_copy(update={"unit": "row"}), amend=True))
+    init(LedgerRequest(path, new))
+    assert "epsilon 2" in init(
+        LedgerRequest(path, new.model_copy(update={"unit": "row"}), amend=True)
+    )
     asked = request("w", str(tmp_path / "w"), 0.1, budget=Budget(epsilon=3.0, delta=0.0))
     with pytest.raises(RequestError, match=r"has one of epsilon 2, delta 0 .* not of 3, 0"), \
-            Ledger.open(path).spend(asked):  # fmt: skip
+            CollectionLedger.open(path).spend(asked):  # fmt: skip
         pytest.fail("nothing may be read")
 
 
@@ -299,7 +302,7 @@ def test_who_has_another_key_says_that_something_was_lost(
     with pytest.raises(RequestError, match=r"kept under another key .* say more than 0"):
         adopt(path, witness, None, True)
     adopt(path, witness, LITTLE, False)
-    assert len(Ledger.open(path).entries()) == 6
+    assert len(CollectionLedger.open(path).entries()) == 6
 
 
 def test_a_copy_that_was_adopted_and_the_original_do_not_both_go_on(
@@ -315,15 +318,15 @@ def test_a_copy_that_was_adopted_and_the_original_do_not_both_go_on(
     with pytest.raises(RequestError, match=r"a release knows of .*: say more than 0"):
         adopt(copy, away, None, True, [*standing(everywhere)])
     adopt(copy, away, LITTLE, False, [*standing(everywhere)])
-    Ledger.open(copy, everywhere)  # what stood when it was adopted is what was lost
+    CollectionLedger.open(copy, everywhere)  # what stood when it was adopted is what was lost
     (tmp_path / "seen.json").rename(tmp_path / "out" / "witness.json")
     publish(path, 6)
     with pytest.raises(RequestError, match="both have gone on"):
-        Ledger.open(copy, everywhere)
+        CollectionLedger.open(copy, everywhere)
     with pytest.raises(RequestError, match="say more than 0"):
         adopt(copy, away, None, True, [*standing(everywhere)])
     adopt(copy, away, LITTLE, False, [*standing(everywhere)])
-    Ledger.open(copy, everywhere)
+    CollectionLedger.open(copy, everywhere)
 
 
 def test_what_is_spent_while_a_ledger_is_adopted_stays(
@@ -338,14 +341,14 @@ def test_what_is_spent_while_a_ledger_is_adopted_stays(
         patch.setattr("pipelines.ledger.beginning.key_to_begin", meanwhile)
         with pytest.raises(FailedError, match=r"has changed .* meanwhile; run it again"):
             adopt(path, witness, None, True)
-    assert len(Ledger.open(path, [str(tmp_path / "out" / "*")]).entries()) == 6
+    assert len(CollectionLedger.open(path, [str(tmp_path / "out" / "*")]).entries()) == 6
 
 
 def test_who_waits_for_a_ledger_that_is_replaced_writes_nothing(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file under its lock has no name any more: what it took would be forgotten."""
-    store = Ledger.open(path).store
+    store = CollectionLedger.open(path).store
     snapshot = store.read()
     honest = SqliteStore._open
 
@@ -367,19 +370,19 @@ def test_a_second_ledger_is_found_out_by_its_first_run(path: str, tmp_path: Path
     everywhere = [str(tmp_path / "out" / "*")]
     begun(path, budget=ONE, witness=tmp_path / "other.json")
     with pytest.raises(RequestError, match="two ledgers have two budgets"):
-        Ledger.open(path, everywhere)  # the population is the same
+        CollectionLedger.open(path, everywhere)  # the population is the same
     os.remove(path)
     begun(path, "other", budget=ONE, witness=tmp_path / "third.json")
-    Ledger.open(path, everywhere)
+    CollectionLedger.open(path, everywhere)
     with pytest.raises(RequestError, match="two ledgers have two budgets"):
-        Ledger.open(path, everywhere, "trips")
+        CollectionLedger.open(path, everywhere, "trips")
 
 
 def test_a_ledger_is_begun_beside_another_collection_s_releases(path: str, tmp_path: Path) -> None:
     releases, new = [str(tmp_path / "out" / "*")], str(tmp_path / "new.sqlite")
     for name, collection, stands in (("trips", "a", True), ("a", "trips", True), ("a", "a", False)):
         people = Population(name=name, unit="user", scope="user", budget=ONE)
-        asked = Request(new, people, f"{new}.json", releases, collection=collection)
+        asked = LedgerRequest(new, people, f"{new}.json", releases, collection=collection)
         if stands:
             with pytest.raises(RequestError, match="was paid for from a ledger that is not at"):
                 init(asked)
@@ -392,21 +395,23 @@ def test_a_copy_from_before_the_first_entry_needs_its_witness(tmp_path: Path) ->
     begun(path, budget=ONE, witness=tmp_path / "witness.json")
     (tmp_path / "witness.json").unlink()
     with pytest.raises(RequestError, match=r"the witness of .* is not there"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
 
 
 def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
     stamp = json.loads((tmp_path / "out" / "4" / "statement.json").read_text())["ledger"]
     (tmp_path / "out" / "evil").mkdir()
     (tmp_path / "out" / "evil" / "statement.json").write_text(
-        json.dumps({"ledger": {**stamp, "changes": 1000}})
+        json.dumps({"statement_version": 1, "ledger": {**stamp, "changes": 1000}})
     )
     with pytest.raises(RequestError, match=r"in .*/evil knows of 1000.*Its witness agrees with it"):
         publish(path, 5)
 
 
 def test_a_witness_follows_one_ledger_alone(tmp_path: Path) -> None:
-    witness = Witness(LocalObject(str(tmp_path / "w.json")), Backoff(SecureRandom(), 1.0))
+    witness = Witness(
+        LocalObject(str(tmp_path / "w.json"), "--witness"), Backoff(SecureRandom(), 1.0)
+    )
     first = Seen(ledger="a", changes=3, head="x")
     witness.follow(first)
     with pytest.raises(RequestError, match="is of another ledger"):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from pipelines.cli import cli
 from pipelines.ledger.entries import Entry
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.ledger.spans import Span, digests, span_of
 from tests.fakes.ledger_rivals import request
@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> CollectionLedger:
     return begun(tmp_path / "ledger.sqlite", scope="user per window")
 
 
@@ -34,7 +34,7 @@ def days(first: int, count: int) -> Span:
 
 
 @pytest.fixture
-def make(ledger: Ledger, tmp_path: Path) -> Callable[..., Entry]:
+def make(ledger: CollectionLedger, tmp_path: Path) -> Callable[..., Entry]:
     """Spends on a window of some version; the budget of a unit is 1."""
 
     def make(
@@ -138,7 +138,7 @@ def test_a_merged_window_covers_what_was_added_to_it(make) -> None:
     make("2026-11-19", 0.9, 2, days(3, 1))
 
 
-def test_explain_shows_each_account_once(make, ledger: Ledger, capsys) -> None:
+def test_explain_shows_each_account_once(make, ledger: CollectionLedger, capsys) -> None:
     make("2026-11-16", 0.5, span=days(0, 7))
     for day in range(2):
         make(f"2026-11-{17 + day}", 0.2, 2, days(1 + day, 1))
@@ -150,7 +150,7 @@ def test_explain_shows_each_account_once(make, ledger: Ledger, capsys) -> None:
     assert shown == [("2026-11-16", 0.9), ("2026-11-17", 0.7), ("2026-11-18", 0.7)]
 
 
-def test_span_and_design_are_kept(make, ledger: Ledger) -> None:
+def test_span_and_design_are_kept(make, ledger: CollectionLedger) -> None:
     entry = make("2026-11-16", 0.5, span=days(0, 7), design="d" * 32)
     assert ledger.entries() == (entry,)
     assert (entry.span, entry.design) == (days(0, 7), "d" * 32)
@@ -193,7 +193,7 @@ def test_what_is_known_of_one_release_alone_does_not_tell(make) -> None:
         make("2026-11-20", 0.2, span=span_of("2026-11-20"))
 
 
-def test_files_are_kept_as_digests(make, ledger: Ledger, tmp_path: Path) -> None:
+def test_files_are_kept_as_digests(make, ledger: CollectionLedger, tmp_path: Path) -> None:
     (tmp_path / "log.parquet").touch()
     (tmp_path / "link.parquet").symlink_to(tmp_path / "log.parquet")
     files = digests([str(tmp_path / "log.parquet")])

@@ -17,7 +17,7 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Budget, Entry, Owner
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import may_run, this_process
 from pipelines.ledger.reservation import Reservation
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
@@ -31,7 +31,7 @@ ELSEWHERE = Owner(host="0" * 12, process=7, started="long ago")
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> CollectionLedger:
     return begun(tmp_path / "ledger.sqlite")
 
 
@@ -44,25 +44,27 @@ def publish(reservation: Reservation) -> None:
     release.publish(reservation.entry.output, {"table": b"x"}, reservation.stamp)
 
 
-def make(ledger: Ledger, window: str, output: str, epsilon: float = 0.1, **changes: Any) -> Entry:
+def make(
+    ledger: CollectionLedger, window: str, output: str, epsilon: float = 0.1, **changes: Any
+) -> Entry:
     with ledger.spend(request(window, output, epsilon, **changes)) as reservation:
         publish(reservation)
         reservation.commit()
     return reservation.entry
 
 
-def lose(ledger: Ledger, window: str, output: str, owner: Owner = DEAD) -> Entry:
+def lose(ledger: CollectionLedger, window: str, output: str, owner: Owner = DEAD) -> Entry:
     """A reservation whose process is gone."""
     with ledger.spend(request(window, output)) as reservation:
         reservation.hand_over()
     return ledger.change(reservation.entry.id, lambda _: {"handed_over": False, "owner": owner})
 
 
-def states(ledger: Ledger) -> list[str]:
+def states(ledger: CollectionLedger) -> list[str]:
     return [entry.state for entry in ledger.entries()]
 
 
-def test_a_release_is_reserved_and_then_committed(ledger: Ledger, out: str) -> None:
+def test_a_release_is_reserved_and_then_committed(ledger: CollectionLedger, out: str) -> None:
     with ledger.spend(request("monday", out)) as reservation:
         assert states(ledger) == ["reserved"]
         assert not reservation.published
@@ -73,7 +75,7 @@ def test_a_release_is_reserved_and_then_committed(ledger: Ledger, out: str) -> N
     assert json.loads(release.read(out, release.STATEMENT))["release_id"] == entry.release_id
 
 
-def test_the_same_window_again_gives_the_stored_release(ledger: Ledger, out: str) -> None:
+def test_the_same_window_again_gives_the_stored_release(ledger: CollectionLedger, out: str) -> None:
     first = make(ledger, "monday", out)
     with ledger.spend(request("monday", out + "-again")) as reservation:
         assert reservation.published
@@ -82,27 +84,27 @@ def test_the_same_window_again_gives_the_stored_release(ledger: Ledger, out: str
     assert states(ledger) == ["committed"]
 
 
-def test_a_failure_gives_the_budget_back(ledger: Ledger, out: str) -> None:
+def test_a_failure_gives_the_budget_back(ledger: CollectionLedger, out: str) -> None:
     with pytest.raises(ZeroDivisionError), ledger.spend(request("monday", out)):
         _ = 1 / 0
     assert states(ledger) == ["returned"]
     make(ledger, "tuesday", out, epsilon=1.0)  # all of it
 
 
-def fail(ledger: Ledger, output: str, first: Callable[[Reservation], object]) -> None:
+def fail(ledger: CollectionLedger, output: str, first: Callable[[Reservation], object]) -> None:
     """A run that does something, and then dies of something else."""
     with ledger.spend(request("monday", output)) as reservation:
         first(reservation)
         raise ZeroDivisionError
 
 
-def test_a_failure_after_publishing_is_a_commit(ledger: Ledger, out: str) -> None:
+def test_a_failure_after_publishing_is_a_commit(ledger: CollectionLedger, out: str) -> None:
     with pytest.raises(ZeroDivisionError):
         fail(ledger, out, publish)
     assert states(ledger) == ["committed"]
 
 
-def test_a_failure_that_left_something_stays_reserved(ledger: Ledger, out: str) -> None:
+def test_a_failure_that_left_something_stays_reserved(ledger: CollectionLedger, out: str) -> None:
     def publish_in_part(_: Reservation) -> None:
         os.mkdir(out)
         Path(out, "table").write_bytes(b"part of a release")
@@ -113,7 +115,7 @@ def test_a_failure_that_left_something_stays_reserved(ledger: Ledger, out: str) 
     assert states(ledger) == ["reserved"]
 
 
-def test_a_ledger_that_breaks_meanwhile_hides_no_error(ledger: Ledger, out: str) -> None:
+def test_a_ledger_that_breaks_meanwhile_hides_no_error(ledger: CollectionLedger, out: str) -> None:
     path = ledger.store.where
 
     def take_away(_: Reservation) -> None:
@@ -126,7 +128,7 @@ def test_a_ledger_that_breaks_meanwhile_hides_no_error(ledger: Ledger, out: str)
     assert states(ledger) == ["reserved"]
 
 
-def test_what_does_not_fit_is_refused_with_what_would(ledger: Ledger, out: str) -> None:
+def test_what_does_not_fit_is_refused_with_what_would(ledger: CollectionLedger, out: str) -> None:
     make(ledger, "monday", out, epsilon=0.8)
     with pytest.raises(BudgetExceeded) as refusal, ledger.spend(request("tuesday", "b", 0.4)):
         pytest.fail("nothing may be read")
@@ -145,7 +147,9 @@ def test_what_does_not_fit_is_refused_with_what_would(ledger: Ledger, out: str) 
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_billionth_more_than_is_left_is_refused(ledger: Ledger, out: str, delta: float) -> None:
+def test_a_billionth_more_than_is_left_is_refused(
+    ledger: CollectionLedger, out: str, delta: float
+) -> None:
     """By the sum, and by the accountant, which makes a little less of the two."""
     both = total([request(w, out, e).records[0] for w, e in (("a", 0.9), ("b", 0.1))], delta)
     short, enough = (Budget(epsilon=both.epsilon * (1 + gap), delta=delta) for gap in (-1e-9, 1e-9))
@@ -159,7 +163,7 @@ def test_a_billionth_more_than_is_left_is_refused(ledger: Ledger, out: str, delt
     assert states(ledger) == ["committed", "committed"]
 
 
-def test_what_would_fit_does_fit(ledger: Ledger, out: str) -> None:
+def test_what_would_fit_does_fit(ledger: CollectionLedger, out: str) -> None:
     budget = Budget(epsilon=1.0, delta=1e-6)
     for k in range(4):
         make(ledger, str(k), out + str(k), 0.2, budget=budget)
@@ -189,7 +193,7 @@ def test_windows_do_not_compose_where_the_unit_is_a_window(tmp_path: Path, out: 
         pytest.fail("nothing may be read")
 
 
-def test_collections_have_budgets_of_their_own(ledger: Ledger, out: str) -> None:
+def test_collections_have_budgets_of_their_own(ledger: CollectionLedger, out: str) -> None:
     begun(ledger.store.where, "crashes")
     make(ledger, "monday", out, 1.0)
     make(ledger, "monday", out + "2", 1.0, collection="crashes")
@@ -205,7 +209,7 @@ def test_collections_have_budgets_of_their_own(ledger: Ledger, out: str) -> None
     ],
 )
 def test_an_account_goes_on_as_it_began(
-    ledger: Ledger, out: str, changes: dict[str, Any], said: str
+    ledger: CollectionLedger, out: str, changes: dict[str, Any], said: str
 ) -> None:
     make(ledger, "monday", out)
     with pytest.raises(RequestError, match=said), ledger.spend(request("next", "b", **changes)):
@@ -213,7 +217,7 @@ def test_an_account_goes_on_as_it_began(
     assert states(ledger) == ["committed"]
 
 
-def test_two_schedulers_do_not_make_one_window_twice(ledger: Ledger, out: str) -> None:
+def test_two_schedulers_do_not_make_one_window_twice(ledger: CollectionLedger, out: str) -> None:
     with ledger.spend(request("monday", out)) as mine:
         with pytest.raises(InProgressError) as refusal, ledger.spend(request("monday", "b")):
             pytest.fail("nothing may be read")
@@ -225,7 +229,7 @@ def test_two_schedulers_do_not_make_one_window_twice(ledger: Ledger, out: str) -
     assert states(ledger) == ["committed", "returned"]
 
 
-def test_a_lost_run_is_gone_on_with_for_what_it_paid(ledger: Ledger, out: str) -> None:
+def test_a_lost_run_is_gone_on_with_for_what_it_paid(ledger: CollectionLedger, out: str) -> None:
     lost = lose(ledger, "monday", out)
     made = make(ledger, "monday", out, 0.1)
     assert (made.id, made.release_id, made.attempt) == (lost.id, lost.release_id, 2)
@@ -233,7 +237,9 @@ def test_a_lost_run_is_gone_on_with_for_what_it_paid(ledger: Ledger, out: str) -
     make(ledger, "tuesday", out + "2", 0.9)  # all that is left
 
 
-def test_another_release_of_a_lost_run_s_window_is_paid_for(ledger: Ledger, out: str) -> None:
+def test_another_release_of_a_lost_run_s_window_is_paid_for(
+    ledger: CollectionLedger, out: str
+) -> None:
     lost = lose(ledger, "monday", out)
     with (
         pytest.raises(BudgetExceeded, match=r"1 releases.*; 1 of them unsettled"),
@@ -245,7 +251,9 @@ def test_another_release_of_a_lost_run_s_window_is_paid_for(ledger: Ledger, out:
     assert ledger.settle(lost.id[:12], spent=False).state == "not run"
 
 
-def test_in_two_folders_a_lost_run_might_publish_beside_the_next(ledger: Ledger, out: str) -> None:
+def test_in_two_folders_a_lost_run_might_publish_beside_the_next(
+    ledger: CollectionLedger, out: str
+) -> None:
     lost = lose(ledger, "monday", out)
     with pytest.raises(RequestError, match=r"that is lost was to publish in .*out: name that"):
         make(ledger, "monday", out + "2")
@@ -253,11 +261,11 @@ def test_in_two_folders_a_lost_run_might_publish_beside_the_next(ledger: Ledger,
     make(ledger, "monday", out + "2")
 
 
-def test_an_attempt_that_was_overtaken_changes_nothing(ledger: Ledger, out: str) -> None:
+def test_an_attempt_that_was_overtaken_changes_nothing(ledger: CollectionLedger, out: str) -> None:
     """Taken for lost, for it was silent too long; another attempt has published; it wakes up."""
     with ledger.spend(request("monday", out)) as stopped:
         long_ago = (datetime.now(timezone.utc) - 2 * SILENCE).isoformat()
-        rival = Ledger.open(ledger.store.where)
+        rival = CollectionLedger.open(ledger.store.where)
         entry = ledger.store.read().entries[0]
         old = entry.model_copy(update={"owner": ELSEWHERE, "changed_at": long_ago})
         assert ledger.write(old, ledger.read())
@@ -275,7 +283,7 @@ def test_an_attempt_that_was_overtaken_changes_nothing(ledger: Ledger, out: str)
 
 @pytest.mark.parametrize("handed_over", [True, False])
 def test_a_run_out_of_sight_is_not_taken_for_lost(
-    ledger: Ledger, out: str, handed_over: bool
+    ledger: CollectionLedger, out: str, handed_over: bool
 ) -> None:
     lost = lose(ledger, "monday", out, DEAD if handed_over else ELSEWHERE)
     ledger.change(lost.id, lambda _: {"handed_over": handed_over})
@@ -286,7 +294,7 @@ def test_a_run_out_of_sight_is_not_taken_for_lost(
     assert sum(entry.counted for entry in ledger.entries()) == 2
 
 
-def test_a_rerun_finds_what_a_lost_run_published(ledger: Ledger, out: str) -> None:
+def test_a_rerun_finds_what_a_lost_run_published(ledger: CollectionLedger, out: str) -> None:
     lost = lose(ledger, "monday", out)
     release.publish(out, {}, {"release_id": lost.release_id})
     assert ledger.published("f00d", "tuesday") is None
@@ -299,7 +307,9 @@ def test_a_rerun_finds_what_a_lost_run_published(ledger: Ledger, out: str) -> No
     assert states(ledger) == ["committed"]
 
 
-def test_a_strangers_release_in_the_folder_is_no_evidence(ledger: Ledger, out: str) -> None:
+def test_a_strangers_release_in_the_folder_is_no_evidence(
+    ledger: CollectionLedger, out: str
+) -> None:
     lost = lose(ledger, "monday", out)
     release.publish(out, {}, {"release_id": "another"})
     assert ledger.settle(lost.id, spent=False).state == "not run"
@@ -307,7 +317,9 @@ def test_a_strangers_release_in_the_folder_is_no_evidence(ledger: Ledger, out: s
         make(ledger, "monday", out)
 
 
-def test_what_was_published_cannot_be_settled_as_not_run(ledger: Ledger, out: str) -> None:
+def test_what_was_published_cannot_be_settled_as_not_run(
+    ledger: CollectionLedger, out: str
+) -> None:
     lost = lose(ledger, "monday", out)
     release.publish(out, {}, {"release_id": lost.release_id})
     with pytest.raises(RequestError, match=r"its release stands in .*; settle it with --spent"):
@@ -317,14 +329,14 @@ def test_what_was_published_cannot_be_settled_as_not_run(ledger: Ledger, out: st
         ledger.settle(lost.id, spent=False)
 
 
-def test_a_running_run_cannot_be_settled(ledger: Ledger, out: str) -> None:
+def test_a_running_run_cannot_be_settled(ledger: CollectionLedger, out: str) -> None:
     with ledger.spend(request("monday", out)) as reservation:
         with pytest.raises(InProgressError):
             ledger.settle(reservation.entry.id, spent=False)
         assert states(ledger) == ["reserved"]
 
 
-def test_a_release_counts_whatever_was_settled(ledger: Ledger, out: str) -> None:
+def test_a_release_counts_whatever_was_settled(ledger: CollectionLedger, out: str) -> None:
     with ledger.spend(request("monday", out)) as reservation:
         ledger.change(reservation.entry.id, lambda _: {"state": "not run"})
         publish(reservation)
@@ -335,7 +347,7 @@ def test_a_release_counts_whatever_was_settled(ledger: Ledger, out: str) -> None
 
 @pytest.mark.parametrize("state", ["not run", "returned", "spent"])
 def test_a_run_that_was_given_up_and_published_after_all_counts(
-    ledger: Ledger, out: str, state: str
+    ledger: CollectionLedger, out: str, state: str
 ) -> None:
     lost = lose(ledger, "monday", out)
     ledger.change(lost.id, lambda _: {"state": state})
@@ -350,7 +362,7 @@ def test_a_run_that_was_given_up_and_published_after_all_counts(
 
 
 @pytest.mark.parametrize("id", ["", "xyz", "0"])
-def test_an_id_must_name_one_entry(ledger: Ledger, id: str) -> None:
+def test_an_id_must_name_one_entry(ledger: CollectionLedger, id: str) -> None:
     with pytest.raises(RequestError, match=r"entries of .* begin with"):
         ledger.settle(id, spent=True)
 
@@ -376,7 +388,9 @@ def test_processes_are_told_from_others_of_the_same_number() -> None:
     assert may_run(ELSEWHERE)
 
 
-def test_an_output_that_is_taken_is_refused_before_reserving(ledger: Ledger, out: str) -> None:
+def test_an_output_that_is_taken_is_refused_before_reserving(
+    ledger: CollectionLedger, out: str
+) -> None:
     make(ledger, "monday", out)
     with pytest.raises(RequestError, match="already holds a release"):
         make(ledger, "tuesday", out)
@@ -384,7 +398,7 @@ def test_an_output_that_is_taken_is_refused_before_reserving(ledger: Ledger, out
 
 
 def test_what_this_process_left_while_the_ledger_was_away_is_given_back(
-    ledger: Ledger, out: str
+    ledger: CollectionLedger, out: str
 ) -> None:
     """The same worker tries again: its lost run costs nothing, for nothing of it was published."""
     path = ledger.store.where
@@ -405,7 +419,9 @@ def test_what_this_process_left_while_the_ledger_was_away_is_given_back(
     assert states(ledger) == ["returned", "committed"]
 
 
-def test_what_this_process_left_half_written_goes_on_counting(ledger: Ledger, out: str) -> None:
+def test_what_this_process_left_half_written_goes_on_counting(
+    ledger: CollectionLedger, out: str
+) -> None:
     def publish_in_part(_: Reservation) -> None:
         os.mkdir(out)
         Path(out, "table").write_bytes(b"part of a release")

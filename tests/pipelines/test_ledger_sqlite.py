@@ -11,7 +11,7 @@ import pytest
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.beginning import adopt
 from pipelines.ledger.entries import VERSION
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.sqlite_store import SqliteStore
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
@@ -65,7 +65,7 @@ def test_a_truncated_ledger_is_refused_and_left_alone(path: str, share: float) -
     cut = content[: int(share * len(content))]
     Path(path).write_bytes(cut)
     with pytest.raises(RequestError, match=r"damaged or no ledger: restore it from a copy"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
     assert Path(path).read_bytes() == cut
 
 
@@ -77,7 +77,7 @@ def test_a_ledger_with_a_page_overwritten_is_refused(path: str, place: int) -> N
     content[start : start + 512] = bytes(512)
     Path(path).write_bytes(content)
     with pytest.raises(RequestError, match="ledger"):
-        Ledger.open(path).entries()
+        CollectionLedger.open(path).entries()
 
 
 def test_a_single_digit_that_changed_is_noticed(path: str) -> None:
@@ -85,7 +85,7 @@ def test_a_single_digit_that_changed_is_noticed(path: str) -> None:
     before, found, after = content.rpartition(b'"epsilon":0.001')
     Path(path).write_bytes(before + found.replace(b"1", b"0") + after)
     with pytest.raises(RequestError, match="its history is not as it was written"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
 
 
 def test_missing_changes_are_noticed(path: str) -> None:
@@ -95,7 +95,7 @@ def test_missing_changes_are_noticed(path: str) -> None:
     database.commit()
     database.close()
     with pytest.raises(RequestError, match="changes are missing"):
-        Ledger.open(path)
+        CollectionLedger.open(path)
 
 
 @pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
@@ -105,7 +105,7 @@ def test_a_ledger_of_another_format_is_refused_and_left_alone(path: str, version
     database.execute(f"PRAGMA user_version = {version}")
     database.close()
     content = Path(path).read_bytes()
-    for use in (Ledger.open, lambda path: adopt(path, f"{path}.adopted", None, True)):
+    for use in (CollectionLedger.open, lambda path: adopt(path, f"{path}.adopted", None, True)):
         with pytest.raises(RequestError, match=rf"of format {version}, and .* keeps format"):
             use(path)
     assert Path(path).read_bytes() == content
@@ -119,17 +119,17 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     other.close()
     for path in (text, database, tmp_path):
         with pytest.raises(RequestError, match="--ledger"):
-            Ledger.open(str(path))
+            CollectionLedger.open(str(path))
 
 
 def test_a_locked_ledger_is_waited_for_and_then_given_up(path: str) -> None:
     rival = sqlite3.connect(path, isolation_level=None)
     rival.execute("BEGIN EXCLUSIVE")
     with pytest.raises(FailedError, match=r"was locked for 0.2 s by another process"):
-        Ledger.open(path, timeout=0.2)
+        CollectionLedger.open(path, timeout=0.2)
     rival.execute("ROLLBACK")
     rival.execute("BEGIN IMMEDIATE")  # readers may, writers have to wait
-    ledger = Ledger.open(path, timeout=0.2)
+    ledger = CollectionLedger.open(path, timeout=0.2)
     with pytest.raises(FailedError, match="was locked"), ledger.spend(request("new", "out")):
         pytest.fail("nothing may be read")
     rival.close()
@@ -139,7 +139,7 @@ def test_a_locked_ledger_is_waited_for_and_then_given_up(path: str) -> None:
 def test_a_missing_ledger_is_begun_only_where_one_is_wanted(tmp_path: Path) -> None:
     path = tmp_path / "a #1?%41.sqlite"
     with pytest.raises(RequestError, match=r"there is no .*: `hushbeam ledger init PLAN` begins"):
-        Ledger.open(str(path))
+        CollectionLedger.open(str(path))
     assert not path.exists()
     assert begun(path).entries() == ()
     assert sorted(os.listdir(tmp_path)) == [path.name, f"{path.name}.witness"]

@@ -147,7 +147,7 @@ def test_text_that_is_not_utf_8_is_named_and_no_value_of_a_plan(workspace: Path,
     assert (outcome.code, said in outcome.out) == (0, True)
     assert '"city": text; 100 % have a value' in outcome.out
     for reading, missing in (("", True), ("encoding: cp1252\n", False)):
-        planned(reading, "heavy-hitters, column: city")
+        planned(reading, "strings, search: levels, column: city")
         out = run(["look", "plan.yaml"]).out
         assert (said in out, valued in out) == (missing, missing)
     # One sign that is cut off where the look ends is no other encoding.

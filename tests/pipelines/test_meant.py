@@ -104,4 +104,4 @@ def test_every_command_stands_in_the_help_once_with_what_it_does(run) -> None:
         assert line.removeprefix(f"  {name} ").strip()
         assert len(line) <= 100
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert len(headings) == 7  # of options, and six tasks
+    assert len(headings) == 6  # of options, and five tasks

@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic.fields import FieldInfo
 
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
-from pipelines.command import arguments
+from pipelines.command import arguments, page
+from pipelines.command.metric import growing
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
 from pipelines.metrics import registry
@@ -52,7 +54,15 @@ def actions(name: str) -> dict[str, argparse.Action]:
     """Options of a command by field; what is paid, and where, is no option of a release."""
     own = subparser(name)._actions
     others = ("help", "debug", "json", PREFIX)
+    own = [action for action in own if action.dest not in beside(name)]
     return {action.dest: action for action in own if not action.dest.startswith(others)}
+
+
+def beside(name: str) -> dict[str, FieldInfo]:
+    """Options of a command that mean something beside another one alone."""
+    grows = growing(name) if name in registry.names() else None
+    fields = grows.model_fields if grows else {}
+    return {key: field for key, field in fields.items() if key not in COMMANDS[name].model_fields}
 
 
 def required(options: type[ReleaseOptions]) -> dict[str, str]:
@@ -75,7 +85,7 @@ def typed(name: str, words: dict[str, object]) -> ReleaseOptions:
 
 
 def test_what_another_distribution_lists_is_checked_here_too() -> None:
-    assert COMMANDS.keys() >= {"histogram", "heavy-hitters", "mean", "distribution", "vector-mean"}
+    assert COMMANDS.keys() >= {"histogram", "strings", "mean", "distribution", "vector-mean"}
 
 
 @every_metric
@@ -93,10 +103,37 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
     assert offered.keys() == fields.keys()
     for key, action in offered.items():
         assert action.option_strings == [flag(key)]
-        shown = arguments._Formatter("hushbeam")._get_help_string(action) or ""
+        shown = page.Formatter("hushbeam")._get_help_string(action) or ""
         assert shown.replace("%%", "%").startswith(str(description(fields[key])))
         assert len(str(description(fields[key]))) > 5
         assert action.required == fields[key].is_required()
+
+
+TOTALS = {"horizon", "window", "secret", "last", "user_windows"}
+ALTERNATIVES = {
+    "count": ("(with --horizon):", TOTALS), "sum": ("(with --horizon):", TOTALS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALTERNATIVES)
+def test_what_means_something_beside_an_option_stands_under_a_heading(name: str, run) -> None:
+    heading, options = ALTERNATIVES[name]
+    own = run([name, "--help-all"]).out.partition(heading)[2]
+    assert options <= beside(name).keys()
+    assert all(f"  {flag(key)} " in own for key in beside(name))
+    assert not any(a.required for a in subparser(name)._actions if a.dest in beside(name))
+
+
+def test_an_option_of_a_search_needs_that_search(refused) -> None:
+    words = ["strings", "--input", "x.parquet", "--column", "c", "--epsilon", "1", "--output", "o"]
+    for option in ("--alphabet lower", "--dummies shuffler", "--model local", "--enrolled 9"):
+        why = f"{option.split()[0]}: means nothing with --search threshold"
+        refused([*words, *option.split()], why)
+    refused([*words, "--search", "trees"], "invalid choice: 'trees'")
+    words += ["--search", "levels"]
+    refused([*words, "--rows-per-user", "2"], "--rows-per-user: says something of dummies")
+    refused([*words, "--dummies", "shuffler", "--system", "pem"], "--system: with --dummies")
+    refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 
 
 @every_command
@@ -110,19 +147,39 @@ def test_what_is_not_typed_is_as_the_options_have_it(name: str) -> None:
 
 @every_command
 def test_the_page_shows_options_choices_and_defaults(name: str, run) -> None:
-    outcome = run([name, "--help"])
+    outcome = run([name, "--help-all"])
     assert (outcome.code, outcome.err) == (0, "")
-    page = " ".join(outcome.out.split())
+    whole = " ".join(outcome.out.split())
     for key, action in actions(name).items():
-        assert all(choice in page for choice in (flag(key), *(action.choices or ())))
+        assert all(choice in whole for choice in (flag(key), *(action.choices or ())))
         default = COMMANDS[name].model_fields[key].default
         if isinstance(default, str):
-            assert f"(default: {default})" in page
+            assert f"(default: {default})" in whole
     headings = [line[:-1] for line in outcome.out.splitlines() if line.endswith(":")]
     assert headings[:3] == ["options", COMMANDS[name].subject, "what is promised"]
     for promise in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
-        assert promise in page
-    assert "goes to Beam" in page
+        assert promise in whole
+    assert "goes to Beam" in whole
+
+
+# What most people type, where the command has it.
+ESSENTIAL = {"input", "column", "domain", "bounds", "user_column", "epsilon", "output"}
+
+
+@every_command
+def test_help_is_one_screen_and_says_where_the_rest_is(name: str, run, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    outcome = run([name, "--help"])
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert sum(-(-len(line) // 80) or 1 for line in lines) <= 40
+    assert lines[-1] == f"`hushbeam {name} --help-all` shows all options"
+    shown = set(re.findall(r"^  (--[a-z-]+)", outcome.out, re.MULTILINE))
+    options = COMMANDS[name].model_fields
+    wanted = (ESSENTIAL & options.keys()) | required(COMMANDS[name]).keys()
+    assert shown >= {*map(flag, wanted), "--ledger", "--population"}
+    assert len(shown) < len(options) / 2
+    assert f"\n  hushbeam {name} " in outcome.out.replace("    hushbeam", "  hushbeam")
 
 
 @every_command
@@ -187,7 +244,7 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
     )
     fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
     own = fields.keys() - OF_PLAN
-    assert kind["properties"].keys() == own | {"name", "kind", "share"}
+    assert kind["properties"].keys() == own | {"name", "share", "kind"}
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]
@@ -212,11 +269,15 @@ def test_an_unknown_step_is_an_attribute_error() -> None:
 
 @every_metric
 def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
-    least = required(registry.options(name))
-    here = typed(name, least)
-    there = typed(name, least | {"input": "b", "output": "c", "user_column": "u"})
-    assert here.meaning == there.meaning
-    assert here.meaning != typed(name, least | {"epsilon": "1"}).meaning
+    options = registry.options(name)
+    several = {key for key, f in options.model_fields.items() if arguments.type_of(f)[0] is tuple}
+
+    def meaning(**more: str) -> object:
+        said = (required(options) | more).items()
+        return request(options, {k: (v,) if k in several else v for k, v in said}).meaning
+
+    assert meaning() == meaning(input="b", output="c", user_column="u")
+    assert meaning() != meaning(epsilon="1")
 
 
 # ---- of another distribution ---------------------------------------------------------------------
@@ -269,9 +330,9 @@ def test_a_metric_of_another_distribution_is_a_command(even: Path) -> None:
     assert re.search("even-share +the share of even numbers", listed.stdout)
     assert "metric broken (even.nowhere:Options) cannot be imported" in listed.stdout
     assert "the average of a column of numbers" in listed.stdout
-    page = process(["-m", "pipelines.cli.cli", "even-share", "--help"], even)
-    assert page.returncode == 0
-    assert "--rounding ROUNDING   where to fractions go (default: down)" in page.stdout
+    every = process(["-m", "pipelines.cli.cli", "even-share", "--help-all"], even)
+    assert every.returncode == 0
+    assert "--rounding ROUNDING   where to fractions go (default: down)" in every.stdout
     refused = process(["-m", "pipelines.cli.cli", "broken", "--help"], even)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "metric broken (even.nowhere:Options) cannot be imported" in refused.stderr

@@ -6,18 +6,14 @@ import io
 import re
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from rich.table import Table
 
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
-from pipelines.metrics.heavy_hitters import view as heavy_hitters
-from pipelines.metrics.histogram import view as histogram
-from pipelines.metrics.mean import view as mean
-from pipelines.metrics.vector_mean import view as vector_mean
 from pipelines.train import run as train
+from pipelines.views import report
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 
@@ -28,7 +24,7 @@ NUMBERS = {
     "upper": -0.000987654321, "lower_simultaneous": -987654.321012,
     "upper_simultaneous": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
 }  # fmt: skip
-OF_ALL = ("lower_of_all", "upper_of_all")
+OF_ALL = ("lower_simultaneous", "upper_simultaneous")
 SHARES = dict.fromkeys(NUMBERS, 1.0)
 
 
@@ -74,7 +70,7 @@ def cells(text: str, place: int) -> str:
     ],
 )  # fmt: skip
 def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
-    outcome = run(["plan", *asked, *guesses])
+    outcome = run(["size", *asked, *guesses])
     assert outcome.code == 0
     text = fitting(outcome.out)
     table = text.partition("auto:")[0]
@@ -93,7 +89,7 @@ def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
     ],
 )  # fmt: skip
 def test_a_plan_of_a_histogram_fits(run, asked) -> None:
-    outcome = run(["plan", *asked])
+    outcome = run(["size", *asked])
     assert outcome.code == 0
     table = fitting(outcome.out).partition("error:")[0]
     assert max(map(len, table.splitlines())) <= WIDE
@@ -131,67 +127,63 @@ def test_ids_of_a_ledger_can_be_copied(run, workspace) -> None:
     assert said.out == f"entry {entry.id} is now: not run\n"
 
 
+def released(name: str, figure: str, **tables: pa.Table) -> str:
+    """What a screen shows of a release: of one table, or of the named one before others."""
+    said = {
+        "release": "a release", "request": {"confidence": 0.95}, "n": 12,
+        "guarantees": {"release": {"epsilon": 1.0, "delta": 0.0, "unit": "row"}},
+        "figures": {f"{one}.parquet": figure if one == name else "share" for one in tables},
+        "headline": {"table": f"{name}.parquet", "rows": "largest"},
+    }  # fmt: skip
+    files = {f"{one}.parquet": table for one, table in tables.items()}
+    return shown(report.show, files, said)
+
+
 def test_means_fit() -> None:
-    text = shown(mean.show, columns({"group": "g" * 40}, NUMBERS), 0.95)
+    text = released("mean", "mean", mean=columns({"group": "g" * 40}, NUMBERS))
     assert cells(text, 0) == "g" * 40
     assert cells(text, 1) == "-123,456.78901"
-    assert cells(text, 2) == "0.00012"
-    assert cells(text, 3).replace("to", "to ").split() == ["-987,654.32101", "to", "-0.00099"]
+    assert cells(text, 4) == "0.00012"
+    assert cells(text, 5).replace("to", "to ").split() == ["-987,654.32101", "to", "-0.00099"]
 
 
-def test_heavy_hitters_fit() -> None:
+def test_strings_fit() -> None:
     table = columns({"value": "v" * 40, "whole": True}, SHARES)
-    text = shown(heavy_hitters.show, table, 0.95)
+    text = released("strings", "share", strings=table)
     assert cells(text, 0) == "v" * 40
     assert "100 to 100" in text
 
 
 def test_a_histogram_fits() -> None:
-    text = shown(histogram.show, columns({"value": LONG}, SHARES), 1, 0.95)
-    assert cells(text, 0) == LONG
+    text = released("shares", "share", shares=columns({"value": LONG[:48]}, SHARES))
+    assert cells(text, 0) == LONG[:48]
     assert "100 to 100" in text
 
 
-def test_rows_of_numbers_fit(workspace) -> None:
-    pq.write_table(columns({"coordinate": LONG}, NUMBERS), workspace / "vector-mean.parquet")
-    text = shown(vector_mean.show, str(workspace), False, 0.95)
-    assert cells(text, 0) == LONG
+def test_rows_of_numbers_fit() -> None:
+    text = released("row", "mean", row=columns({"coordinate": LONG[:48]}, NUMBERS))
+    assert cells(text, 0) == LONG[:48]
     assert cells(text, 1) == "-123,456.78901"
-    assert cells(text, 4) == "-0.00000"
+    assert cells(text, 3) == "0.00000"  # no 0 has a sign
 
 
-def test_the_largest_shares_of_categories_are_shown_and_where_all_are(workspace) -> None:
-    parts = [("city", place, share) for place, share in enumerate((0.1, 0.4, 0.05, 0.2, 0.15, 0.1))]
-    parts += [(LONG, 7, None), ("[b]kind[/b]", 8, 1.0)]
+def test_shares_of_categories_are_shown_below_the_row() -> None:
+    parts = [("city", place, share) for place, share in enumerate((0.1, 0.4, 0.05))]
+    parts += [("other", 7, None), ("[b]kind[/b]", 8, 1.0)]
     table = pa.table(
         {"attribute": [part[0] for part in parts], "value": [f"v{part[1]}" for part in parts]}
         | {name: [part[2] for part in parts]
            for name in ("estimate", "standard_error", "lower", "upper", *OF_ALL)}
     )  # fmt: skip
-    folder = workspace / ("long" * WIDE)[:WIDE]
-    folder.mkdir()
-    pq.write_table(columns({"coordinate": "f"}, NUMBERS), folder / "vector-mean.parquet")
-    pq.write_table(table, folder / "frequencies.parquet")
-    text = shown(vector_mean.show, str(folder), True, 0.95)
-    assert "the 5 largest shares in each of 3 of 3 categories" in text
+    row = columns({"coordinate": "f"}, NUMBERS)
+    text = released("row", "mean", row=row, frequencies=table)
     lines = text.splitlines()
-    places = [next(at for at, line in enumerate(lines) if f" {v} " in line) for v in ("v1", "v3")]
+    places = [next(at for at, line in enumerate(lines) if f" {v} " in line) for v in ("f", "v1")]
     assert places == sorted(places)
-    assert "v2" not in text  # the sixth
     assert "40 to 40" in text
     assert "[b]kind" in text
     assert any(" v7 " in line and "—" in line and "withheld" in line for line in lines)
-    assert f"all 8 shares: {folder}/frequencies.parquet" in text  # in one line, to be copied
-
-
-@pytest.mark.parametrize("shares", [False, True])
-def test_a_release_shows_its_shares_if_it_has_any(workspace, shares) -> None:
-    pq.write_table(columns({"coordinate": "f"}, NUMBERS), workspace / "vector-mean.parquet")
-    table = columns({"attribute": "city", "value": "1"}, SHARES | dict.fromkeys(OF_ALL, 1.0))
-    pq.write_table(table, workspace / "frequencies.parquet")
-    text = shown(vector_mean.show, str(workspace), shares, 0.95)
-    assert "1 of 1 coordinates" in text
-    assert (f"all 1 shares: {workspace}/frequencies.parquet" in text) == shares
+    assert "v0" not in released("row", "mean", row=row)
 
 
 def test_a_model_is_told_in_lines_that_are_not_cut() -> None:

@@ -23,9 +23,9 @@ from pipelines.ledger.permanent import once
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, require_affordable
 from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
-from pipelines.parties.memory import Memory
-from pipelines.parties.notes import LAYERS, Begun, Sent
-from pipelines.plan.document import Plan
+from pipelines.parties.memory import ShufflerMemory
+from pipelines.parties.notes import KEPT, LAYERS, Begun, Sent, put
+from pipelines.plan.document import PlanDocument
 from tests.pipelines.test_parties_drawing import ANN, BEA, EVENTS, MARK, Window, counted, reported
 from tests.pipelines.test_parties_drawing import shuffle as shuffle_once
 
@@ -38,7 +38,7 @@ class Kept(Window):
 
     @cached_property
     def job(self):
-        plan = Plan.model_construct(collection="c", version=1, ask_again="7d")
+        plan = PlanDocument.model_construct(collection="c", version=1, ask_again="7d")
         return SimpleNamespace(plan=plan, window="all", design=MARK)
 
 
@@ -51,27 +51,27 @@ def place(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workspace
 
 
-def memory() -> Memory:
-    return Memory(str(Path("memory").absolute()), MARK, "secret")
+def memory() -> ShufflerMemory:
+    return ShufflerMemory(str(Path("memory").absolute()), MARK, "secret")
 
 
 def handed(shares: tuple[float, ...] = (0.25,), name: str = "b" * 32) -> str:
     """A batch that was handed over, as far as its memory knows; without a job."""
     mine = memory()
-    with mine.held():
+    with mine.lock():
         begun = Begun(collection="c", created="", output="quick", key="", here=True, once=True)
         mine.begin(name, begun)
         draw(mine, name, Kept(), shares, "quick")
         Path("quick").mkdir(exist_ok=True)
         Path("sent").touch()
         notes = Path(mine.of(name))
-        (notes / "sent.json").write_text(Sent(files=(), batches={}, reports=0).model_dump_json())
+        put(str(notes / "sent.json"), Sent(files=(), batches={}, reports=0))
     return name
 
 
 def asked(share: float = 1.0, into: str = "all") -> str:
     mine = memory()
-    with mine.held():
+    with mine.lock():
         sweep(mine.place)
         batch = mine.handed()
         assert batch is not None
@@ -144,6 +144,30 @@ def test_what_was_kept_is_destroyed_when_its_time_is_over(monkeypatch) -> None:
     assert not Path("all").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (KEPT, b'{"version": 2}', "is of format 2, and this hushbeam keeps format 1"),
+        (KEPT, b"{}", "has no format number"),
+        (KEPT, b"\x93NUMPY", "has no format number"),
+        (LAYERS, b"", "cannot be read, or is damaged"),
+        (LAYERS, b"\x93NUMPY" + bytes(100), "cannot be read, or is damaged"),
+        (LAYERS, b"PK\x03\x04" + bytes(100), "cannot be read, or is damaged"),
+    ],
+)
+def test_what_was_kept_in_another_format_is_refused_and_left_alone(
+    name: str, content: bytes, said: str
+) -> None:
+    handed()
+    path = layers()[0].parent / name
+    path.write_bytes(content)
+    with pytest.raises(RequestError, match=said):
+        asked()
+    assert path.read_bytes() == content
+    assert layers()
+    assert not Path("all").exists()
+
+
 def test_a_pass_that_is_killed_hands_over_the_same_bytes(monkeypatch) -> None:
     """Between any two steps: nothing is drawn for it, so nothing can be drawn twice."""
     handed((0.25, 0.5))
@@ -186,7 +210,7 @@ def test_what_cannot_be_told_is_refused_in_one_line() -> None:
             shares_of(words, Kept())
     assert shares_of(["rest"], Kept()) == (1.0,)
     assert shares_of([], Window()) == ()
-    unkept = SimpleNamespace(job=SimpleNamespace(plan=Plan.model_construct(ask_again=None)))
+    unkept = SimpleNamespace(job=SimpleNamespace(plan=PlanDocument.model_construct(ask_again=None)))
     with pytest.raises(RequestError, match="where the plan says for how long"):
         shares_of(["0.5"], unkept)
 
@@ -211,7 +235,8 @@ def test_passes_of_two_batches_or_without_their_batch_are_refused() -> None:
 def test_a_batch_that_is_killed_before_it_is_whole_leaves_no_layers(monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(drawing, "run_beam", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt), memory().held():
+        patch.setattr(drawing, "require_nothing_lost", lambda: None)  # whatever other jobs lost
+        with pytest.raises(KeyboardInterrupt), memory().lock():
             drawing.shuffle_counters(
                 Kept(), asking_files(), b"", "quick", memory(), None, True, (0.25,)
             )
@@ -312,7 +337,7 @@ def test_sixteen_askers_never_tell_more_than_all(rounds, place) -> None:
 def test_layers_of_several_metrics_stand_side_by_side() -> None:
     two = Kept((EVENTS, EVENTS))
     mine = memory()
-    with mine.held():
+    with mine.lock():
         begun = Begun(collection="c", created="", output="o", key="", here=True, once=True)
         mine.begin("b", begun)
         draw(mine, "b", two, (0.25,), "quick")

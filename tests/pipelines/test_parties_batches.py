@@ -15,7 +15,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties import batches, samples
-from pipelines.parties.batches import BatchSink, mark_in, once_each, require_disjoint
+from pipelines.parties.batches import BatchSink, distinct, mark_in, require_disjoint
 from pipelines.parties.samples import SIZE, SampleIds, hashed, key_name, least, shared
 from pipelines.parties.summary import Summary
 from tests.oracles.wire import PLAN
@@ -72,7 +72,7 @@ def test_of_copies_one_is_taken_and_the_others_are_counted(tmp_path: Path) -> No
         shutil.copy(files[k], tmp_path / f"copy{k}")
         files.append(str(tmp_path / f"copy{k}"))
     with pytest.warns(Caution, match="2 files are copies of others, and their 10 reports count"):
-        chosen = once_each(files)
+        chosen = distinct(files)
     assert chosen.files == tuple(files[:3])
     assert chosen.copies == 10
     assert chosen.batches == {"aa": files[0], "bb": files[2]}
@@ -85,10 +85,10 @@ def test_equal_files_that_name_no_batch_are_refused(tmp_path: Path) -> None:
         path.write_bytes(binary.encode(Reports.shuffled(PLAN, 0, [seed])))
         names.append(str(path))
     with pytest.warns(Caution, match="2 files name no batch, so nobody can tell"):
-        assert once_each(names[:2]).files == tuple(names[:2])
+        assert distinct(names[:2]).files == tuple(names[:2])
     with pytest.raises(RequestError, match=r"2\.bin holds the same bytes as .*0\.bin"):
-        once_each(names)
-    assert once_each(names[:1]).files == (names[0],)  # one file alone is not doubted
+        distinct(names)
+    assert distinct(names[:1]).files == (names[0],)  # one file alone is not doubted
 
 
 # ---- samples -----------------------------------------------------------------------------------

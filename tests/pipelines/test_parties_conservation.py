@@ -62,9 +62,9 @@ def sent(sealed: str | None = None) -> None:
     Path("sent.bin").write_bytes(binary.encode(reports))
 
 
-CLIENT = ["client", "plan.yaml", "--input", "log.parquet", "--output"]
-SHUFFLE = ["shuffle", "plan.yaml", "--input", "sent.bin", "--output", "mixed"]
-COLLECT = ["collect", "plan.yaml", "--input", "mixed"]
+CLIENT = ["parties", "client", "plan.yaml", "--input", "log.parquet", "--output"]
+SHUFFLE = ["parties", "shuffle", "plan.yaml", "--input", "sent.bin", "--output", "mixed"]
+COLLECT = ["parties", "collect", "plan.yaml", "--input", "mixed"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_shuffler_that_loses_a_bucket_leaves_nothing(
 ) -> None:
     keys: list[str] = []
     if sealed:
-        assert run(["keys", "new", "keys"]).code == 0
+        assert run(["parties", "keys", "new", "keys"]).code == 0
         keys = ["--seal", str(next(Path("keys").glob("*.public.pem")))]
     sent(*keys[1:])
     losing(monkeypatch, step, method, kept)

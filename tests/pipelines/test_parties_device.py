@@ -10,7 +10,7 @@ from mechanisms.memoised import MemoisedClient
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.split import Split, split
 
 COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, float("nan")]}
@@ -19,7 +19,7 @@ COLUMNS = {"value": ["a", "b", None, "c", "z"], "real": [0.0, 5.0, None, 10.0, f
 def lasting(parted: Split) -> Split:
     """The same with permanent noise, of the metrics that can have it."""
     plan = parted.job.plan
-    kept = tuple(metric for metric in plan.metrics if metric.kind != "heavy-hitters")
+    kept = tuple(metric for metric in plan.metrics if metric.kind != "strings")
     more = {"noise": "permanent", "distinct_values": 3, "metrics": kept}
     return split(plan.model_copy(update=more), "all")
 
@@ -38,11 +38,11 @@ def parted(tmp_path_factory: pytest.TempPathFactory) -> Split:
     domain.write_text("a\nb\nc\n")
     metrics = [
         {"kind": "histogram", "column": "value", "domain": str(domain)},
-        {"kind": "heavy-hitters", "column": "value", "max_length": 4},
+        {"kind": "strings", "search": "levels", "column": "value", "max_length": 4},
         {"kind": "mean", "column": "real", "bounds": "0,10"},
         {"kind": "distribution", "column": "real", "bounds": "0,10"},
     ]
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=16, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": m["kind"], **m} for m in metrics],
@@ -129,7 +129,7 @@ def test_fresh_noise_is_fresh(parted) -> None:
 
 def test_what_is_drawn_anew_by_its_protocol_cannot_be_permanent(parted, permanent) -> None:
     plan = parted.job.plan.model_copy(update={"noise": "permanent", "distinct_values": 3})
-    match = r"heavy-hitters: noise cannot be permanent: .*anew"
+    match = r"strings: noise cannot be permanent: .*anew"
     with pytest.raises(RequestError, match=match):
         split(plan, "all")
     with pytest.raises(ValueError, match="32 bytes"):
@@ -165,7 +165,7 @@ OF_ROWS = [
 @pytest.fixture(scope="module", params=range(len(OF_ROWS)))
 def of_rows(request: pytest.FixtureRequest) -> ClientReports:
     """A device for one metric of rows, which reports every row."""
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=1.5, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": "rows", **OF_ROWS[request.param]}],
@@ -200,7 +200,7 @@ def test_equal_rows_of_a_user_get_equal_messages_for_ever(of_rows) -> None:
 
 def test_a_user_reports_one_coordinate_for_ever_and_users_all_alike() -> None:
     """Counts of four coordinates among 400 users stay within 6.5 standard deviations (1e-10)."""
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y", epsilon=1, model="local",
         unit="user", user_column="user", min_reports=100,
         metrics=[{"name": "rows", **OF_ROWS[0]}],

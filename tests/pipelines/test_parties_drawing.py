@@ -1,6 +1,6 @@
 """Noisy counters between shuffler and collector: what is hidden, drawn once, and counted.
 
-Each side door of docs/counters.md has a test here, by name.
+Each side door of docs/appendix/counters.md has a test here, by name.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from pipelines.jobs.run import beam_options
 from pipelines.parties import asking, drawing, summary
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.handed_in import chosen_of
-from pipelines.parties.memory import Memory
+from pipelines.parties.memory import ShufflerMemory
 from pipelines.parties.report_files import find
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import run, source
 from transforms.reports import report_tables
@@ -66,7 +66,7 @@ class Window:
 
     @cached_property
     def job(self):
-        plan = Plan.model_construct(collection="c", version=1)
+        plan = PlanDocument.model_construct(collection="c", version=1)
         return SimpleNamespace(plan=plan, window="all", design=MARK)
 
     def expected(self, form: Form) -> Expected:
@@ -101,14 +101,14 @@ def reported(words, place: int = 0, window: Window = Window(), seed: int = 1) ->
 
 
 def shuffle(*reports: Reports, into: str = "out", window: Window = Window()) -> str:
-    """What `hushbeam shuffle` does with some reports."""
+    """What `hushbeam parties shuffle` does with some reports."""
     for old in Path(".").glob("reports*.bin"):
         old.unlink()
     for number, block in enumerate(reports):
         Path(f"reports{number}.bin").write_bytes(binary.encode(block))
-    memory = Memory(str(Path("memory").absolute()), MARK, "secret")
+    memory = ShufflerMemory(str(Path("memory").absolute()), MARK, "secret")
     files = find(["reports*.bin"], or_none=True)
-    with memory.held():
+    with memory.lock():
         shuffle_counters(window, files, pem(), into, memory, beam_options([]), here=True)
     return into
 
@@ -249,7 +249,7 @@ def test_side_door_an_empty_window_has_its_dummies_and_its_batch():
 def test_side_door_a_window_is_drawn_once():
     """Neither for reports that come later, nor into another folder, nor after a hundred windows."""
     shuffle(reported([ANN]))
-    memory = Memory(str(Path("memory").absolute()), MARK, "secret")
+    memory = ShufflerMemory(str(Path("memory").absolute()), MARK, "secret")
     for into in ("out", "again"):
         with pytest.raises(RequestError, match=r"was shuffled before, into .*out: .*drawn once"):
             shuffle(reported([ANN, BEA], seed=2), into=into)
@@ -284,9 +284,32 @@ def test_side_door_a_shuffle_that_is_killed_hands_over_the_same_bytes(monkeypatc
     assert chosen_of(["out"], Window(), sealed=True).size == counted("out").sum()
 
 
+def test_a_batch_whose_files_are_others_is_not_handed_over_and_not_destroyed(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing, "_copy", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            shuffle(reported([ANN]))
+    (note,) = Path("memory").rglob("made.json")
+    file = note.parent / next(iter(json.loads(note.read_text())["files"].values()))
+    other = next(path for path in note.parent.glob(f"*{file.suffix}") if path != file)
+    for path, content in (
+        (file, b""), (file, b"PAR1 half"), (file, other.read_bytes()), (note, b"{}"),
+        (note, note.read_bytes().replace(b'"version": 1', b'"version": 2')),
+    ):  # fmt: skip
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        with pytest.raises(RequestError, match=r"is damaged, or not of the batch|keeps format 1"):
+            shuffle()
+        assert path.read_bytes() == content
+        assert not Path("out/shuffle.json").exists()
+        path.write_bytes(whole)
+    shuffle()
+    assert chosen_of(["out"], Window(), sealed=True).size == counted("out").sum()
+
+
 def test_side_door_a_shuffle_that_is_killed_earlier_leaves_nothing_of_its_draw(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Memory, "make", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        patch.setattr(ShufflerMemory, "make", lambda *_: (_ for _ in ()).throw(OSError("full")))
         with pytest.raises(Exception, match="full"):
             shuffle(reported([ANN]))
     assert not Path("out").exists()
@@ -295,14 +318,14 @@ def test_side_door_a_shuffle_that_is_killed_earlier_leaves_nothing_of_its_draw(m
 
 
 def test_side_door_one_that_may_still_be_at_work_is_waited_for():
-    memory = Memory(str(Path("memory").absolute()), MARK, "secret")
-    with memory.held():
+    memory = ShufflerMemory(str(Path("memory").absolute()), MARK, "secret")
+    with memory.lock():
         memory.begin("1", drawing.Begun(collection="c", created="", output="o", key="", once=True))
     with pytest.raises(RequestError, match="may still be at work"):
         shuffle()
     # In a bucket both may have looked before either began.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Memory, "only", lambda _: None)
+        patch.setattr(ShufflerMemory, "only", lambda _: None)
         with pytest.raises(RequestError, match="another shuffle of it has begun"):
             shuffle()
     assert [path.parent.name for path in Path("memory").rglob("begun.json")] == ["1"]

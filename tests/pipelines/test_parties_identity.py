@@ -15,7 +15,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
 from pipelines.parties.device import ClientReports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from pipelines.storage import secrets
@@ -45,7 +45,7 @@ def log(name: str, users: pa.Array, seed: int = 0) -> str:
 
 
 def client(run, *words: str, out: str) -> np.ndarray:
-    outcome = run(["client", "plan.yaml", *words, "--output", out])
+    outcome = run(["parties", "client", "plan.yaml", *words, "--output", out])
     assert outcome.code == 0, outcome.err
     return records(out)
 
@@ -68,13 +68,16 @@ def test_two_runs_over_the_same_users_are_one_report_of_each(run, plan, sealed) 
     second = log("second.parquet", pa.array(map(str, range(N))).dictionary_encode(), seed=1)
     keys: list[str] = []
     if sealed:
-        assert run(["keys", "new", "keys"]).code == 0
+        assert run(["parties", "keys", "new", "keys"]).code == 0
         keys = ["--seal", str(next(Path("keys").glob("*.public.pem")))]
     words = ["--metric", "city", *keys]
     for source, out in ((first, "a.bin"), (second, "b.parquet")):
-        assert run(["client", "plan.yaml", "--input", source, *words, "--output", out]).code == 0
-    outcome = run(["shuffle", "plan.yaml", "--input", "a.bin", "b.parquet", "--output", "mixed",
-                   *keys])  # fmt: skip
+        assert (
+            run(["parties", "client", "plan.yaml", "--input", source, *words, "--output", out]).code
+            == 0
+        )
+    outcome = run(["parties", "shuffle", "plan.yaml", "--input", "a.bin", "b.parquet",
+                   "--output", "mixed", *keys])  # fmt: skip
     assert outcome.code == 0, outcome.err
     summary = json.loads(Path("mixed/shuffle.json").read_text())
     assert summary["metrics"]["city"] == {"min_reports": 500, "reports": N, "sent_on": N}
@@ -124,7 +127,7 @@ def test_another_secret_makes_other_ids(run, plan) -> None:
 @pytest.mark.verify
 def test_a_secret_is_made_once_and_said_once(run, plan) -> None:
     source = log("log.parquet", pa.array(range(9)))
-    words = ["client", "plan.yaml", "--input", source, "--output"]
+    words = ["parties", "client", "plan.yaml", "--input", source, "--output"]
     first, second = run([*words, "a.bin"]), run([*words, "b.bin"])
     assert "made " in first.err
     assert "keep it" in first.err
@@ -142,8 +145,8 @@ def test_rows_that_are_nobodys_are_not_named(run, plan) -> None:
     sent = client(run, "--input", "log.parquet", "--metric", "city", out="a.bin")
     assert len(np.unique(sent["report_id"], axis=0)) == N
     assert not Path("state").exists()
-    outcome = run(["client", "plan.yaml", "--input", "log.parquet", "--report-secret", "mine",
-                   "--output", "b.bin"])  # fmt: skip
+    outcome = run(["parties", "client", "plan.yaml", "--input", "log.parquet",
+                   "--report-secret", "mine", "--output", "b.bin"])  # fmt: skip
     assert (outcome.code, "names no user_column" in outcome.err) == (2, True)
     assert not Path("mine").exists()
 
@@ -152,7 +155,7 @@ def test_rows_that_are_nobodys_are_not_named(run, plan) -> None:
 def test_what_is_no_secret_is_refused(run, plan, content) -> None:
     Path("mine").write_bytes(content)
     source = log("log.parquet", pa.array(range(9)))
-    outcome = run(["client", "plan.yaml", "--input", source, "--report-secret", "mine",
+    outcome = run(["parties", "client", "plan.yaml", "--input", source, "--report-secret", "mine",
                    "--output", "b.bin"])  # fmt: skip
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "--report-secret: mine must hold 32 random bytes" in outcome.err
@@ -174,7 +177,7 @@ def test_a_secret_that_another_process_made_first_stays(plan, monkeypatch) -> No
 
 
 def parted(**more: object) -> Split:
-    plan = Plan(
+    plan = PlanDocument(
         collection="device", version=1, input="x", output="y-{window}", epsilon=2, model="local",
         unit="user per window", user_column="user", min_reports=100,
         metrics=[{"name": "city", "kind": "histogram", "column": "city", "domain": "0..3"}],

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.reservation import Reservation
 from pipelines.plan.loading import load
 from pipelines.storage.paths import beside, folder_of
@@ -77,7 +77,7 @@ def test_a_plan_is_the_same_from_everywhere(run, plan: Path, monkeypatch) -> Non
     begun_by("home/plan.yaml")
     assert run(["run", "home/plan.yaml"]).code == 0
     assert (plan.parent / "out/statement.json").exists()
-    (entry,) = Ledger.open(str(plan.parent / "ledger.sqlite")).entries()
+    (entry,) = CollectionLedger.open(str(plan.parent / "ledger.sqlite")).entries()
     assert entry.output == str(plan.parent / "out")
     for folder in (plan.parent, plan.parent / "logs", Path("/")):
         monkeypatch.chdir(folder)
@@ -86,7 +86,7 @@ def test_a_plan_is_the_same_from_everywhere(run, plan: Path, monkeypatch) -> Non
             0,
             f"released before, and not made again: {entry.output}\n",
         )
-    assert len(Ledger.open(str(plan.parent / "ledger.sqlite")).entries()) == 1
+    assert len(CollectionLedger.open(str(plan.parent / "ledger.sqlite")).entries()) == 1
 
 
 def test_a_refund_is_refused_from_another_folder(run, plan: Path, monkeypatch) -> None:
@@ -97,7 +97,7 @@ def test_a_refund_is_refused_from_another_folder(run, plan: Path, monkeypatch) -
         patch.setattr(Reservation, "close", lambda _: None)
         assert run(["run", "home/plan.yaml"]).code == 0
     ledger = str(plan.parent / "ledger.sqlite")
-    (entry,) = Ledger.open(ledger).entries()
+    (entry,) = CollectionLedger.open(ledger).entries()
     assert entry.state == "reserved"
     for folder in (Path("/"), plan.parent / "logs"):
         monkeypatch.chdir(folder)
@@ -117,7 +117,7 @@ def test_a_ledger_where_the_command_is_typed_is_not_forgotten(run, plan: Path) -
     assert not (plan.parent / "ledger.sqlite").exists()
     (plan.parent / "ledger.sqlite").symlink_to(Path("/nowhere"))
     with pytest.raises(RequestError, match="--ledger: there is no"):
-        Ledger.open(load(str(plan)).ledger)
+        CollectionLedger.open(load(str(plan)).ledger)
     refused = run(["ledger", "init", "home/plan.yaml"])
     assert refused.code == 2
     assert (plan.parent / "ledger.sqlite").is_symlink()

@@ -18,7 +18,7 @@ from mechanisms.wire.report import Reports
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import summed, total
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of
 from pipelines.parties.device import ClientReports
 from pipelines.plan.job import open_job
@@ -140,7 +140,9 @@ def test_a_fresh_plan_is_the_plan_that_it_was(plan) -> None:
 def test_who_reads_a_log_cannot_draw_it(plan, run) -> None:
     with pytest.raises(RequestError, match="permanent noise is drawn by each user's own client"):
         open_job(load("plan.yaml"), "w")
-    outcome = run(["client", "plan.yaml", "--window", "w", "--input", "x", "--output", "y"])
+    outcome = run(
+        ["parties", "client", "plan.yaml", "--window", "w", "--input", "x", "--output", "y"]
+    )
     assert (outcome.code, "drawn by each user's own client" in outcome.err) == (2, True)
     stream = "stream: {window: 1h, state: state}\n"
     Path("plan.yaml").write_text(PLAN + stream)
@@ -153,7 +155,7 @@ def test_who_reads_a_log_cannot_draw_it(plan, run) -> None:
 LOSS = Guarantee("local", 2.0, 0.0, "user", "each value once")
 
 
-def new_ledger() -> Ledger:
+def new_ledger() -> CollectionLedger:
     return begun("ledger.sqlite", "c")
 
 
@@ -227,7 +229,7 @@ def test_two_windows_of_devices_cost_what_one_costs(plan, run) -> None:
             ["shuffle", "--input", f"{window}.bin", "--output", f"mixed-{window}"],
             ["collect", "--input", f"mixed-{window}"],
         ):
-            outcome = run([words[0], "plan.yaml", "--window", window, *words[1:]])
+            outcome = run(["parties", words[0], "plan.yaml", "--window", window, *words[1:]])
             assert outcome.code == 0, outcome.err
     assert sum((kept["monday"] - kept["tuesday"]).values()) <= 1
     for folder in ("out/monday", "out/monday/city"):
@@ -243,6 +245,6 @@ def test_two_windows_of_devices_cost_what_one_costs(plan, run) -> None:
     # Yesterday's plan with fresh noise is another plan: its reports are dropped.
     lines = "noise: permanent\ndistinct_values: 2\n"
     Path("plan.yaml").write_text(PLAN.replace(lines, ""))
-    outcome = run(["shuffle", "plan.yaml", "--window", "monday", "--input", "monday.bin",
+    outcome = run(["parties", "shuffle", "plan.yaml", "--window", "monday", "--input", "monday.bin",
                    "--output", "mixed"])  # fmt: skip
     assert (outcome.code, "400 dropped: other plan" in outcome.err) == (1, True)

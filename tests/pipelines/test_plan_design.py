@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from mechanisms.planner import AUTO
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from pipelines.ledger.ledger import Ledger
+from mechanisms.planner.search import Design, search
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.plan.design import mark_of_design, mark_of_reports
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import unread_job
 from pipelines.plan.metrics import mark
 from pipelines.plan.split import split
@@ -37,14 +36,14 @@ def choose(monkeypatch: pytest.MonkeyPatch) -> Choice:
     return choose
 
 
-def plan(*metrics: dict[str, Any], **more: Any) -> Plan:
+def plan(*metrics: dict[str, Any], **more: Any) -> PlanDocument:
     """A plan of some metrics; each is named after its place."""
     asked: dict[str, Any] = {
         "collection": "trips", "version": 1, "input": "{window}.parquet", "output": "out/{window}",
         "epsilon": 12.0, "model": "local", "min_reports": 1000,
     }  # fmt: skip
     named = [{"name": f"m{k}", **metric} for k, metric in enumerate(metrics)]
-    return Plan(**(asked | more), metrics=named)
+    return PlanDocument(**(asked | more), metrics=named)
 
 
 CITY = {"kind": "histogram", "column": "city", "domain": "1..9"}
@@ -54,7 +53,7 @@ KINDS = [
     {**CITY, "mechanism": "treehist"},
     {**CITY, "model": "central", "mechanism": "boost"},
     {**CITY, "model": "shuffle", "mechanism": "poisson", "max_messages": 1000},
-    {"kind": "heavy-hitters", "column": "city", "max_length": 4},
+    {"kind": "strings", "search": "levels", "column": "city", "max_length": 4},
     FARE,
     {**FARE, "bounds": None, "choose_bounds": True},
     {**FARE, "group_by": "city", "groups": "1..5"},
@@ -119,7 +118,7 @@ def test_the_same_window_is_not_randomised_again_by_another_planner(
     assert Path("out/statement.json").read_bytes() == statement
     design = json.loads(statement)["plan"]["design"]
     if more:  # what it was is kept
-        (entry,) = Ledger.open("ledger.sqlite").entries()
+        (entry,) = CollectionLedger.open("ledger.sqlite").entries()
         assert entry.design == design
     checked = run(["check", "plan.yaml"]).out
     assert "resolved to design " in checked

@@ -14,7 +14,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.parties.device import ClientReports
 from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
@@ -59,7 +59,7 @@ def job_of(folder: Path, *words: str | float) -> PlanJob:
 
 def test_ten_metrics_of_a_million_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = job_of(tmp_path, TEN)
-    own = [round(10**6 * metric.asked) for metric in job.metrics]
+    own = [round(10**6 * metric.answering_share) for metric in job.metrics]
     assert own == [10**5] * 10
     assert max(math.sqrt(m.mechanism.variance(0.0, 10**5)) for m in job.metrics) <= 0.62e-2
     assert {metric.promises[1].epsilon for metric in job.metrics} == {1.0}
@@ -118,7 +118,7 @@ def test_a_run_asks_each_unit_for_one_metric(run, workspace: Path, unit: str) ->
     for count, share in zip(counts, SHARES, strict=True):
         assert abs(count - users * share) < 6.8 * math.sqrt(users * share * (1 - share))
     assert all("asked for one metric of several" in " ".join(part["in_words"]) for part in said)
-    (entry,) = Ledger.open("l.sqlite").entries()
+    (entry,) = CollectionLedger.open("l.sqlite").entries()
     assert (entry.metrics, [loss.epsilon for loss in entry.losses]) == (("m0+m1+m2",), [1.0])
 
 
@@ -134,12 +134,12 @@ def test_a_client_of_a_log_asks_each_user_for_one_metric_in_all_its_runs(
     plan, sizes = written(workspace), []
     for file, names in (("log.parquet", ["m0"]), ("text.parquet", ["m1", "m2"])):
         output = f"{names[0]}.parquet"
-        words = ["client", plan, "--input", file, "--output", output, "--metric", *names]
+        words = ["parties", "client", plan, "--input", file, "--output", output, "--metric", *names]
         outcome = run([*words, "--report-secret", "secret"])
         assert outcome.code == 0, outcome.said
         sizes.append(pq.read_metadata(output).num_rows)
     assert sum(sizes) == users.size
-    rows = ["client", written(workspace, METRICS, "unit: row"), "--input", "log.parquet"]
+    rows = ["parties", "client", written(workspace, METRICS, "unit: row"), "--input", "log.parquet"]
     refused = run([*rows, "--output", "r.parquet", "--metric", "m0"])
     assert (refused.code, "report all of them at once" in refused.err) == (2, True)
 

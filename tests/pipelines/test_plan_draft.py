@@ -26,8 +26,8 @@ def test_types_of_text_are_guessed_and_written_down(workspace: Path) -> None:
     assert (plan.collection, plan.unit, plan.user_column) == ("my-log", "user", "user_id")
     assert plan.derive == ("hour_of_started=hour(`started`, 'UTC')",)
     assert [(m.name, m.kind) for m in plan.metrics] == [
-        ("users", "count"), ("home-city", "heavy-hitters"), ("started", "histogram"),
-        ("n-a", "heavy-hitters"),
+        ("users", "count"), ("home-city", "strings"), ("started", "histogram"),
+        ("n-a", "strings"),
     ]  # fmt: skip
     for marked in ('kind: mean, column: "seconds", bounds: "LEAST,MOST"', "truths.txt"):
         assert marked in text

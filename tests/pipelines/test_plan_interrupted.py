@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import InProgressError
 from pipelines.plan import run
 from pipelines.plan.job import unread_job
@@ -54,7 +54,7 @@ def test_what_may_yet_be_published_stays_reserved(
 
     with pytest.raises(KeyboardInterrupt):
         again()
-    (entry,) = Ledger.open(plan.ledger or "").entries()
+    (entry,) = CollectionLedger.open(plan.ledger or "").entries()
     assert (entry.state, entry.handed_over) == (state, handed_over)
     with pytest.raises(InProgressError if handed_over else KeyboardInterrupt):
         again()

@@ -11,7 +11,7 @@ from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
 from pipelines.plan.cron import require_schedule
-from pipelines.plan.document import Plan
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 
@@ -30,9 +30,9 @@ metrics:
     domain: 1..50
     mechanism: grr
   - name: word
-    kind: heavy-hitters
+    kind: strings
+    search: levels
     column: word
-    max_length: 4
     oracle: hadamard
   - name: fare
     kind: mean
@@ -95,6 +95,8 @@ def test_what_a_metric_asks_in_vain_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
+        ("search: levels", "search: trees", 16, "metrics.1.search must be 'threshold' or "),
+        ("kind: strings", "kind: heavy-hitters", 15, "metrics.1.kind is wrong: there are hist"),
         ("unit: row", "unit: user", 3, "unit is wrong: user_column"),
         ("unit: row", "unit: row\nuser_column: u", 4, "user_column is wrong"),
         ("epsilon: 1.0", "epsilon: 1.0\nledger: l", 7, "ledger is wrong: ledger and budget go"),
@@ -138,7 +140,7 @@ def test_input_that_is_not_there_is_told_at_its_key(tmp_path: Path) -> None:
 
 def test_a_plan_without_a_file_is_refused_without_a_line() -> None:
     asked = {"name": "fare", "kind": "mean", "column": "fare", "bounds": "60,0"}
-    plan = Plan(
+    plan = PlanDocument(
         collection="c", version=1, input=("a",), output="o", epsilon=1, min_reports=9,
         metrics=(asked,),
     )  # fmt: skip

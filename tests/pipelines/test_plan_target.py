@@ -11,11 +11,11 @@ import pytest
 
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import Spend
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import ReleasePlanDoFn, ReleaseWholeDoFn
-from pipelines.plan.target import Target
+from pipelines.plan.target import ReleaseTarget
 from tests.fakes.ledgers import begun
 from transforms.elements import progress
 
@@ -30,12 +30,12 @@ STATEMENT = {
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> CollectionLedger:
     return begun(tmp_path / "ledger.sqlite", "c")
 
 
-def target(tmp_path: Path, stamp: Mapping[str, Any]) -> Target:
-    return Target(str(tmp_path / "out"), STATEMENT | stamp, str(tmp_path / "ledger.sqlite"))
+def target(tmp_path: Path, stamp: Mapping[str, Any]) -> ReleaseTarget:
+    return ReleaseTarget(str(tmp_path / "out"), STATEMENT | stamp, str(tmp_path / "ledger.sqlite"))
 
 
 def request(tmp_path: Path) -> Spend:
@@ -43,7 +43,7 @@ def request(tmp_path: Path) -> Spend:
     return Spend("c", 1, "f" * 32, "w", "user", budget, (LOSS,), str(tmp_path / "out"))
 
 
-def test_a_price_that_is_set_aside_stands(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_price_that_is_set_aside_stands(tmp_path: Path, ledger: CollectionLedger) -> None:
     with ledger.spend(request(tmp_path)) as reservation:
         held = target(tmp_path, reservation.stamp)
         assert held.stands()
@@ -53,11 +53,13 @@ def test_a_price_that_is_set_aside_stands(tmp_path: Path, ledger: Ledger) -> Non
 
 def test_without_a_ledger_or_out_of_its_reach_there_is_nothing_to_ask(tmp_path: Path) -> None:
     stamp = {"ledger": {"entry": "ab", "attempt": 1}}
-    assert Target("out", STATEMENT | {"release_id": "a" * 32}).stands()
-    assert Target("out", STATEMENT | stamp, str(tmp_path / "elsewhere")).stands()
+    assert ReleaseTarget("out", STATEMENT | {"release_id": "a" * 32}).stands()
+    assert ReleaseTarget("out", STATEMENT | stamp, str(tmp_path / "elsewhere")).stands()
 
 
-def test_a_worker_needs_no_key_to_ask(tmp_path: Path, ledger: Ledger, monkeypatch) -> None:
+def test_a_worker_needs_no_key_to_ask(
+    tmp_path: Path, ledger: CollectionLedger, monkeypatch
+) -> None:
     with ledger.spend(request(tmp_path)) as reservation:
         monkeypatch.setenv("HUSHBEAM_LEDGER_KEY", str(tmp_path / "none"))
         assert target(tmp_path, reservation.stamp).stands()
@@ -82,7 +84,7 @@ CONTENT = Content(
     ids=str,
 )
 def test_what_was_settled_or_overtaken_is_not_released(
-    tmp_path: Path, ledger: Ledger, facts: dict[str, Any], counts: bool
+    tmp_path: Path, ledger: CollectionLedger, facts: dict[str, Any], counts: bool
 ) -> None:
     progress.reset()
     with ledger.spend(request(tmp_path)) as reservation:
@@ -94,7 +96,7 @@ def test_what_was_settled_or_overtaken_is_not_released(
 
 
 def test_a_metric_of_which_nothing_came_is_not_taken_for_withheld(
-    tmp_path: Path, ledger: Ledger
+    tmp_path: Path, ledger: CollectionLedger
 ) -> None:
     withheld = Content({}, {"reports": 5, "min_reports": 10})
     with ledger.spend(request(tmp_path)) as reservation:

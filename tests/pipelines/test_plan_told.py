@@ -10,7 +10,7 @@ import pytest
 
 from mechanisms.catalog import build
 from mechanisms.channel import Guarantee
-from mechanisms.wire.design import described as described_mechanism
+from mechanisms.wire.fingerprint import described as described_mechanism
 from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.jobs.publishing import counts
@@ -148,7 +148,7 @@ MIXED = """\
   - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100}
 """
 ALONE = """\
-  - {name: often, kind: heavy-hitters, column: city, dummies: shuffler, max_length: 4}
+  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler, max_length: 4}
 """
 
 

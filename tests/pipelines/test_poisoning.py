@@ -20,10 +20,10 @@ from mechanisms.mean.widths import noise
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.mixed_rows import MixedRows
-from pipelines.metrics.heavy_hitters import result as heavy_hitters
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.strings import levels_by_reports
 
 
 @pytest.mark.parametrize("name", ["grr", "projective", "olh"])
@@ -111,7 +111,7 @@ def test_made_up_reports_move_a_string_no_farther_than_was_said() -> None:
     for sent in (messages, poisoned):
         found = discover(protocol, protocol.levels.count(sent), plan.search)
         shares.append(dict(zip(found.values, found.estimate.tolist(), strict=True))["abba"])
-    bound = heavy_hitters.poisoning(plan, forgeable=True).forged
+    bound = levels_by_reports.poisoning(plan, forgeable=True).forged
     assert bound is not None
     assert LIARS < shares[1] - shares[0] <= bound  # more than by lies about values
 

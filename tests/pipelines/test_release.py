@@ -19,7 +19,7 @@ from tests.fakes.memory_files import MemoryFileSystem
 from transforms.elements import progress
 
 FILES = {"table.parquet": b"numbers", "report.html": b"<p>words</p>"}
-STATEMENT = {"release_id": "one", "n": 3, "why": "naïve ≤ ε"}
+STATEMENT = {"statement_version": 1, "release_id": "one", "n": 3, "why": "naïve ≤ ε"}
 BUCKET = "memory://bucket/out"
 
 
@@ -276,7 +276,7 @@ def test_in_a_store_whoever_finds_a_claim_ends_what_was_begun(
         MemoryFileSystem.broken = release.STATEMENT
         with pytest.raises(OSError, match="the store is down"):
             release.completed(BUCKET, "one")
-        assert Claim(BUCKET, "one").held() is not None
+        assert Claim(BUCKET, "one").files() is not None
         MemoryFileSystem.broken = None
     assert release.completed(BUCKET, "one")
     assert content_of_store() == FILES

@@ -13,7 +13,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.running.totals import Contribution, least
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics import registry
-from pipelines.running.kept import Kept
+from pipelines.running.kept import KeptTotals
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.running.totals import drawn
 from tests.oracles.contributions import levels_of, units
@@ -55,7 +55,7 @@ def test_noise_that_is_not_paid_for_is_not_drawn(off: float) -> None:
     """The product holds sigma times mu to the norm by itself."""
     design = least(1.0, 1e-6, 30, Contribution(2.0, 1, 3))
     asked = {"epsilon": 1.0, "delta": 1e-6, "unit": "user"}
-    kept = Kept(asked, design, ("all",), "00", (), (), "", design.begin(), None, "out")
+    kept = KeptTotals(asked, design, ("all",), "00", (), (), "", design.begin(), None, "out")
     after = drawn(kept, "a", [5], SeededRandom(1))
     assert after.windows == ("a",)
     cheap = replace(kept, design=replace(design, sigma=off * design.sigma))

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import io
 import re
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from mechanisms.catalog import build, find, of_task
+from mechanisms.catalog import build
 from mechanisms.frequency.choice import POSTPROCESSING
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.mean.intervals import estimate_mean
 from mechanisms.randomness import SeededRandom
-from pipelines.metrics.histogram import view
-from pipelines.metrics.histogram.result import histogram_table
-from pipelines.metrics.mean.result import mean_table
+from pipelines.logs.inputs import UNREAD, Source
+from pipelines.metrics.histogram.options import HistogramOptions
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.reports.means import Averaged
+from pipelines.metrics.reports.shares import share_evidence
+from pipelines.metrics.statistics.histogram import Histogram
+from pipelines.metrics.statistics.mean import Mean
+from pipelines.views import report
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
 from transforms.collector.collect_counts import Counted
-from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
+from transforms.rounds.scout import ScoutedBounds
 
 SIZE, USERS = 600, 3000
 # Everybody holds one of very many values: what is large among the estimates is noise, or nearly.
@@ -48,14 +51,23 @@ def released(
     counts = mechanism.simulate(holders, SeededRandom(seed))
     estimate = frequencies(mechanism, postprocess, Counted(counts, USERS, 0), USERS)
     domain = IntegerRange(0, mechanism.domain_size - 1)
-    return histogram_table(mechanism, domain, estimate, 0.95), holders / USERS
+    options = HistogramOptions.model_construct(confidence=0.95, user_column=None)
+    statistic = Histogram(options=options, domains=(("value", domain),))
+    (table,) = statistic.tables(share_evidence(mechanism, estimate)).values()
+    return table, holders / USERS
 
 
 def shown(table: pa.Table) -> list[tuple[int, float, float]]:
     """The rows that a screen shows: the value and the ends of its interval."""
     screen = Console(record=True, width=200, file=io.StringIO())
-    view.show(screen, table, 10, 0.95)
-    lines = re.findall(r"│ (\d+) +│ +[-\d.]+ │ +([-\d.]+) to ([-\d.]+) │", screen.export_text())
+    said = {
+        "release": "histogram", "n": USERS, "request": {"confidence": 0.95},
+        "guarantees": {"release": {"epsilon": 0.5, "delta": 0.0, "unit": "row"}},
+        "figures": {"histogram.parquet": "share"},
+    }  # fmt: skip
+    report.show(screen, {"histogram.parquet": table}, said)
+    line = r"│ (\d+) +│ +[-\d.]+ │ +[-\d.]+ │ +[\d.]+ │ +([-\d.]+) to ([-\d.]+) │"
+    lines = re.findall(line, screen.export_text())
     return [(int(value), float(low) / 100, float(high) / 100) for value, low, high in lines]
 
 
@@ -95,17 +107,17 @@ def test_no_point_lies_outside_its_interval(postprocess: str, name: str, size: i
 
 def test_means_of_public_groups_are_covered_together() -> None:
     """All forty in nearly every one of 40 releases, where single intervals hardly ever do."""
-    mechanism = find("duchi", of_task("mean")).build(epsilon=1.0)
     groups, users, releases, rng = 40, 500, 40, SeededRandom(7)
-    labels = {"group": pa.array([str(group) for group in range(groups)])}
-    cells = mechanism.encode(np.zeros(users), rng)
+    asked = {"column": "v", "bounds": "-1,1", "group_by": "g", "groups": f"0..{groups - 1}",
+             "groups_public": True, "unusable": "count", "model": "local"}  # fmt: skip
+    options = MeanOptions(input=("-",), output="-", epsilon=1.0, mechanism="duchi", **asked)
+    job = Mean.resolve(options, Source(UNREAD))
+    cells = job.inner.encode(np.zeros(users), rng)
     held = alone = 0
     for _ in range(releases):
-        parts = [mechanism.count(mechanism.perturb(cells, rng)) for _ in range(groups)]
-        table = mean_table(
-            parts, labels, partial(estimate_mean, mechanism), Bounds(-1.0, 1.0), 1, 0.95
-        )
-        assert table is not None
+        parts = [job.inner.count(job.inner.perturb(cells, rng)) for _ in range(groups)]
+        counted = Counted(np.concatenate(parts), groups * users, 0)
+        (table,) = job.tables(Averaged(counted, ScoutedBounds(job.bounds, 0.0, 0, 0))).values()
         ends = {name: table[name].to_numpy() for name in table.column_names if name != "group"}
         held += bool(np.all((ends["lower_simultaneous"] <= 0) & (0 <= ends["upper_simultaneous"])))
         alone += bool(np.all((ends["lower"] <= 0) & (0 <= ends["upper"])))

@@ -107,7 +107,7 @@ ODD: dict[str, tuple[str, Change, str]] = {
         "cities", lambda s: s["guarantees"]["release"].update(delta=-1), "delta"),
     "words that are no text": ("cities", lambda s: s.update(in_words=[{}]), "in_words"),
     "made never": ("", lambda s: s.update(created="some day"), "created"),
-    "a confidence of 2": ("cities", lambda s: s.update(asked={"confidence": 2.0}), "confidence"),
+    "a confidence of 2": ("cities", lambda s: s.update(request={"confidence": 2.0}), "confidence"),
     "another release's metric": (
         "cities", lambda s: s.update(release_id="f" * 32), "is of another release"),
     "another metric's folder": ("cities", lambda s: s.update(metric="delay"), "another release"),

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from pipelines.stream.clocks import FILES, MOST, OFF, Evidence, Reading, jumped, passed, span
+from pipelines.stream.clocks import (
+    FILES,
+    MOST,
+    OFF,
+    ClockEvidence,
+    ClockReading,
+    jumped,
+    passed,
+    span,
+)
 from transforms.windows import SECOND
 
 HOUR, DAY = 3600 * SECOND, 86_400 * SECOND
@@ -21,16 +30,18 @@ def hour(begin: float, length: float = 1) -> list[int]:
     return [int(NOW + (begin + length * k / 100) * HOUR) for k in range(1, 100)]
 
 
-NOTHING = Evidence()
+NOTHING = ClockEvidence()
 
 
-def after(files: Sequence[Sequence[int]], begin: Evidence = NOTHING, limit: int = 0) -> Evidence:
+def after(
+    files: Sequence[Sequence[int]], begin: ClockEvidence = NOTHING, limit: int = 0
+) -> ClockEvidence:
     for points in files:
         begin = begin.after(points, STEP, limit)
     return begin
 
 
-def reached(evidence: Evidence) -> float:
+def reached(evidence: ClockEvidence) -> float:
     """In hours."""
     assert evidence.reached is not None
     return (evidence.reached - NOW) / HOUR
@@ -41,8 +52,8 @@ def reached(evidence: Evidence) -> float:
 
 @pytest.mark.parametrize("leap", [-400, 4000])
 def test_within_a_boot_what_passes_is_measured(leap: int) -> None:
-    before = Reading(NOW, "boot", 5 * SECOND)
-    after = Reading(NOW + leap * DAY + 10 * SECOND, "boot", 15 * SECOND)
+    before = ClockReading(NOW, "boot", 5 * SECOND)
+    after = ClockReading(NOW + leap * DAY + 10 * SECOND, "boot", 15 * SECOND)
     assert passed(before, after) == 10 * SECOND
     assert jumped(before, after) == leap * DAY
 
@@ -50,7 +61,7 @@ def test_within_a_boot_what_passes_is_measured(leap: int) -> None:
 @pytest.mark.parametrize(("days", "believed"), [(3, True), (8, False), (4000, False), (-1, False)])
 @pytest.mark.parametrize("boots", [("one", "two"), ("", "one"), ("", "")])
 def test_over_a_boot_the_wall_clock_is_believed_for_a_week(days, believed, boots) -> None:
-    before, after = (Reading(NOW + k * days * DAY, boots[k], 7 - k) for k in (0, 1))
+    before, after = (ClockReading(NOW + k * days * DAY, boots[k], 7 - k) for k in (0, 1))
     assert passed(before, after) == (days * DAY if believed else None)
     assert jumped(before, after) == (0 if believed else days * DAY)
     assert OFF == 7 * DAY
@@ -105,7 +116,7 @@ def test_a_file_that_waits_is_taken_in_when_the_clock_has_come_to_its_rows() -> 
 
 
 def test_time_goes_with_files_that_come_steadily() -> None:
-    evidence = Evidence()
+    evidence = ClockEvidence()
     for k in range(48):
         evidence = after([hour(k), hour(k), hour(k - 3)], evidence)
         assert reached(evidence) == pytest.approx(k + 0.99)
@@ -162,7 +173,7 @@ def test_one_file_in_a_hundred_may_be_wrong(seed: int) -> None:
     rng = SeededRandom(seed)
     wrong = rng.integers(100, 8760) == 0
     by = rng.integers(20_000, 8760).astype(int) - 10_000  # a year and more, either way
-    evidence = Evidence()
+    evidence = ClockEvidence()
     for k in range(8760):
         begin = k + by[k] if wrong[k] and abs(by[k]) > 10 else k
         evidence = after([hour(int(begin))], evidence)

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.stream.intake import KeepMessagesDoFn
-from pipelines.stream.release import Backlog
 from tests.fakes.losing_engine import losing
 from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED, SENT, read_flow, spelt
 from transforms.elements.progress import ROWS
@@ -42,12 +41,6 @@ def test_a_flow_is_spelt_out_and_read_again() -> None:
     again = read_flow(notes | {ROWS: 12, "null value": 3})
     assert again.pop(SENT).tolist() == [3, 0, 4]
     assert again == {BOUNDED: 9, CHOSEN: 5, PERTURBED: 5}
-
-
-def test_a_window_that_an_earlier_version_began_is_not_held_to_what_nobody_noted() -> None:
-    assert Backlog(tallies={ROWS: 5}, flow={ROWS: 5}).noted
-    assert not Backlog(tallies={ROWS: 9}, flow={ROWS: 5}).noted
-    assert not Backlog(tallies={ROWS: 9}).noted
 
 
 def landing(folder: Path, mechanism: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.terms import (

@@ -21,7 +21,7 @@ from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import DeclaredValues, IntegerRange
 from transforms.encoders.rows import RowEncoder
-from transforms.rows.examples import Examples
+from transforms.rows.encode import Examples
 
 N = 60
 ATTRIBUTES = (

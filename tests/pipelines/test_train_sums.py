@@ -1,4 +1,4 @@
-"""`train --dummies shuffler`: what is decided beforehand, what comes out, what nobody learns."""
+"""`train`, from sums: what is decided beforehand, what comes out, what nobody learns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from pipelines.errors import RequestError
 from pipelines.request.requests import request
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
-from pipelines.train.run import alternative
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import SendDoFn
 from tests.fakes.losing_engine import losing, nothing
@@ -34,7 +33,7 @@ LOGISTIC = {"loss": "logistic", "target": "told=no,yes", "expected": 6_000}
 ROWS, LACKING = 6_173, 41  # numbers that are nowhere by chance
 WORDS = [
     "train", "--input", "log.parquet", "--number", "x=0,10", "--category", "city=cities.txt",
-    "--target", "y=-10,10", "--epsilon", "1", "--dummies", "shuffler", "--output", "out",
+    "--target", "y=-10,10", "--epsilon", "1", "--output", "out",
 ]  # fmt: skip
 
 
@@ -76,7 +75,7 @@ def log(workspace: Path) -> None:
 def made(**more: Any) -> TrainJob:
     asked = {
         "input": ("log.parquet",), "number": ("x=0,10",), "category": ("city=cities.txt",),
-        "target": "y=-10,10", "epsilon": 1.0, "dummies": "shuffler", "output": "out",
+        "target": "y=-10,10", "epsilon": 1.0, "output": "out",
     }  # fmt: skip
     return prepare(
         request(TrainOptions, {k: v for k, v in (asked | more).items() if v is not None})
@@ -111,18 +110,23 @@ def test_units_follow_from_how_many_are_expected(log) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"loss": "svm", "target": "user=0,1", "user_column": None}, "--loss svm needs gradients"),
-        ({"loss": "logistic", "target": "user=0..9"}, "tells two classes apart, not 10: a row of"),
+        (
+            {"loss": "svm", "target": "user=0,1"},
+            "^--loss svm does not follow from sums: add --method dp-sgd, whose curator",
+        ),
+        (
+            {"loss": "perceptron"},
+            "^--loss perceptron does not follow from sums: add ",
+        ),
+        ({"loss": "logistic", "target": "user=0..9"}, "tell two classes apart, not 10: a row of"),
         (LOGISTIC | {"clip": 1.0}, "sums of numbers in their bounds are bounded"),
         (LOGISTIC | {"epsilon": 1e-6}, "4 inputs and the target have 12 products.*fewer attr"),
-        ({"model": "local"}, "it is the shuffler who draws them"),
-        ({"unusable": "count"}, "--unusable count tells how many"),
-        ({"min_reports": 100}, "--min-reports does not go with --dummies shuffler: to withhold"),
-        ({"validation": ("log.parquet",)}, "--validation does not go .* the sums tell the error"),
-        ({"steps": 3}, "there are no steps"),
-        ({"epsilon_local": 1.0}, "nothing that users send is randomised"),
-        ({"method": "dp-sgd"}, "--dummies belongs to --method local, not dp-sgd"),
-        ({"dummies": None, "expected": 5}, "--expected is for --dummies shuffler"),
+        ({"unusable": "count"}, "--unusable count belongs to --method dp-sgd: it tells how many"),
+        ({"min_reports": 100}, "--min-reports belongs to --method dp-sgd: to withhold"),
+        ({"validation": ("log.parquet",)}, "--validation belongs to .* the sums tell the error"),
+        ({"learning_rate": 3}, "there are no steps"),
+        ({"epochs": 3}, "one round of sums"),
+        ({"method": "dp-sgd", "expected": 5}, "--expected is for --method sums"),
         ({"epsilon": None}, "--epsilon is missing"),
         ({"delta": 0.0}, "^delta must lie strictly"),
         (
@@ -147,14 +151,6 @@ def test_rounds_are_one_footprint_that_follows_from_no_row(log) -> None:
     assert sum(len(part.levels) for part in one.plan.designs) == len(one.plan.design.levels)
     assert one.plan.profile.delta(1.0) <= 1e-6
     assert one.cautions == []
-    (line,) = alternative(made(dummies=None, steps=2, loss="logistic", target="told=no,yes"))
-    assert re.search(r"sums over all rows that are off by \d+ each", line)
-
-
-def test_shuffled_gradients_say_what_sums_would_give(log) -> None:
-    (line,) = alternative(made(dummies=None, steps=2))
-    assert re.search(r"--dummies shuffler, .* sums over all rows that are off by 1\d each", line)
-    assert alternative(made(dummies=None, steps=2, model="local")) == alternative(made()) == []
 
 
 def released() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,9 +15,9 @@ from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import open_telemetry
 from pipelines.logs.row_attributes import read_attributes
-from pipelines.metrics.vector_mean.metric import AverageRow
+from pipelines.metrics.statistics.row_evidence import CoordinateScale
+from pipelines.metrics.statistics.vector_mean import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.metrics.vector_mean.result import Scale
 from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
@@ -133,11 +133,11 @@ def test_files_that_disagree_are_refused(tmp_path):
 def test_few_coordinates_are_picked(job):
     made = job(number=("f?=0,10",), vector=("v=3:-5,5",))
     assert made.design.name == "multi_optimal"
-    assert made.coordinates == made.rows.dimension == 5
+    assert len(made.statistic.coordinates) == made.rows.dimension == 5
     assert isinstance(made.sampled, SampledCoordinates)
     assert isinstance(made.picked, PublicGroups)
     assert made.picked.codes == made.mechanism.codes
-    scale = Scale.of(made.attributes)
+    scale = CoordinateScale.of(made.statistic.attributes)
     assert scale.low.tolist() == [0, 0, -5, -5, -5]
     assert scale.half.tolist() == [5] * 5
     assert (made.min_reports, made.messages, made.radius) == (1, 1, None)
@@ -188,7 +188,7 @@ def test_rows_with_categories(job, tmp_path):
     assert isinstance(made.mechanism, MixedRows)
     assert made.mechanism.numeric.tolist() == [True, True, False, False]
     assert made.picked is None
-    assert made.coordinates == 2
+    assert made.statistic.coordinates == ["f0", "f1"]
 
 
 def test_what_to_expect_is_told(job):

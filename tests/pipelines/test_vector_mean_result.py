@@ -8,7 +8,7 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.mixed_choice import mixed_rows
 from mechanisms.vector.multi import multi_optimal
-from pipelines.metrics.vector_mean.result import Estimated, error_statement, estimated, shrunk
+from pipelines.metrics.reports.row_estimates import VectorEstimate, estimated, shrunk
 from transforms.collector.collect_counts import Counted
 
 D, N, LEVEL, RUNS = 100, 2000, 0.15, 24
@@ -72,7 +72,7 @@ def test_coordinates_of_which_too_few_tell_do_not_end_a_release(shrink):
     lacking = row._replace(judged=judged, unbiased=unbiased)
     moved = shrunk(lacking, shrink, prior).estimate
     assert np.isnan(moved).tolist() == [False, True, True, False]
-    told = error_statement(Estimated(lacking, None, [], 0), "row", None, shrink)
+    told = VectorEstimate(lacking, None, [], 0).error_statement("row", None, shrink)
     assert told["too_few"]["coordinates"] == 2
     assert 0 < told["root_mean_square_of_standard_errors"] < np.inf
     assert shrunk(lacking._replace(judged=np.full(4, np.inf)), shrink, prior) is None

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 from tests.soak.attempts import asked, begun
@@ -196,22 +196,22 @@ class Kills:
         if self.command == "run":
             return [["run", "plan.yaml", "--window", name]]
         roads = self._parties(name)
-        return roads[: 1 + [words[0] for words in roads].index(self.command)]
+        return roads[: 1 + [words[1] for words in roads].index(self.command)]
 
     def _after(self, name: str) -> list[list[str]]:
         """What is typed after it."""
         if self.command not in ("client", "shuffle"):
             return []
         roads = self._parties(name)
-        return roads[1 + [words[0] for words in roads].index(self.command) :]
+        return roads[1 + [words[1] for words in roads].index(self.command) :]
 
     def _parties(self, name: str) -> list[list[str]]:
         reports, mixed = f"{self._reports}/reports/{name}.bin", f"{self._reports}/mixed/{name}"
         window = ["plan.yaml", "--window", name]
         return [
-            ["client", *window, "--input", f"in/{name}.parquet", "--output", reports],
-            ["shuffle", *window, "--input", reports, "--output", mixed],
-            ["collect", *window, "--input", mixed],
+            ["parties", "client", *window, "--input", f"in/{name}.parquet", "--output", reports],
+            ["parties", "shuffle", *window, "--input", reports, "--output", mixed],
+            ["parties", "collect", *window, "--input", mixed],
         ]
 
     def _done(self, words: list[str]) -> None:
@@ -235,7 +235,7 @@ def write_input(path: Path, day: int = 0) -> None:
 
 def ledger_of(root: str) -> Any:
     """The entries of the ledger, whichever it is."""
-    return Ledger.open(f"{root}/ledger.{'json' if '://' in root else 'sqlite'}").entries()
+    return CollectionLedger.open(f"{root}/ledger.{'json' if '://' in root else 'sqlite'}").entries()
 
 
 def _statement(root: str, window: str) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import pipelines.stream.run
 from pipelines.cli import cli
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from pipelines.stream.driver import Driver
 from tests.fakes import canaries
 from tests.soak.attempts import asked, begun
@@ -218,7 +218,7 @@ def simulated(folder: Path, days: int, kills: int, seed: int) -> tuple[Month, di
 
 def looked(folder: str, sure: list[int], perhaps: list[int]) -> dict[str, Any]:
     """What became of each window: right, withheld, or a fault."""
-    entries = Ledger.open(f"{folder}/ledger.sqlite").entries()
+    entries = CollectionLedger.open(f"{folder}/ledger.sqlite").entries()
     counted = [entry for entry in entries if entry.counted]
     found: dict[str, Any] = {"right": 0, "withheld": 0, "faults": []}
     for day in range(len(sure)):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger.ledger import Ledger
+from pipelines.ledger.ledger import CollectionLedger
 from tests.fakes import canaries
 from tests.soak.kills import write_input
 
@@ -297,7 +297,7 @@ def _wrong(folder: Path, final: dict[str, bytes], ended: int) -> Iterator[str]:
             yield "the ledger is gone"
         return
     try:
-        entries = Ledger.open(str(path)).entries()
+        entries = CollectionLedger.open(str(path)).entries()
     except (RequestError, FailedError) as error:
         yield f"the ledger is refused: {error}"
         return

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram, NoiseFirstHistogram
+from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
@@ -29,7 +30,7 @@ from transforms.collector.collect import (
     Frequencies,
     frequencies,
 )
-from transforms.collector.collect_counts import Counted, Counting, CountMessages
+from transforms.collector.collect_counts import CollectorState, Counted, CountMessages
 from transforms.elements.progress import REPORTS
 from transforms.rows.encode import CellBlock
 from transforms.rows.perturb import Perturb
@@ -60,7 +61,7 @@ def batches(draw, mechanism):
     return draw(st.lists(st.lists(st.lists(message, max_size=8), max_size=4), max_size=5))
 
 
-def accumulate(combine, bundle) -> Counting:
+def accumulate(combine, bundle) -> CollectorState:
     state = combine.create_accumulator()
     for block in bundle:
         state = combine.add_input(state, np.array(block, np.uint64))
@@ -162,7 +163,7 @@ def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
 def test_states_and_results_travel():
     """Through pickle, and through the coder that Beam gives them between machines."""
     counted = Counted(np.arange(5), 10, 3)
-    state = Counting(np.arange(5), 10, 3, (np.zeros(2, np.uint64),))
+    state = CollectorState(np.arange(5), 10, 3, (np.zeros(2, np.uint64),))
     result = Frequencies(5, 1, np.arange(3.0), np.arange(3.0), 5)
     for value in [counted, state, result]:
         coder = coders.registry.get_coder(type(value))

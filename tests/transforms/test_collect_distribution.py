@@ -12,10 +12,10 @@ from mechanisms.channel import Mechanism
 from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collector.collect import EstimateFn
-from transforms.collector.collect_distribution import (
+from transforms.collector.collect import (
     CollectDistribution,
-    Distribution,
+    CollectedNumbers,
+    EstimateFn,
     distribution,
 )
 
@@ -32,7 +32,7 @@ def collect(mechanism: Mechanism) -> CollectDistribution:
     return CollectDistribution(DistributionEstimator(mechanism, 2), 0.95, PROBABILITIES)
 
 
-def assert_alike(one: Distribution, other: Distribution) -> None:
+def assert_alike(one: CollectedNumbers, other: CollectedNumbers) -> None:
     assert (one.n, one.invalid) == (other.n, other.invalid)
     assert one.summary is not None
     assert other.summary is not None
@@ -50,7 +50,7 @@ def test_any_split_gives_the_same(mechanism: Mechanism, pieces: int) -> None:
         mechanism.count(messages), 0.95, PROBABILITIES
     )
     assert len(out) == 1
-    assert_alike(out[0], Distribution(3000, 0, summary))
+    assert_alike(out[0], CollectedNumbers(3000, 0, summary))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -69,7 +69,7 @@ def test_accumulators_merge_in_any_order(mechanism: Mechanism) -> None:
 
 def test_an_empty_batch_has_no_distribution() -> None:
     results = run(lambda p: p | source([]) | collect(MECHANISMS[0])).elements
-    assert results == [Distribution(0, 0, None)]
+    assert results == [CollectedNumbers(0, 0, None)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -81,10 +81,10 @@ def test_what_no_client_sends_is_counted_and_dropped(mechanism: Mechanism) -> No
     summary = DistributionEstimator(mechanism, 2).summarise(
         mechanism.count(messages), 0.95, PROBABILITIES
     )
-    assert_alike(result, Distribution(3000, 3, summary))
+    assert_alike(result, CollectedNumbers(3000, 3, summary))
 
 
 def test_nothing_but_nonsense_is_an_empty_batch() -> None:
     strange = np.full(4, MECHANISMS[0].codes, np.uint64)
     results = run(lambda p: p | source([strange]) | collect(MECHANISMS[0])).elements
-    assert results == [Distribution(0, 4, None)]
+    assert results == [CollectedNumbers(0, 4, None)]

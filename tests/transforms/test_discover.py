@@ -13,7 +13,7 @@ from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Schedule, Search
 from mechanisms.randomness import SeededRandom
 from tests.oracles.transforms import run, source
-from transforms.collector.discover import Discover, Discovered
+from transforms.collector.discover_counted import Discover, Discovered
 
 LEVELS = Levels(k_ary(1.0, 8), (1, 2))
 PROTOCOL = Protocol(

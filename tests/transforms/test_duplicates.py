@@ -19,10 +19,10 @@ from transforms.reports.duplicates import (
     DropDuplicates,
     OneOfEachDoFn,
     PartitionIdsDoFn,
+    distinct,
+    distinct_seals,
     drawn,
     lots,
-    one_of_each,
-    one_of_each_seal,
 )
 
 FORM = Form()
@@ -74,11 +74,11 @@ def test_of_different_reports_with_one_id_any_order_keeps_the_same():
     reports = made(200)
     reports.records["report_id"][:150] = reports.records["report_id"][150:].repeat(3, axis=0)
     rows = rows_of(reports)
-    kept = one_of_each(rows)
+    kept = distinct(rows)
     assert kept.size == 50
     for seed in range(20):
         order = SeededRandom(seed).permutation(200).astype(np.intp)
-        assert (one_of_each(rows[order]) == kept).all()
+        assert (distinct(rows[order]) == kept).all()
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -91,7 +91,7 @@ def test_which_of_two_reports_stays_does_not_depend_on_what_they_say(sealed):
     records = form.empty(2 * n)
     records["report_id"] = SeededRandom(5).words(2 * n).reshape(n, 2).repeat(2, axis=0)
     records["sealed" if sealed else "message"].reshape(2 * n, -1)[:, 0] = np.arange(2 * n) % 2
-    kept = one_of_each(rows_of(Reports(PLAN, form, records)))["record"]
+    kept = distinct(rows_of(Reports(PLAN, form, records)))["record"]
     assert kept.size == n
     ones = kept["sealed" if sealed else "message"].reshape(n, -1)[:, 0].sum()
     assert abs(int(ones) - n / 2) < 390
@@ -101,7 +101,7 @@ def test_the_first_half_of_an_id_tells_it_from_others():
     """A Parquet file has no more of it; so a report counts once whichever file it is in."""
     reports = made(400)
     reports.records["report_id"][:, 1] = 5
-    assert one_of_each(rows_of(reports)).size == 400
+    assert distinct(rows_of(reports)).size == 400
     again = Reports(PLAN, FORM, reports.records.copy())
     again.records["report_id"][:, 1] = 0
     # Wherever it comes from: in one bundle they would be told apart before they are in buckets.
@@ -140,9 +140,9 @@ def test_a_flood_of_one_report_is_one_row_to_its_bucket(monkeypatch):
     assert [len(b"".join(pieces)) for pieces in groups.values()] == [2 * lots(FORM).itemsize]
 
     sizes = []
-    honest = duplicates.one_of_each
+    honest = duplicates.distinct
     monkeypatch.setattr(
-        duplicates, "one_of_each", lambda rows: (sizes.append(rows.size), honest(rows))[1]
+        duplicates, "distinct", lambda rows: (sizes.append(rows.size), honest(rows))[1]
     )
     pieces = [rows_of(made(10)).tobytes()] * 1000
     lost, block = OneOfEachDoFn(PLAN, FORM, compact_at=100).process((0, iter(pieces)))
@@ -216,10 +216,10 @@ def test_any_order_keeps_the_same_seal_and_a_spoilt_copy_takes_no_place():
     records = seals(40).records.repeat(3)
     records["report_id"] = SeededRandom(4).words(240).reshape(120, 2)
     records["metric"][::3], records["key_id"][1::3] = 1, 8
-    assert one_of_each_seal(rows_of(Reports(PLAN, SEALED, records))).size == 120
+    assert distinct_seals(rows_of(Reports(PLAN, SEALED, records))).size == 120
     rows = rows_of(Reports(PLAN, SEALED, np.concatenate([records, seals(40).records])))
-    kept = one_of_each_seal(rows)
+    kept = distinct_seals(rows)
     assert kept.size == 160 - 40
     for seed in range(20):
         order = SeededRandom(seed).permutation(160).astype(np.intp)
-        assert (one_of_each_seal(rows[order]) == kept).all()
+        assert (distinct_seals(rows[order]) == kept).all()

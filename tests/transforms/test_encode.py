@@ -140,7 +140,7 @@ def test_what_is_done_to_single_rows_is_counted_nowhere():
 def test_an_engine_shows_no_counts_of_users_rows():
     """Engines show counters to whoever may see the job; the tallies stay within it."""
     table = pa.table({"value": ["a", None, "bb"], "user": ["x", "x", None]})
-    told = Encode(ENCODERS[0], UserDigest("user", 1), told=False)
+    told = Encode(ENCODERS[0], UserDigest("user", 1), reported=False)
     outcome = run(lambda p: (p | source([table], pa.Table) | told).tallies)
     assert dict(outcome.elements) == {ROWS: 3, NULL_USER: 1, NULL_VALUE: 1}
     assert outcome.counters == {}

@@ -9,7 +9,7 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire.report import Form, Reports
 from tests.oracles.transforms import run, source
 from tests.oracles.wire import PLAN, fields
-from transforms.reports.ordered import ByIds, in_order
+from transforms.reports.repeats import ByIds, in_order
 
 FORM = Form()
 

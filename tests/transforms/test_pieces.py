@@ -14,7 +14,7 @@ from mechanisms.wire.report import Form, Reports
 from tests.oracles.wire import PLAN
 from transforms.elements.pieces import Piece, SharedCoder, be_worker, shared
 from transforms.encoders.block import CellBlock
-from transforms.reports.ordered import ByIds
+from transforms.reports.repeats import ByIds
 from transforms.units.contributions import BoundContributions
 
 LARGE = bytes(range(256)) * 100

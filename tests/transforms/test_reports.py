@@ -22,7 +22,7 @@ from mechanisms.wire.sealing import KeyRing
 from tests.oracles.transforms import run, source
 from tests.oracles.wire import DATA, EXAMPLES, FORMS, MECHANISMS, PLAN, expected, fields, golden
 from transforms.reports import report_tables, reports
-from transforms.reports.ordered import in_order
+from transforms.reports.repeats import in_order
 from transforms.reports.reports import BinarySink, MessagesOf, ParquetSink
 
 NAMES = ["submitted", "submitted-sealed", "shuffled", "shuffled-sealed"]

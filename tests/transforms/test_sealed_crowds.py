@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
-from mechanisms.heavy_hitters.crowds import Crowds, Published
+from mechanisms.heavy_hitters.crowds import Crowds, PublishedCrowds
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire.report import SEALED, Form, Reports
 from mechanisms.wire.sealing import KeyRing, key_id
@@ -82,8 +82,8 @@ def opened(*crowds: Reports) -> Crowded:
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """No noise, and a threshold of 2."""
 
-    def publish(self: Crowds, sizes: np.ndarray, rng: Any) -> Published:
-        return Published(sizes > 2, sizes)
+    def publish(self: Crowds, sizes: np.ndarray, rng: Any) -> PublishedCrowds:
+        return PublishedCrowds(sizes > 2, sizes)
 
     monkeypatch.setattr(Crowds, "publish", publish)
 

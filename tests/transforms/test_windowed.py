@@ -20,8 +20,7 @@ from tests.oracles.encoders import stored
 from tests.oracles.transforms import run
 from transforms.elements.progress import live, reset
 from transforms.encoders.users import UserDigest
-from transforms.rows.count_late import CountLate
-from transforms.rows.windowed import AHEAD, LATE, NULL_TIME, ToWindows
+from transforms.rows.windowed import AHEAD, LATE, NULL_TIME, CountLate, ToWindows
 from transforms.units import once_per_window
 from transforms.units.once_per_window import (
     SEEN,

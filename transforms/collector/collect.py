@@ -1,4 +1,7 @@
-"""The collector: messages -> counts -> estimates, as one CombineFn."""
+"""The collector: messages -> counts -> estimates, as one CombineFn.
+
+The collector of a distribution: messages -> counts -> shares, quantiles, mean.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from apache_beam import typehints
 from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
+from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
 from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.randomness import SecureRandom
-from transforms.collector.collect_counts import Collector, Counted, Counting, CountMessages
+from transforms.collector.collect_counts import Collector, CollectorState, Counted, CountMessages
 from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 
@@ -33,7 +37,7 @@ class EstimateFn(CountMessages):
         super().__init__(mechanism)
         self._estimate = estimate
 
-    def extract_output(self, state: Counting) -> Any:
+    def extract_output(self, state: CollectorState) -> Any:
         return self._estimate(self.counted(state), 0)
 
 
@@ -216,3 +220,62 @@ def _processed(
 ) -> Frequencies:
     shares, name, risks = processed
     return Frequencies(n, counted.invalid, unbiased, shares, counted.messages, name, risks)
+
+
+class CollectedNumbers(NamedTuple):
+    """What a batch of reports says about a column of numbers.
+
+    Attributes:
+        n: how many valid reports were counted.
+        invalid: how many were dropped because no client could have sent them.
+        summary: everything else, on the scale of [-1, 1]; None if n is 0.
+    """
+
+    n: int
+    invalid: int
+    summary: NumberSummary | None
+
+    @property
+    def known(self) -> NumberSummary:
+        """The summary, where there are reports.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if self.summary is None:
+            raise ValueError("there is no distribution of no reports")
+        return self.summary
+
+
+@dataclass
+class CollectDistribution(beam.PTransform):
+    """Blocks of shuffled messages in, one `CollectedNumbers` out: also of an empty batch.
+
+    Attributes:
+        estimator: what the counts go through: expectation maximisation, and limits.
+        confidence: of each interval.
+        probabilities: of the quantiles that are wanted.
+    """
+
+    estimator: DistributionEstimator
+    confidence: float
+    probabilities: tuple[float, ...]
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        estimate = partial(distribution, self.estimator, self.confidence, self.probabilities)
+        collect = Collect(self.estimator.mechanism, estimate)
+        return messages | "Collect" >> collect.with_output_types(CollectedNumbers)
+
+
+def distribution(
+    estimator: DistributionEstimator,
+    confidence: float,
+    probabilities: tuple[float, ...],
+    counted: Counted,
+    users: int,
+) -> CollectedNumbers:
+    """The estimate of a batch: see `CollectDistribution`; everybody sends one message."""
+    if not counted.messages:
+        return CollectedNumbers(0, counted.invalid, None)
+    summary = estimator.summarise(counted.counts, confidence, probabilities)
+    return CollectedNumbers(counted.messages, counted.invalid, summary)

@@ -45,7 +45,7 @@ class Counted(NamedTuple):
     invalid: int
 
 
-class Counting(NamedTuple):
+class CollectorState(NamedTuple):
     """A collector's state: it merges by addition, so any bundling gives the same result.
 
     Attributes:
@@ -85,10 +85,10 @@ class CountMessages(beam.CombineFn):
         """As many messages as there are counters; made on workers, not where a job is planned."""
         return max(self._waiting, self._mechanism.count(np.empty(0, np.uint64)).size)
 
-    def create_accumulator(self) -> Counting:
-        return Counting()
+    def create_accumulator(self) -> CollectorState:
+        return CollectorState()
 
-    def add_input(self, state: Counting, messages: Messages) -> Counting:
+    def add_input(self, state: CollectorState, messages: Messages) -> CollectorState:
         # What no client can have sent is counted and left out: it may be an attack, and stops
         # nothing.
         block: Any = messages
@@ -102,11 +102,11 @@ class CountMessages(beam.CombineFn):
             return self._settled(state._replace(numbers=_joined(state.numbers, kept)))
         return self._settled(state._replace(waiting=_joined(state.waiting, kept)))
 
-    def merge_accumulators(self, states: Iterable[Counting]) -> Counting:
-        merged = Counting()
+    def merge_accumulators(self, states: Iterable[CollectorState]) -> CollectorState:
+        merged = CollectorState()
         for state in states:
             merged = self._settled(
-                Counting(
+                CollectorState(
                     _sum(merged.counts, state.counts),
                     merged.messages + state.messages,
                     merged.invalid + state.invalid,
@@ -116,10 +116,10 @@ class CountMessages(beam.CombineFn):
             )
         return merged
 
-    def extract_output(self, state: Counting) -> Any:
+    def extract_output(self, state: CollectorState) -> Any:
         return self.counted(state)
 
-    def counted(self, state: Counting) -> Counted:
+    def counted(self, state: CollectorState) -> Counted:
         """The counts, with nothing left waiting."""
         waiting = np.concatenate([np.empty(0, np.uint64), *state.waiting])
         counts = self._mechanism.count(waiting)
@@ -129,11 +129,11 @@ class CountMessages(beam.CombineFn):
             np.add(counts, state.counts, out=counts)
         return Counted(counts, state.messages, state.invalid)
 
-    def _settled(self, state: Counting) -> Counting:
+    def _settled(self, state: CollectorState) -> CollectorState:
         """The same, its messages counted if they are many."""
         if state.rows < self._enough:
             return state
-        return Counting(*self.counted(state))
+        return CollectorState(*self.counted(state))
 
 
 def _sum(one: Counts | None, other: Counts | None) -> Counts | None:

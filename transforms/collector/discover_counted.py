@@ -1,9 +1,13 @@
-"""Shuffler and collector of a search by noisy counters: keys -> their numbers -> strings."""
+"""Shuffler and collector of a search by noisy counters: keys -> their numbers -> strings.
+
+The collector of a search for frequent strings: messages -> counts -> strings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -11,17 +15,64 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.counters.design import Counters
-from mechanisms.heavy_hitters.counted import CountedSearch, Found, Keys, Tally
+from mechanisms.heavy_hitters.counted import CountedSearch, Keys, StringEstimates, Tally
+from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
+from mechanisms.heavy_hitters.protocol import Protocol
+from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SecureRandom
+from transforms.collector.collect import Collect
+from transforms.collector.collect_counts import Counted
 from transforms.elements.blocks import Generator, GroupOnce
 
 _WAITING = 1 << 21  # keys that are tallied together
 
 
+class Discovered(NamedTuple):
+    """What a search has found, and how many messages no client could have sent."""
+
+    strings: FrequentStrings
+    invalid: int
+
+
+@dataclass
+class Discover(beam.PTransform):
+    """Blocks of shuffled messages in, one `Discovered` out: also of an empty batch.
+
+    Attributes:
+        protocol: what the users ran.
+        search: what is followed, and what may be wrong.
+        top: how many strings are wanted at most; all that stand out if it is None.
+        confidence: of the intervals.
+    """
+
+    protocol: Protocol
+    search: Search
+    top: int | None = None
+    confidence: float = 0.95
+
+    def expand(self, messages: beam.PCollection) -> beam.PCollection:
+        estimate = partial(discovered, self.protocol, self.search, self.top, self.confidence)
+        collect = Collect(self.protocol.levels, estimate)
+        return messages | "Collect" >> collect.with_output_types(Discovered)
+
+
+def discovered(
+    protocol: Protocol,
+    search: Search,
+    top: int | None,
+    confidence: float,
+    counted: Counted,
+    users: int,
+) -> Discovered:
+    """From the counts of all levels to strings: see `Discover`; everybody sends one message."""
+    strings = discover(protocol, counted.counts, search, top, confidence)
+    return Discovered(strings, counted.invalid)
+
+
 class Searched(NamedTuple):
     """What a search has found, and of how many messages."""
 
-    found: Found
+    strings: StringEstimates
     messages: int
 
 
@@ -106,8 +157,8 @@ class DiscoverDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, tallied: Tallying) -> Iterator[tuple[int, Any]]:
-        asked = tallied.tally, self._design, self._false_strings, self._rng
-        yield 0, Searched(self._search.discover(*asked), tallied.messages)
+        arguments = tallied.tally, self._design, self._false_strings, self._rng
+        yield 0, Searched(self._search.discover(*arguments), tallied.messages)
 
 
 def _searched(drawn: tuple[int, Iterable[Any]]) -> list[Searched]:

@@ -62,13 +62,15 @@ class GroupEncoder:
         return frozenset(named if self.number is None else named | {self.number})
 
     @property
-    def specification(self) -> specification.Groups:
+    def specification(self) -> specification.GroupsSpecification:
         """What a client in another language needs."""
         columns = [
             specification.ColumnOfDomain(column=column, domain=domain.specification)
             for column, domain in self.domains
         ]
-        return specification.Groups(columns=columns, number=self.number, whole=self.whole)
+        return specification.GroupsSpecification(
+            columns=columns, number=self.number, whole=self.whole
+        )
 
     def encode(
         self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource

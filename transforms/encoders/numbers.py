@@ -100,12 +100,12 @@ class NumberEncoder:
         return frozenset([self.column] + ([] if self.groups is None else [self.groups.column]))
 
     @property
-    def specification(self) -> specification.Numbers | None:
+    def specification(self) -> specification.NumbersSpecification | None:
         """What a client in another language needs; None if it is not written."""
         bounds, cells = self.bounds, getattr(self.rounding, "cells", None)
         if not isinstance(bounds, Bounds) or cells is None or self.groups is not None:
             return None
-        return specification.Numbers(
+        return specification.NumbersSpecification(
             column=self.column, low=bounds.low, high=bounds.high, cells=int(cells),
             unusable=self.instead, fill=self.fill,
         )  # fmt: skip

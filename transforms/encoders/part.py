@@ -1,4 +1,7 @@
-"""Which units answer a metric, where units are divided among several: each answers one."""
+"""Which units answer a metric, where units are divided among several: each answers one.
+
+An encoder behind what a plan derives of rows, and what it says must hold of them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,76 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from mechanisms.randomness import RandomSource
+from transforms.encoders.block import Block
+from transforms.encoders.encoder import Encoder, Rows
+from transforms.expressions.view import View
+
+NOT_APPLICABLE = "not applicable"
 DRAWN = "hushbeam: drawn"  # the column of a table that holds each row's draw
 ELSEWHERE = "asked for another metric"
 
 _WORDS = 1 << 64
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """Rows as the plan sees them, encoded.
+
+    A row for which something does not hold that must is one without a value in the columns that are
+    hidden; or it is left out, and counted; or it is marked, and counters take it for nothing.
+
+    Attributes:
+        encoder: of what the plan sees.
+        view: what that is.
+        hidden: the columns that such rows are without.
+        leaves_out: whether they are left out.
+    """
+
+    encoder: Encoder
+    view: View
+    hidden: frozenset[str] = frozenset()
+    leaves_out: bool = False
+
+    @property
+    def kind(self) -> type[Any]:
+        return self.encoder.kind
+
+    @property
+    def batch_size(self) -> int:
+        return self.encoder.batch_size
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return self.view.needed(self.encoder.columns)
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> Block:
+        seen = self.view.seen(batch, self.encoder.columns)
+        if not self.view.where:
+            return self.encoder.encode(seen, rows, rng)
+        holds = self.view.holds(seen)
+        if self.leaves_out:
+            rows.reject(NOT_APPLICABLE, ~holds)
+            return self.encoder.encode(seen, rows, rng)
+        for column in self.hidden:
+            seen = _without(seen, column, ~holds)
+        block: Any = self.encoder.encode(seen, rows, rng)
+        return block._replace(applies=rows.of(holds))
+
+
+def _without(batch: pa.RecordBatch, column: str, rows: NDArray[np.bool_]) -> pa.RecordBatch:
+    """A batch in which some rows have no value in a column."""
+    place = batch.schema.get_field_index(column)
+    # Of a column of whatever type: not every kernel takes dictionaries, or lists.
+    kept = pa.array(np.arange(batch.num_rows), mask=rows)
+    field = batch.schema.field(place).with_nullable(True)
+    return batch.set_column(place, field, batch.column(place).take(kept))
 
 
 @dataclass(frozen=True)
@@ -61,5 +126,5 @@ class Part:
             table: with the column `DRAWN`, which is left out of what is returned.
         """
         draws = table.column(DRAWN).to_numpy()
-        asked = (np.uint64(self.first) <= draws) & (draws <= np.uint64(self.last))
-        return table.drop_columns([DRAWN]).filter(pa.array(asked))
+        inside = (np.uint64(self.first) <= draws) & (draws <= np.uint64(self.last))
+        return table.drop_columns([DRAWN]).filter(pa.array(inside))

@@ -27,7 +27,7 @@ from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import RowBlock, pieces
 
-LIMITED, UNUSABLE, LACKING, PRESENT = "limited", "unusable", "lacking", "present"
+LIMITED, UNUSABLE, LACKING = "limited", "unusable", "lacking"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
@@ -130,7 +130,7 @@ class Reporting(Levelled):
         return (*counted, Level(several, several, _CUT if counted else 1.0)) if several else counted
 
     @property
-    def specification(self) -> specification.Counters:
+    def specification(self) -> specification.CountersSpecification:
         """What a client in another language needs."""
         amounts = self.amounts
         numbers = None if self.clip is None else self.clip.specification
@@ -140,7 +140,7 @@ class Reporting(Levelled):
             weights=list(digit_weights(amounts.most)), numbers=numbers, averaged=self.averaged,
             present=self.present, beside=list(self.beside),
         )  # fmt: skip
-        return specification.Counters(levels=_shown(self.levels), unit=unit)
+        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -162,25 +162,25 @@ class Reporting(Levelled):
         Yields:
             (units, F) words of `Layout`.
         """
-        told, k = {}, self.amounts.most_groups
+        beside, k = {}, self.amounts.most_groups
         none = None if numbers is None else np.isnan(numbers)
         if users is None:
-            found = Contributions.of_rows(groups, numbers)
+            contributions = Contributions.of_rows(groups, numbers)
         elif none is None or numbers is None:
-            found = pairs(users, groups, n, k, rng).placed(k)
+            contributions = pairs(users, groups, n, k, rng).placed(k)
         else:
-            found = pairs(users[~none], groups[~none], n, k, rng, numbers[~none]).placed(k)
+            contributions = pairs(users[~none], groups[~none], n, k, rng, numbers[~none]).placed(k)
         if self.clip is None or none is None:
-            found = found.at_most(self.amounts.most)
-            amounts = found.amounts
+            contributions = contributions.at_most(self.amounts.most)
+            amounts = contributions.amounts
         else:
-            told[UNUSABLE] = none if users is None else np.bincount(users[none], minlength=n) > 0
-            totals = found.averages if self.averaged else found.amounts
-            amounts, beyond = _units(self.clip, found.groups, totals, rng)
-            found = found._replace(cut=found.cut | beyond)
-        told[LIMITED] = found.cut
+            beside[UNUSABLE] = none if users is None else np.bincount(users[none], minlength=n) > 0
+            totals = contributions.averages if self.averaged else contributions.amounts
+            amounts, beyond = _units(self.clip, contributions.groups, totals, rng)
+            contributions = contributions._replace(cut=contributions.cut | beyond)
+        beside[LIMITED] = contributions.cut
         layout = Layout(self.levels)
-        chosen, one = found.groups.astype(layout.places), layout.places.type(1)
+        chosen, one = contributions.groups.astype(layout.places), layout.places.type(1)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
             part = slice(start, start + step)
@@ -189,7 +189,7 @@ class Reporting(Levelled):
                 sets.append(np.zeros((len(amounts[part]), 1), layout.places))
             if self.beside:
                 marks = [
-                    told[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
+                    beside[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
                 ]
                 sets.append(np.array(marks).T)
             yield layout.reports(sets)
@@ -243,10 +243,10 @@ class PathReporting(Levelled):
         return (Level(1, 1),)
 
     @property
-    def specification(self) -> specification.Counters:
+    def specification(self) -> specification.CountersSpecification:
         """What a client in another language needs."""
         unit = specification.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
-        return specification.Counters(levels=_shown(self.levels), unit=unit)
+        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
 
     def words(
         self,
@@ -368,10 +368,10 @@ class SplitReporting:
         if users is None:
             users = np.arange(n)
         some = ~np.isnan(numbers)
-        found = pairs(users[some], groups[some], n, 1, rng, numbers[some]).placed(1)
-        totals = found.averages if self.averaged else found.amounts
-        units = _units(self.clip, found.groups, totals, rng)[0]
-        yield self.design.told(units, found.groups >= 0)
+        contributions = pairs(users[some], groups[some], n, 1, rng, numbers[some]).placed(1)
+        totals = contributions.averages if self.averaged else contributions.amounts
+        units = _units(self.clip, contributions.groups, totals, rng)[0]
+        yield self.design.summands(units, contributions.groups >= 0)
 
     def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
         """(n, 1) what units split that add nothing."""

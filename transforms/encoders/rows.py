@@ -172,15 +172,15 @@ def unusable_at(
     bad = spans.lengths != attribute.width
     if spans.missing is not None:
         bad = bad | spans.missing
-    found = np.broadcast_to(bad[rows], indices.shape).copy()
+    unusable = np.broadcast_to(bad[rows], indices.shape).copy()
     if spans.values.size:
         # Of rows of another length any number is looked at, and none is used.
         inside = np.minimum(indices, spans.values.size - 1)
         if spans.holes is not None:
-            found |= spans.holes[inside]
+            unusable |= spans.holes[inside]
         if not _all_finite(spans.values):
-            found |= ~np.isfinite(spans.values[inside])
-    return found
+            unusable |= ~np.isfinite(spans.values[inside])
+    return unusable
 
 
 def _all_finite(values: NDArray[Any]) -> bool:

@@ -39,7 +39,7 @@ class ColumnOfDomain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Values:
+class ValuesSpecification:
     """Each value to its place in the domain.
 
     Attributes:
@@ -53,13 +53,13 @@ class Values:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numbers:
+class NumbersSpecification:
     """Each number, clipped, to a point of a grid, by a coin.
 
     Attributes:
         low, high: what numbers are clipped to, and the ends of the grid.
         cells: into how many the grid cuts them.
-        unusable: as of `Values`, for what is missing or not finite.
+        unusable: as of `ValuesSpecification`, for what is missing or not finite.
         fill: the number in the place of those; None if there is none.
     """
 
@@ -73,7 +73,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bins:
+class BinsSpecification:
     """Each number, clipped, to its bin; what is missing or not finite to the one after the last."""
 
     encoder: Literal["bins"] = "bins"
@@ -84,7 +84,7 @@ class Bins:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groups:
+class GroupsSpecification:
     """Each row to its group, a value of each column; the last is of rows that lack one.
 
     Attributes:
@@ -99,4 +99,4 @@ class Groups:
     whole: bool
 
 
-Encoder = Union[Values, Numbers, Bins, Groups]  # noqa: UP007 - read by pydantic on Python 3.10, too
+Encoder = Union[ValuesSpecification, NumbersSpecification, BinsSpecification, GroupsSpecification]  # noqa: UP007 - read by pydantic on Python 3.10, too

@@ -39,9 +39,9 @@ class ValueEncoder(OneColumn):
     batch_size: ClassVar = 4 * BATCH  # little is made of a row on the way: a call costs more
 
     @property
-    def specification(self) -> specification.Values:
+    def specification(self) -> specification.ValuesSpecification:
         """What a client in another language needs."""
-        return specification.Values(
+        return specification.ValuesSpecification(
             column=self.column, domain=self.domain.specification, unusable=self.instead
         )
 

@@ -106,8 +106,8 @@ def _steps(whole: pa.Array, width: int) -> pa.Array:
         # Below -2^63 it has come round to the largest ones.
         mask = np.asarray(whole.is_null().to_numpy(zero_copy_only=False)) | (below > numbers)
         return pa.array(below, INTEGER, mask=mask)
-    found = [None if x is None else int(x) // width * width for x in whole.to_pylist()]
-    tall = pa.array([None if x is None else Decimal(x) for x in found], _TALL)
+    multiples = [None if x is None else int(x) // width * width for x in whole.to_pylist()]
+    tall = pa.array([None if x is None else Decimal(x) for x in multiples], _TALL)
     return narrowed(tall, whole.type)
 
 
@@ -130,16 +130,16 @@ def multiple(numbers: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     unit = int(written.scaleb(places))  # width is unit / 10^places
     with np.errstate(all="ignore"):
         steps = np.floor(numbers / width)
-        found = np.minimum(steps * width, numbers)
+        result = np.minimum(steps * width, numbers)
         # So many steps that a double's last bit is above the width.
-        found = np.where(np.abs(steps) < 2.0**53, found, numbers)
+        result = np.where(np.abs(steps) < 2.0**53, result, numbers)
         if unit < _EXACT and places <= _TENS:
             exact = np.abs(steps) * unit < _EXACT
             # Both are whole and below 2^53, so that one division rounds the multiple once.
             at = [(steps + shift) * unit / 10.0**places for shift in (1, 0, -1)]
             best = np.where(at[0] <= numbers, at[0], np.where(at[1] <= numbers, at[1], at[2]))
-            found = np.where(exact, best, found)
-    return np.asarray(found, np.float64)
+            result = np.where(exact, best, result)
+    return np.asarray(result, np.float64)
 
 
 @function("round(x, digits)", "to so many digits behind the point; without, to a whole number")

@@ -13,24 +13,80 @@
 
 No function takes a truth, so a name and one = within its brackets name an argument. A column whose
 name is no word, or a word of the language, stands in backquotes.
+
+An expression as words: names, numbers, texts and signs, each with where it stands.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NoReturn
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, NoReturn
 
-from transforms.expressions.errors import ExpressionError
-from transforms.expressions.lexer import COLUMN, END, NAME, NUMBER, SIGN, TEXT, Word, words
-from transforms.expressions.tree import Call, Column, Expression, Literal
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError, Literal
 
+LONGEST = 4096  # signs
+
+NAME, COLUMN, NUMBER, TEXT, SIGN, END = "name", "column", "number", "text", "sign", "end"
+
+_WORD = re.compile(
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?!\w))"
+    r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
+    r"|(?P<column>`[^`]+`)"
+    r"|(?P<sign><=|>=|==|!=|<>|[-+*/<>=(),])"
+    r"|(?P<end>$))"
+)
 _DEEPEST = 64  # brackets within brackets
 _LONGEST = 256  # of operators of operators: what walks over a tree calls itself so often
 _LITERALS = {"true": True, "false": False, "null": None}
 _RESERVED = {"and", "or", "not", "in", "is", *_LITERALS}
 _COMPARISONS = {"==", "=", "!=", "<>", "<", "<=", ">", ">="}
 _SAME = {"=": "==", "<>": "!="}
+
+
+class Word(NamedTuple):
+    """One word.
+
+    Attributes:
+        kind: one of the names above.
+        text: as it is written, quotes taken off.
+        position: of its first sign, from 1 on.
+    """
+
+    kind: str
+    text: str
+    position: int
+
+
+def words(text: str) -> Iterator[Word]:
+    """The words of an expression, the last of which is its end.
+
+    Raises:
+        ExpressionError: something in it is no word.
+
+    >>> [word.text for word in words("lower(`home city`) == 'Oslo'")]
+    ['lower', '(', 'home city', ')', '==', 'Oslo', '']
+    """
+    if len(text) > LONGEST:
+        raise ExpressionError(f"an expression is longer than {LONGEST:,} signs", LONGEST)
+    place = 0
+    while match := _WORD.match(text, place):
+        kind = match.lastgroup or END
+        written, position = match[kind], match.start(kind) + 1
+        if kind in (TEXT, COLUMN):
+            quote, written = written[0], written[1:-1]
+            written = written.replace(quote * 2, quote) if kind == TEXT else written
+        yield Word(kind, written, position)
+        if kind == END:
+            return
+        place = match.end()
+    begun = re.compile(r"\s*").match(text, place)
+    position = (begun.end() if begun else place) + 1
+    if text[position - 1] in "'\"`":
+        raise ExpressionError("a quote is opened and not closed", position)
+    raise ExpressionError("there is a sign that no expression has", position)
 
 
 def parse(text: str) -> Expression:
@@ -72,9 +128,9 @@ class _Parser:
 
     def _said(self, text: str) -> bool:
         """Take a word of the language, if it is next."""
-        found = self._is(text, kind=NAME)
-        self._place += found
-        return found
+        matches = self._is(text, kind=NAME)
+        self._place += matches
+        return matches
 
     def _expect(self, sign: str) -> None:
         if not self._is(sign):
@@ -176,10 +232,10 @@ class _Parser:
     def _call(self, word: Word) -> Call:
         """A function of what stands between brackets, the named ones last."""
         self._expect("(")
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         names: list[str] = []
         while not self._is(")"):
-            if found:
+            if arguments:
                 self._expect(",")
             if self._next.kind == NAME and self._words[self._place + 1].text == "=":
                 if self._next.text in names:
@@ -188,20 +244,20 @@ class _Parser:
                 self._take()
             elif names:
                 self._refuse("what is named comes last")
-            found.append(self._either())
+            arguments.append(self._either())
         self._take()
-        return Call(word.text, tuple(found), word.position, tuple(names))
+        return Call(word.text, tuple(arguments), word.position, tuple(names))
 
     def _arguments(self) -> tuple[Expression, ...]:
         """What stands between brackets."""
         self._expect("(")
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         while not self._is(")"):
-            if found:
+            if arguments:
                 self._expect(",")
-            found.append(self._either())
+            arguments.append(self._either())
         self._take()
-        return tuple(found)
+        return tuple(arguments)
 
 
 def _unless(negated: bool, tree: Call) -> Call:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.expressions.errors import ExpressionError
-from transforms.expressions.tree import Call, Column, Expression
+from transforms.expressions.tree import Call, Column, Expression, ExpressionError
 from transforms.expressions.values import NAMES, NUMBER, UNSAID, WHOLE, Bound, Values, as_number
 
 
@@ -105,8 +104,8 @@ class Function:
 
     @property
     def _brackets(self) -> str:
-        found = re.search(r"\((.*)\)", self.usage)
-        return found[1] if found else ""
+        match = re.search(r"\((.*)\)", self.usage)
+        return match[1] if match else ""
 
 
 FUNCTIONS: dict[str, Function] = {}

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from transforms.columns import is_numeric
 from transforms.files.kinds import micros
-from transforms.files.moments import TIME
+from transforms.files.moments import TIME, tolerant
 from transforms.files.reading import parsed
-from transforms.files.tolerance import tolerant
 
 INTEGER, NUMBER, TEXT, TRUTH, MOMENT = pa.int64(), pa.float64(), pa.string(), pa.bool_(), TIME
 # Whole numbers that 64 bits with a sign may not hold: of uint64, and what is computed of them.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
 
 MAGIC = b"ARROW1"  # that a file begins with, and no stream does
@@ -20,33 +20,35 @@ class ArrowFile:
     endings: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
     text: ClassVar[bool] = False
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         from pyarrow.dataset import IpcFileFormat
 
         with open_file() as stream:
             if not _has_footer(stream):
                 with pa.ipc.open_stream(stream) as batches:
-                    return Look(sum(batch.num_rows for batch in batches), _named(batches.schema))
+                    return FileFacts(
+                        sum(batch.num_rows for batch in batches), _named(batches.schema)
+                    )
             schema = _named(pa.ipc.open_file(stream).schema)
             if len({*schema.names}) < len(schema):  # a dataset has no two columns of a name
                 stream.seek(0)
                 file = pa.ipc.open_file(stream, options=_only([0]))
                 batches = map(file.get_batch, range(file.num_record_batches))
-                return Look(sum(batch.num_rows for batch in batches), schema)
+                return FileFacts(sum(batch.num_rows for batch in batches), schema)
             # Of each batch its head alone is read.
-            return Look(IpcFileFormat().make_fragment(stream).count_rows(), schema)
+            return FileFacts(IpcFileFormat().make_fragment(stream).count_rows(), schema)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
         with open_file() as stream:
             for batch in _batches(stream, columns):
-                table = _held(pa.Table.from_batches([batch]))
+                table = _of_schema(pa.Table.from_batches([batch]))
                 _require_sound(table)
                 yield table
 
 
-def _held(table: pa.Table) -> pa.Table:
+def _of_schema(table: pa.Table) -> pa.Table:
     """A table whose columns are of its file's schema: nulls in place of what has no name."""
     for place, field in enumerate(_named(table.schema)):
         if field.type != table.schema.types[place]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from transforms.files.avro_blocks import Container
 from transforms.files.avro_kinds import OTHER, Kind, Names, unsaid
-from transforms.files.format import Look, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
 
 _ROWS = 1 << 16  # that become a table
@@ -28,12 +28,12 @@ class Avro:
     endings: ClassVar[tuple[str, ...]] = (".avro",)
     text: ClassVar[bool] = False
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         with open_file() as stream:
             file = _File(stream)
             # Each block says how many rows it has, and how long it is.
             rows = sum(block.rows for block in file.container.blocks())
-        return Look(rows, pa.schema([(name, kind.type) for name, kind in file.kinds.items()]))
+        return FileFacts(rows, pa.schema([(name, kind.type) for name, kind in file.kinds.items()]))
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
@@ -99,7 +99,7 @@ def _array(rows: list[dict[str, Any]], name: str, kind: Kind) -> pa.Array:
 def _text(value: Any) -> Any:
     """A text, or texts; None of what is no UTF-8."""
     if isinstance(value, list):
-        return [_text(each) for each in value]
+        return [_text(item) for item in value]
     try:
         (value or "").encode()
         return value

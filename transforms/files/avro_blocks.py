@@ -34,7 +34,7 @@ _HEAD = {
 }
 
 
-class Block(NamedTuple):
+class AvroBlock(NamedTuple):
     """A block as it is written.
 
     Attributes:
@@ -68,7 +68,7 @@ class Container:
             raise Mangled(f"its blocks are packed by another codec than {known}")
         self._unpack = _CODECS[codec]
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[AvroBlock]:
         """All blocks, one after another."""
         while (rows := self._number()) is not None:
             size = self._number()
@@ -77,7 +77,7 @@ class Container:
             packed = self._stream.read(size)
             if len(packed) < size or self._stream.read(_SYNC) != self._sync:
                 raise EOFError
-            yield Block(rows, packed)
+            yield AvroBlock(rows, packed)
 
     def head(self, schema: Any) -> bytes:
         """A file without rows.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from transforms.files.format import Look, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 23  # bytes; no row may be longer
@@ -34,10 +34,10 @@ class Csv:
     def __init__(self, delimiter: str = ",") -> None:
         self._delimiter = delimiter
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         names = self.names(open_file, reading)
         tables = self.tables(open_file, names[:1], reading)
-        return Look(sum(table.num_rows for table in tables), reading.schema(names))
+        return FileFacts(sum(table.num_rows for table in tables), reading.schema(names))
 
     def names(self, open_file: Opener, reading: Reading) -> list[str]:
         """The columns; of a file without a byte in it those that the plan names.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from transforms.files.format import Look, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 22  # bytes that become a table
@@ -32,7 +32,7 @@ class JsonLines:
     endings: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     text: ClassVar[bool] = True
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
         first: list[bytes] = []
         for lines in _blocks(open_file):
@@ -43,7 +43,7 @@ class JsonLines:
                 if len(names) > _MOST_COLUMNS:
                     raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
         _require_lines(first)
-        return Look(rows, reading.schema(name for name in names if _written(name) is not None))
+        return FileFacts(rows, reading.schema(name for name in names if _written(name) is not None))
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading

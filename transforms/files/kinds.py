@@ -67,15 +67,15 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
         rows: of n files: one without any agrees with all, if there are others.
     """
     whole = dict.fromkeys(s for s, number in zip(schemas, rows, strict=True) if number)
-    found: dict[str, list[pa.DataType]] = {}
+    types_of: dict[str, list[pa.DataType]] = {}
     for schema in whole or dict.fromkeys(schemas):
         for field in schema:
-            found.setdefault(field.name, []).append(field.type)
+            types_of.setdefault(field.name, []).append(field.type)
     laid_out: dict[str, set[pa.DataType]] = {}
     for schema in dict.fromkeys(schemas):
         for field in schema:
             laid_out.setdefault(field.name, set()).add(field.type)
-    agree = ((column, agreed(types)) for column, types in found.items())
+    agree = ((column, agreed(types)) for column, types in types_of.items())
     return Agreed(
         tuple(
             (column, kind)

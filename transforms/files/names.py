@@ -42,20 +42,20 @@ def names_of(file: str, schema: pa.Schema, reading: Reading) -> list[str]:
     return [name for name in schema.names if _NAME.fullmatch(name)]
 
 
-def listed(file: str, schema: pa.Schema, reading: Reading, asked: str) -> str:
+def listed(file: str, schema: pa.Schema, reading: Reading, column: str) -> str:
     """The end of a refusal that names a column which a file has not: what it has.
 
     Args:
         file, schema, reading: as of `names_of`.
-        asked: for what column.
+        column: for what column.
     """
     names = names_of(file, schema, reading)
-    others, unnamed = [name for name in names if name != asked], len(schema.names) - len(names)
+    others, unnamed = [name for name in names if name != column], len(schema.names) - len(names)
     count = f"{unnamed:,} column{'s' * (unnamed != 1)}"
     if not names:
         return f"it has {count}, and `hushbeam look` shows the log's owner what they hold"
     more = f", and {count} whose names are not said aloud" if unnamed else ""
-    return f"it has: {', '.join(names)}{more}{meant(asked, others)}"
+    return f"it has: {', '.join(names)}{more}{meant(column, others)}"
 
 
 def _has_header(file: str, schema: pa.Schema, reading: Reading) -> bool:

@@ -1,4 +1,4 @@
-"""Parquet: the footer tells rows and columns."""
+"""Parquet and ORC: the footer tells rows and columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from transforms.files.format import Look, Opener
+from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
 
 # Rows of a group up to which it is read as one; of a larger one, rows at a time. A few bytes may
@@ -25,13 +25,13 @@ class Parquet:
     endings: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     text: ClassVar[bool] = False
 
-    def look(self, open_file: Opener, reading: Reading) -> Look:
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
         with open_file() as stream:
             file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
             about = file.metadata
             rows = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
             # Some writers say 0 of the whole file; what is read are the groups.
-            return Look(sum(rows), file.schema_arrow)
+            return FileFacts(sum(rows), file.schema_arrow)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
@@ -97,3 +97,55 @@ def _reached(micros: pa.ChunkedArray, millis: pa.ChunkedArray) -> pa.Array:
     )
     lost = pa.array(here // 1000 != there)
     return pc.if_else(lost, pa.scalar(None, fine.type), fine)
+
+
+class Orc:
+    """Stripe by stripe."""
+
+    name: ClassVar[str] = "ORC"
+    endings: ClassVar[tuple[str, ...]] = (".orc",)
+    text: ClassVar[bool] = False
+
+    def look(self, open_file: Opener, reading: Reading) -> FileFacts:
+        from pyarrow.orc import ORCFile
+
+        with open_file() as stream:
+            file = ORCFile(stream)
+            try:
+                return FileFacts(file.nrows, file.schema)
+            except pa.ArrowNotImplementedError as error:
+                if "top-level struct" in str(error):
+                    raise Mangled("its rows are no records, so that it has no columns") from None
+                raise
+
+    def tables(
+        self, open_file: Opener, columns: Sequence[str], reading: Reading
+    ) -> Iterator[pa.Table]:
+        from pyarrow.orc import ORCFile
+
+        with open_file() as stream:
+            file = ORCFile(stream)
+            for stripe in range(file.nstripes):
+                yield pa.Table.from_batches([_stripe(file, stripe, [*columns])])
+
+
+def _stripe(file: Any, stripe: int, columns: list[str]) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(stripe, columns=columns)
+    except pa.ArrowInvalid as error:
+        if "out of range for nanosecond" not in str(error):
+            raise
+    far = next(name for name in columns if _is_far(file, stripe, name))
+    raise Mangled(
+        f"column {far!r} holds a time before 1677-09-21 or after 2262-04-11, and ORC's reader has "
+        "nanoseconds alone, which do not reach there: write the log as Parquet, or null such times"
+    )
+
+
+def _is_far(file: Any, stripe: int, column: str) -> bool:
+    """Whether it is this column that has a time beyond nanoseconds."""
+    try:
+        file.read_stripe(stripe, columns=[column])
+    except pa.ArrowInvalid:
+        return True
+    return False

@@ -16,8 +16,8 @@ def parts_of(path: str) -> dict[str, str | None]:
     {'day': '2026-11-20', 'city': 'São Paulo'}
     """
     folders = re.split(r"[/\\]", path)[:-1]
-    found = (match for match in map(_PART.fullmatch, folders) if match)
-    parts = {unquote(match[1]): unquote(match[2]) for match in found}
+    matches = (match for match in map(_PART.fullmatch, folders) if match)
+    parts = {unquote(match[1]): unquote(match[2]) for match in matches}
     return {column: None if text == _NULL else text for column, text in parts.items()}
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.files.moments import DAY, TIME, moments
-from transforms.files.tolerance import of_form, tolerant
+from transforms.files.moments import DAY, TIME, moments, of_form, tolerant
 
 TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),

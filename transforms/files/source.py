@@ -1,4 +1,7 @@
-"""A file of any format that is known: what is in it, and its rows; and why it cannot be read."""
+"""A file of any format that is known: what is in it, and its rows; and why it cannot be read.
+
+What a file is by its first bytes, where its name says nothing, or something else.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,34 @@ import pyarrow as pa
 
 from transforms.files.arrow import ArrowFile
 from transforms.files.avro import Avro
-from transforms.files.beginnings import begins_like
 from transforms.files.csv import Csv
-from transforms.files.format import CUT_OFF, MANGLED, PACKED, Format, Look, Mangled, Opener, opener
+from transforms.files.format import (
+    CUT_OFF,
+    MANGLED,
+    PACKED,
+    FileFacts,
+    Format,
+    Mangled,
+    Opener,
+    Unmarked,
+    opener,
+)
 from transforms.files.json_lines import JsonLines
-from transforms.files.orc import Orc
-from transforms.files.parquet import Parquet
+from transforms.files.parquet import Orc, Parquet
 from transforms.files.partitions import parts_of, shown
 from transforms.files.reading import PLAIN, Reading, parsed
-from transforms.files.recoding import Unmarked
-from transforms.files.systems import is_beams
+from transforms.files.systems import UNCOMPRESSED, FileSystems, is_beams
 
+_LONGEST = 16
+
+# First bytes -> what begins with them.
+_BEGINNINGS = {
+    b"PAR1": "Parquet", b"PARE": "Parquet with an encrypted footer", b"ORC": "ORC",
+    b"Obj\x01": "Avro", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "Arrow",
+    b"FEA1": "Feather of version 1", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"\x04\x22\x4d\x18": "lz4",
+    b"\xff\x06\x00\x00sNaPpY": "snappy", b"SQLite format 3\x00": "SQLite", b"%PDF": "PDF",
+}  # fmt: skip
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
 _BY_ENDING: dict[str, Format] = {ending: one for one in FORMATS for ending in one.endings}
@@ -29,6 +49,16 @@ _BY_ENDING[".tsv"] = Csv("\t")
 _BY_NAME: dict[str, Format] = {one.name: one for one in FORMATS}
 _SOME = 1 << 20  # rows
 _TEXTS = ", ".join(ending for one in FORMATS if one.text for ending in one.endings)
+
+
+def begins_like(path: str) -> str:
+    """The format, packer or program whose first bytes a file has; empty if it is none of these."""
+    try:
+        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
+            start = stream.read(_LONGEST)
+    except Exception:  # whoever reads the file says why
+        return ""
+    return next((name for begin, name in _BEGINNINGS.items() if start.startswith(begin)), "")
 
 
 class UnreadableError(Exception):
@@ -69,14 +99,14 @@ def packed(path: str) -> bool:
     return _bare(path)[1] is not None and chosen is not None and chosen.text
 
 
-def look(path: str, reading: Reading = PLAIN) -> Look:
+def look(path: str, reading: Reading = PLAIN) -> FileFacts:
     """Rows and columns of a file, those that its folders say among them.
 
     Raises:
         UnreadableError: it cannot be read, or is not of the format that its name says.
     """
     chosen, parts = format_of(path), parts_of(path)
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         _require_like(path, chosen)
         rows, schema = chosen.look(_opener(path, chosen, reading), reading.without(parts))
     for column in parts:
@@ -86,7 +116,7 @@ def look(path: str, reading: Reading = PLAIN) -> Look:
             schema = schema.append(said)
         elif chosen.text and place >= 0:  # its own column, which is text, too
             schema = schema.set(place, said)
-    return Look(rows, schema)
+    return FileFacts(rows, schema)
 
 
 def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
@@ -104,7 +134,7 @@ def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
         return look(path, reading).schema
     if not isinstance(chosen, Csv):
         return None
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         _require_like(path, chosen)
         names = chosen.names(_opener(path, chosen, reading), reading.without(parts))
     return reading.schema([*names, *(name for name in parts if name not in names)])
@@ -122,7 +152,7 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
         UnreadableError: as `look`.
     """
     chosen, parts = format_of(path), parts_of(path)
-    with _told(path, chosen):
+    with _own_errors(path, chosen):
         open_file, own = _opener(path, chosen, reading), [*columns]
         if parts.keys() & {*columns} or not own:
             rows, schema = chosen.look(open_file, reading.without(parts))
@@ -150,7 +180,7 @@ def contents(path: str) -> Iterator[bytes]:
         UnreadableError: as `look`.
     """
     chosen = format_of(path)
-    with _told(path, chosen), _opener(path, chosen)() as stream:
+    with _own_errors(path, chosen), _opener(path, chosen)() as stream:
         while block := stream.read(_BLOCK):
             yield block
 
@@ -190,7 +220,7 @@ def _opener(path: str, chosen: Format, reading: Reading = PLAIN) -> Opener:
 
 
 @contextmanager
-def _told(path: str, chosen: Format) -> Iterator[None]:
+def _own_errors(path: str, chosen: Format) -> Iterator[None]:
     """The one place in which what readers raise becomes words of ours: theirs quote rows."""
     why, refused = MANGLED, False
     try:
@@ -230,7 +260,7 @@ def beginning(path: str, reading: Reading = PLAIN, size: int = 1 << 17) -> str:
         UnreadableError: as `look`.
     """
     chosen = format_of(path)
-    with _told(path, chosen), _opener(path, chosen, reading)() as stream:
+    with _own_errors(path, chosen), _opener(path, chosen, reading)() as stream:
         return bytes(stream.read(size)).decode("utf-8-sig", "replace")
 
 

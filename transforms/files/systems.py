@@ -29,7 +29,7 @@ class File(NamedTuple):
     last_updated_in_seconds: float
 
 
-class Found(NamedTuple):
+class MatchedFiles(NamedTuple):
     """What a pattern matches."""
 
     metadata_list: list[File]
@@ -59,13 +59,13 @@ class _FileSystems:
         return stream
 
     def match(self, patterns: list[str]) -> list[Any]:
-        """For each pattern what it matches, as `Found`."""
+        """For each pattern what it matches, as `MatchedFiles`."""
         if any(set(name) & _GLOB or name.endswith("/") for name in patterns) or not all(
             map(_is_local, patterns)
         ):
-            found: list[Any] = self._beams().match(patterns)
-            return found
-        return [Found([_file(name)] if os.path.exists(name) else []) for name in patterns]
+            results: list[Any] = self._beams().match(patterns)
+            return results
+        return [MatchedFiles([_file(name)] if os.path.exists(name) else []) for name in patterns]
 
     def named(self, pattern: str) -> list[Any]:
         """The files that a name or a glob means, as `File`: the name itself before the glob.
@@ -84,8 +84,8 @@ class _FileSystems:
                 pattern = os.path.join(os.curdir, pattern)
         elif "[" in pattern and self.exists(pattern):
             pattern = escaped(pattern)
-        found: list[Any] = self.match([pattern])[0].metadata_list
-        return found
+        entries: list[Any] = self.match([pattern])[0].metadata_list
+        return entries
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
@@ -122,7 +122,7 @@ def escaped(path: str) -> str:
     '/data/a[*]'
     """
     # Of a set that began with a bracket, regular expressions warn.
-    return re.sub(r"[\[*?]", lambda found: {"[": r"[\[]"}.get(found[0], f"[{found[0]}]"), path)
+    return re.sub(r"[\[*?]", lambda match: {"[": r"[\[]"}.get(match[0], f"[{match[0]}]"), path)
 
 
 def compression_of(path: str) -> str:

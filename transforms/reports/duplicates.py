@@ -178,7 +178,7 @@ class PartitionIdsDoFn(PartitionDoFn):
         return np.asarray(records["report_id"][:, :1], np.uint64)
 
     def _one(self, rows: Rows) -> Rows:
-        return one_of_each(rows)
+        return distinct(rows)
 
 
 class PartitionSealsDoFn(PartitionIdsDoFn):
@@ -189,7 +189,7 @@ class PartitionSealsDoFn(PartitionIdsDoFn):
         return np.ascontiguousarray(records["sealed"][:, -16:]).view("<u8").astype(np.uint64)
 
     def _one(self, rows: Rows) -> Rows:
-        return one_of_each_seal(rows)
+        return distinct_seals(rows)
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
@@ -221,14 +221,14 @@ class OneOfEachDoFn(beam.DoFn):
             yield reports
 
     def _one(self, rows: Rows) -> Rows:
-        return one_of_each(rows)
+        return distinct(rows)
 
 
 class OneSealDoFn(OneOfEachDoFn):
     """One report of each seal in a bucket."""
 
     def _one(self, rows: Rows) -> Rows:
-        return one_of_each_seal(rows)
+        return distinct_seals(rows)
 
 
 def _lost(rows: Rows, kept: Rows) -> int:
@@ -239,7 +239,7 @@ def _lost(rows: Rows, kept: Rows) -> int:
     return dropped
 
 
-def one_of_each(rows: Rows) -> Rows:
+def distinct(rows: Rows) -> Rows:
     """One report of each id, whatever the order of the rows.
 
     Args:
@@ -252,7 +252,7 @@ def one_of_each(rows: Rows) -> Rows:
     return _least(rows, rows["record"]["report_id"][:, 0])
 
 
-def one_of_each_seal(rows: Rows) -> Rows:
+def distinct_seals(rows: Rows) -> Rows:
     """One report of each seal, whatever the order of the rows.
 
     Metric, level and key belong to the seal: under others it does not open, and a copy that is made

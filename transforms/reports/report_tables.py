@@ -146,7 +146,7 @@ def read(file: BinaryIO, expected: Expected, rows: int = _BLOCK) -> Iterator[Scr
         Blocks, with what was dropped from each by reason. Never an exception for what the bytes
         are; the file's own errors pass.
     """
-    watched = _Watched(file)
+    watched = _WatchedFile(file)
     reason = screening.NOT_REPORTS
     batches = _batches(watched, expected.form, rows)
     while True:
@@ -202,20 +202,20 @@ def _require_possible(footer: pq.FileMetaData, size: int, least: int) -> None:
     """
     groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    told = (
+    possible = (
         0 <= footer.num_rows == sum(group.num_rows for group in groups)
         and footer.num_rows * least <= _MOST_COPIES * size
         # Pages that many groups point at would be unpacked as often.
         and sum(chunk.total_compressed_size for chunk in chunks) <= size
         and all(chunk.total_compressed_size >= 0 for chunk in chunks)
     )
-    if not told:
+    if not possible:
         raise _RefusedError(screening.OVERFULL)
     if not _CODECS.issuperset(chunk.compression for chunk in chunks):
         raise _RefusedError(screening.OTHER_CODEC)
 
 
-class _Watched:
+class _WatchedFile:
     """A file that remembers whether it failed itself, or only what was read from it."""
 
     def __init__(self, file: BinaryIO) -> None:

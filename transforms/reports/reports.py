@@ -18,7 +18,7 @@ from mechanisms.wire.screening import Expected, Screened
 from transforms.elements.block_coders import BlockCoder, decoded, encoded, weighed
 from transforms.elements.progress import tally
 from transforms.reports import report_tables
-from transforms.reports.ordered import in_order
+from transforms.reports.repeats import in_order
 
 
 class ReportsCoder(BlockCoder):

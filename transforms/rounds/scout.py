@@ -24,7 +24,7 @@ from transforms.rows.encode import CellBlock
 from transforms.shuffle.shuffle import Shuffle
 
 
-class Chosen(NamedTuple):
+class ScoutedBounds(NamedTuple):
     """What the first round has come to.
 
     Attributes:
@@ -96,7 +96,7 @@ class DivideDoFn(beam.DoFn):
 
 @dataclass
 class ChooseBounds(beam.PTransform):
-    """Blocks of `FloatWords` in, one `Chosen` out.
+    """Blocks of `FloatWords` in, one `ScoutedBounds` out.
 
     Attributes:
         oracle: over the bins of `mechanisms.mean.magnitudes`.
@@ -128,7 +128,7 @@ class ChooseBounds(beam.PTransform):
         estimate = partial(chosen_bounds, self.oracle, self.rule)
         collect = Collect(self.oracle, estimate, users)
         # Bounds are made from messages alone, so by post-processing they cost no privacy.
-        return messages | "Choose" >> collect.with_output_types(Chosen)
+        return messages | "Choose" >> collect.with_output_types(ScoutedBounds)
 
 
 def magnitudes(block: CellBlock) -> CellBlock:
@@ -139,19 +139,19 @@ def magnitudes(block: CellBlock) -> CellBlock:
 
 def chosen_bounds(
     oracle: FrequencyOracle, rule: BoundsRule, counted: Counted, users: int
-) -> Chosen:
+) -> ScoutedBounds:
     """Bounds from the shares of magnitudes: see `ChooseBounds`."""
     # Not post-processed: the rule compares shares with their standard deviations, and a projection
     # would bias them.
     shares = frequencies(oracle, "none", counted, users)
     if not shares.n:
-        return Chosen(None, 1.0, 0, shares.invalid)
+        return ScoutedBounds(None, 1.0, 0, shares.invalid)
     known = shares.unbiased[: bins()]  # of numbers
     # Unbiased shares may leave [0, 1], where the variance has no meaning.
     variances = oracle.variance(np.clip(known, 0, 1), shares.n)
     bounds = Bounds(*rule(known, variances))
     hidden = rule.hidden(float(oracle.variance(0.0, shares.n)))
-    return Chosen(bounds, hidden, shares.n, shares.invalid)
+    return ScoutedBounds(bounds, hidden, shares.n, shares.invalid)
 
 
 @dataclass
@@ -159,7 +159,7 @@ class RoundWithin(beam.PTransform):
     """Blocks of `FloatWords` to blocks of grid cells, within bounds that were just chosen.
 
     Attributes:
-        chosen: one `Chosen`; nothing comes out if it has no bounds.
+        chosen: one `ScoutedBounds`; nothing comes out if it has no bounds.
         rounding: what takes values in [-1, 1] to cells; what is no number gets the one behind them.
         open_rng: opens the generator on each worker.
     """
@@ -173,7 +173,7 @@ class RoundWithin(beam.PTransform):
         return words | "Round" >> beam.ParDo(within, AsSingleton(self.chosen))
 
 
-@typehints.with_input_types(CellBlock, Chosen)
+@typehints.with_input_types(CellBlock, ScoutedBounds)
 @typehints.with_output_types(CellBlock)
 class RoundDoFn(beam.DoFn):
     """Clips, scales and rounds."""
@@ -184,7 +184,7 @@ class RoundDoFn(beam.DoFn):
     def setup(self) -> None:
         self._rng = self._open_rng()
 
-    def process(self, block: CellBlock, chosen: Chosen) -> Iterator[CellBlock]:
+    def process(self, block: CellBlock, chosen: ScoutedBounds) -> Iterator[CellBlock]:
         if chosen.bounds is not None:
             numbers = block.cells.view(np.float32).astype(np.float64)
             missing = np.isnan(numbers)

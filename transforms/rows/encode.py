@@ -1,4 +1,7 @@
-"""From tables to blocks: the one step that runs any encoder."""
+"""From tables to blocks: the one step that runs any encoder.
+
+What a model sees of a row, and what it should tell.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam import typehints
+from numpy.typing import NDArray
 
+from mechanisms.learning.features import Features
+from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
 from transforms.elements.blocks import Generator
@@ -20,13 +26,13 @@ from transforms.encoders.encoder import Encoder, encoded
 from transforms.encoders.part import ELSEWHERE, Part
 from transforms.encoders.users import UserDigest
 
-__all__ = ["CellBlock", "Encode", "EncodeDoFn", "Encoded"]
+__all__ = ["CellBlock", "Encode", "EncodeDoFn", "EncodedRows"]
 
 weighed(CellBlock)
 weighed(RowBlock)
 
 
-class Encoded(NamedTuple):
+class EncodedRows(NamedTuple):
     """What `Encode` yields.
 
     Attributes:
@@ -40,14 +46,14 @@ class Encoded(NamedTuple):
 
 @dataclass
 class Encode(beam.PTransform):
-    """Tables in, `Encoded` out.
+    """Tables in, `EncodedRows` out.
 
     Attributes:
         encoder: of the values.
         users: the privacy unit; None where that is a row.
         open_rng: opens the generator on each worker; a seeded one is for tests.
         part: which units answer, if not all; the tables then say what was drawn for each row.
-        told: whether the engine's counters say how many rows there are, and of which kinds: not
+        reported: whether the engine's counters say how many rows there are, and of which kinds: not
             where a unit may have several, or noise hides how many take part.
     """
 
@@ -55,14 +61,14 @@ class Encode(beam.PTransform):
     users: UserDigest | None = None
     open_rng: Generator = field(default=SecureRandom)
     part: Part | None = None
-    told: bool = True
+    reported: bool = True
 
-    def expand(self, tables: beam.PCollection) -> Encoded:
-        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part, self.told)
+    def expand(self, tables: beam.PCollection) -> EncodedRows:
+        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part, self.reported)
         step = beam.ParDo(encode).with_output_types(self.encoder.kind)
         outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
         tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
-        return Encoded(outputs.blocks, tallies)
+        return EncodedRows(outputs.blocks, tallies)
 
 
 @typehints.with_input_types(pa.Table)
@@ -81,10 +87,10 @@ class EncodeDoFn(beam.DoFn):
         users: UserDigest | None = None,
         open_rng: Generator = SecureRandom,
         part: Part | None = None,
-        told: bool = True,
+        reported: bool = True,
     ) -> None:
         self._encoder, self._users, self._open_rng = encoder, users, open_rng
-        self._part, self._told = part, told
+        self._part, self._reported = part, reported
 
     def setup(self) -> None:
         self._rng = self._open_rng()
@@ -101,6 +107,26 @@ class EncodeDoFn(beam.DoFn):
                 yield block
         for name, amount in (+counted).items():
             # Engines show their counters to whoever may see the job.
-            if self._told:
+            if self._reported:
                 tally(name, amount)
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What takes blocks of rows to what a model sees and what it should tell.
+
+    Attributes:
+        features: of the model.
+        classified: whether the target is the last of the categories, rather than of the numbers.
+    """
+
+    features: Features
+    classified: bool
+
+    def __call__(self, block: RowBlock) -> tuple[Numbers, NDArray[Any]]:
+        """((n, inputs) rows, (n,) targets) of a block whose last column is the target's."""
+        if self.classified:
+            rows = self.features.rows(block.numbers, block.categories[:, :-1])
+            return rows, block.categories[:, -1]
+        return self.features.rows(block.numbers[:, :-1], block.categories), block.numbers[:, -1]

@@ -109,10 +109,10 @@ class CutDoFn(beam.DoFn):
         self._parts = parts
 
     def process(self, path: str) -> Iterator[Part]:
-        found = FileSystems.named(path)
-        if not found:
+        files = FileSystems.named(path)
+        if not files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        for file in found:
+        for file in files:
             parts = max(self._parts, -(-file.size_in_bytes // _PART))
             if parts == 1:
                 yield file.path, 0, _ALL

@@ -1,4 +1,4 @@
-"""Rows of unknown strings -> how many units hold each -> those that pass a noisy threshold."""
+"""Rows of undeclared strings -> how many units hold each -> those that pass a noisy threshold."""
 
 from __future__ import annotations
 

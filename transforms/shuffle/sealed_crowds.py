@@ -54,7 +54,10 @@ class CountSeals(beam.PTransform):
         once = reports | "Of metric" >> mine | "Once" >> step
         strings = self.crowds.strings
         seals = once.reports | "Seals" >> beam.Map(_seals_in, strings).with_output_types(CellBlock)
-        again = (once.reports | "All" >> beam.Map(_all, strings), seals | "Each" >> beam.Map(_each))
+        again = (
+            once.reports | "All" >> beam.Map(_all, strings),
+            seals | "Each" >> beam.Map(_negative_size),
+        )
         width = _KEY + self.form.slots // strings * _WORDS
         step = PublishCrowds(self.crowds, width, self.buckets, self.open_rng)
         crowds = seals | "Crowds" >> step
@@ -69,7 +72,7 @@ def _all(reports: Reports, strings: int) -> int:
     return strings * len(reports)
 
 
-def _each(seals: CellBlock) -> int:
+def _negative_size(seals: CellBlock) -> int:
     return -seals.size
 
 

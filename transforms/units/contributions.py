@@ -44,7 +44,7 @@ _COUNT = 8  # bytes of a piece that say from how many rows its own were chosen
 
 @dataclass
 class EncodeContributions(beam.PTransform):
-    """Tables in; `Contributions` out, blocks of one row of each privacy unit, and no users.
+    """Tables in; `EncodedContributions` out, blocks of one row of each privacy unit, and no users.
 
     Attributes:
         encoder: of the values.
@@ -54,7 +54,7 @@ class EncodeContributions(beam.PTransform):
         named: whether users' digests stay with their rows, for whoever names reports by them.
         part: which units answer, if not all.
         distinct: as of `BoundContributions`.
-        told: whether the engine's counters may say how many rows there are: see `Encode`. Where
+        reported: whether the engine's counters may say how many rows there are: see `Encode`. Where
             users are the unit they never do.
     """
 
@@ -65,22 +65,22 @@ class EncodeContributions(beam.PTransform):
     named: bool = False
     part: Part | None = None
     distinct: int | None = None
-    told: bool = True
+    reported: bool = True
 
-    def expand(self, tables: beam.PCollection) -> Contributions:
-        told = self.told and self.users is None
-        encode = Encode(self.encoder, self.users, self.open_rng, self.part, told)
+    def expand(self, tables: beam.PCollection) -> EncodedContributions:
+        reported = self.reported and self.users is None
+        encode = Encode(self.encoder, self.users, self.open_rng, self.part, reported)
         encoded = tables | "Encode" >> encode
         if self.users is None:
-            return Contributions(encoded.blocks, encoded.tallies)
+            return EncodedContributions(encoded.blocks, encoded.tallies)
         bound = BoundContributions(
             self.encoder.kind, self.buckets, self.open_rng, self.named, self.distinct
         )
         blocks, flow = encoded.blocks | "Bound contributions" >> bound
-        return Contributions(blocks, encoded.tallies, (flow,))
+        return EncodedContributions(blocks, encoded.tallies, (flow,))
 
 
-class Contributions(NamedTuple):
+class EncodedContributions(NamedTuple):
     """What `EncodeContributions` yields.
 
     Attributes:

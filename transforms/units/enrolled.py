@@ -19,7 +19,7 @@ from transforms.elements.pieces import Piece
 from transforms.elements.progress import tally
 from transforms.encoders.block import SlotBlock, packed, pieces
 from transforms.encoders.users import UserDigest
-from transforms.units.contributions import Contributions
+from transforms.units.contributions import EncodedContributions
 
 UNKNOWN = "users who are not enrolled"
 _BYTES = 1 << 22  # of a list, read at a time
@@ -37,7 +37,9 @@ def listed(path: str) -> Iterator[list[bytes]]:
 
 @dataclass
 class OfEnrolled(beam.PTransform):
-    """Blocks of users' reports in; `Contributions` without tallies, of each listed device one, out.
+    """Blocks of users' reports in; `EncodedContributions` without tallies out.
+
+    Of each listed device there is one report.
 
     All devices are put in the order of their digests on one worker: in any other order their
     reports would show which of them had no rows.
@@ -52,7 +54,7 @@ class OfEnrolled(beam.PTransform):
     layout: Layout
     users: UserDigest
 
-    def expand(self, reports: beam.PCollection) -> Contributions:
+    def expand(self, reports: beam.PCollection) -> EncodedContributions:
         read = beam.ParDo(ReadDevicesDoFn(self.layout, self.users))
         devices = reports.pipeline | "List" >> beam.Create([self.path]) | "Devices" >> read
         step = beam.ParDo(EachDeviceDoFn(self.layout))
@@ -64,7 +66,7 @@ class OfEnrolled(beam.PTransform):
         )
         # Blocks are all alike, so their order tells nothing: to seal them takes long.
         blocks = outputs.blocks | "Spread devices" >> beam.Reshuffle()
-        return Contributions(blocks, reports, (outputs[EachDeviceDoFn.FLOW],))
+        return EncodedContributions(blocks, reports, (outputs[EachDeviceDoFn.FLOW],))
 
 
 def _together(block: SlotBlock) -> tuple[int, bytes]:

@@ -172,7 +172,7 @@ def _least_per_group(
     the time that sorting all takes.
     """
     worst = keys.dtype.type(np.iinfo(keys.dtype).max)
-    left, found = np.arange(groups.size), []
+    left, places = np.arange(groups.size), []
     for turn in range(_ROUNDS):
         size = 1 << left.size.bit_length()
         slots = ((groups >> np.uint64(16 * turn)) & np.uint64(size - 1)).view(np.intp)
@@ -181,10 +181,10 @@ def _least_per_group(
         owned = owner.take(slots) == groups
         least = np.full(size, worst)
         np.minimum.at(least, slots, np.where(owned, keys, worst))
-        found.append(left.take(np.flatnonzero(owned & (least.take(slots) == keys))))
+        places.append(left.take(np.flatnonzero(owned & (least.take(slots) == keys))))
         others = np.flatnonzero(~owned)
         left, groups, keys = left.take(others), groups.take(others), keys.take(others)
     order = np.lexsort((keys, groups))
     groups, keys = groups.take(order), keys.take(order)
     first = np.searchsorted(groups, groups)
-    return np.concatenate([*found, left.take(order[keys == keys.take(first)])])
+    return np.concatenate([*places, left.take(order[keys == keys.take(first)])])

@@ -19,7 +19,7 @@ from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import Reporting, RowReporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.rows.encode import Encode
-from transforms.units.contributions import Contributions, PartitionUsersDoFn
+from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
 
 weighed(AmountBlock)
@@ -28,7 +28,7 @@ weighed(SlotBlock)
 
 @dataclass
 class ReportUnits(beam.PTransform):
-    """Tables in; `Contributions` out, blocks of the reports of units.
+    """Tables in; `EncodedContributions` out, blocks of the reports of units.
 
     Attributes:
         encoder: of the rows.
@@ -46,12 +46,14 @@ class ReportUnits(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
 
-    def expand(self, tables: beam.PCollection) -> Contributions:
-        encoded = tables | "Encode" >> Encode(self.encoder, self.users, self.open_rng, told=False)
+    def expand(self, tables: beam.PCollection) -> EncodedContributions:
+        encoded = tables | "Encode" >> Encode(
+            self.encoder, self.users, self.open_rng, reported=False
+        )
         step = ReportDoFn(self.reporting, self.open_rng, self.named)
         if self.users is None:
             blocks = encoded.blocks | "Report" >> beam.ParDo(step)
-            return Contributions(blocks, encoded.tallies)
+            return EncodedContributions(blocks, encoded.tallies)
         outputs = (
             encoded.blocks
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
@@ -61,7 +63,9 @@ class ReportUnits(beam.PTransform):
                 ReportUsersDoFn.FLOW, main="blocks"
             )
         )
-        return Contributions(outputs.blocks, encoded.tallies, (outputs[ReportUsersDoFn.FLOW],))
+        return EncodedContributions(
+            outputs.blocks, encoded.tallies, (outputs[ReportUsersDoFn.FLOW],)
+        )
 
 
 @typehints.with_output_types(SlotBlock)

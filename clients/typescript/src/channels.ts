@@ -1,4 +1,4 @@
-/** What each mechanism makes of its inputs: docs/wire.md has the laws, and why they are so. */
+/** What each mechanism makes of its inputs: docs/appendix/wire.md has the laws, and why they are so. */
 
 import { Field, Forms } from "./fields.js";
 import type * as plan from "./plan.js";

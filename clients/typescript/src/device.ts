@@ -94,11 +94,11 @@ export class Device {
   }
 
   /** Whether this device answers the metric, where each answers one of several. */
-  private async asked(client: plan.ClientMetric, mark: reports.Mark): Promise<boolean> {
-    if (client.asked === null) return true;
+  private async answers(client: plan.ClientMetric, mark: reports.Mark): Promise<boolean> {
+    if (client.draws === null) return true;
     if (!this.plan.one_report) throw new Error("rows that answer one metric of several: not here");
     const draw = await reports.deviceDraw(this.options.secret, mark);
-    return BigInt(client.asked.first) <= draw && draw <= BigInt(client.asked.last);
+    return BigInt(client.draws.first) <= draw && draw <= BigInt(client.draws.last);
   }
 
   private async messages(
@@ -111,7 +111,7 @@ export class Device {
     if (channel.channel === "counters" || encoder.encoder === "groups") {
       throw new Error("counters are sealed slot by slot");
     }
-    if (!(await this.asked(client, mark))) return [];
+    if (!(await this.answers(client, mark))) return [];
     const source = await this.open();
     const coins = permanent
       ? permanentCoins(secret, permanent, mark.place)
@@ -170,7 +170,7 @@ export class Device {
     key: PublicKey,
   ): Promise<Bytes | null> {
     const { encoder, channel } = client;
-    if (channel.channel !== "counters" || !(await this.asked(client, mark))) return null;
+    if (channel.channel !== "counters" || !(await this.answers(client, mark))) return null;
     const records: Bytes[] = [];
     for (const unit of this.plan.one_report ? [rows] : rows.map((row) => [row])) {
       const source = await this.open();

@@ -144,7 +144,7 @@ export interface ClientMetric {
   sealable: boolean;
   encoder: Encoder;
   channel: Channel;
-  asked: { first: string; last: string } | null;
+  draws: { first: string; last: string } | null;
   permanent: { fingerprint: string; law: string; rounding: string | null } | null;
 }
 

@@ -1,4 +1,4 @@
-/** The bytes of reports, and the ids under which they travel: docs/wire.md. */
+/** The bytes of reports, and the ids under which they travel: docs/appendix/wire.md. */
 
 import { type Bytes, hmac, joined, little, unhex, utf8 } from "./random.js";
 import type { PublicKey } from "./sealing.js";

@@ -17,7 +17,7 @@ export class PublicKey {
     private readonly key: CryptoKey,
   ) {}
 
-  /** @param pem - what `hushbeam keys new` wrote as `<id>.public.pem`. */
+  /** @param pem - what `hushbeam parties keys new` wrote as `<id>.public.pem`. */
   static async of(pem: string): Promise<PublicKey> {
     const text = /-----BEGIN PUBLIC KEY-----([\sA-Za-z0-9+/=]+)-----END PUBLIC KEY-----/.exec(pem);
     const bytes = Uint8Array.from(atob((text?.[1] ?? "").replace(/\s/g, "")), (c) =>

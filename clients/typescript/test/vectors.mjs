@@ -211,8 +211,8 @@ function refusals(client, { plan, secret, cases }, { key }) {
       const mark = { fingerprint: client.unhex(fingerprint), window, place: olh };
       const draw = await client.deviceDraw(options.secret, mark);
       const whether = async (first, last) => {
-        const asked = { first: String(first), last: String(last) };
-        const told = altered((copy) => (copy.metrics[olh].client.asked = asked));
+        const draws = { first: String(first), last: String(last) };
+        const told = altered((copy) => (copy.metrics[olh].client.draws = draws));
         return (await device(told).report(name, row)) !== null;
       };
       same("last", await whether(0n, draw), true);

@@ -15,7 +15,7 @@ _DASHES = {"exact": "-", "published": "--"}
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureLine:
     """One system under one bound in one model: a line of a figure.
 
     Attributes:
@@ -91,7 +91,7 @@ class Cell:
     """
 
     data: str
-    line: Line
+    line: FigureLine
     epsilon: float
     delta: float
     paired: bool = field(default=False, compare=False)

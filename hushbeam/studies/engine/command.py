@@ -33,7 +33,7 @@ ERRORS = "the line is the mean, the band two standard errors of it either way"
 
 
 @dataclass(frozen=True)
-class Command:
+class StudyCommand:
     """What `hushbeam evaluate NAME` says of itself, and what it runs.
 
     Attributes:
@@ -77,7 +77,7 @@ class Command:
         return name, study, request(study.options, given)
 
 
-def _run(command: Command, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def _run(command: StudyCommand, arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run one of the studies."""
     no_more(beam_arguments)
     name, study, options = command.parsed(vars(arguments))

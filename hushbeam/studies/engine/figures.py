@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hushbeam.studies.engine.cells import Line, Outcome
+from hushbeam.studies.engine.cells import FigureLine, Outcome
 from hushbeam.studies.engine.journal import write_whole
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.results import Results
-from hushbeam.studies.populations.population import Population
+from hushbeam.studies.populations.population import StudyPopulation
 from mechanisms.channel import Floats
 
 # matplotlib takes a second to import, and a request may be refused before anything is drawn.
@@ -32,7 +32,7 @@ Drawn = Iterable[tuple[str, "Figure"]]  # (name of the file without its ending, 
 
 
 @dataclass(frozen=True)
-class Point:
+class FigurePoint:
     """A cell as figures see it.
 
     Attributes:
@@ -43,8 +43,8 @@ class Point:
         outcome: what came of it.
     """
 
-    line: Line
-    population: Population
+    line: FigureLine
+    population: StudyPopulation
     columns: dict[str, Any]
     outcome: Outcome
 
@@ -67,7 +67,7 @@ class Sheet:
     curve: str = "{curve}"
     look: str = "{drawn}"
 
-    def place(self, point: Point) -> float | None:
+    def place(self, point: FigurePoint) -> float | None:
         """Where a point stands; None for anywhere."""
         return None
 
@@ -75,7 +75,7 @@ class Sheet:
         """What was expected of the cells of a line, if that is drawn."""
         return None
 
-    def mark(self, points: Sequence[Point]) -> float | None:
+    def mark(self, points: Sequence[FigurePoint]) -> float | None:
         """Where an upright line stands in a panel, if anywhere."""
         return None
 
@@ -101,11 +101,11 @@ class Along(Sheet):
     x: str = "epsilon"
     axis: str = ""
     predicted: str = ""
-    marked: Callable[[Sequence[Point]], float | None] | None = None
+    marked: Callable[[Sequence[FigurePoint]], float | None] | None = None
 
     bridged: ClassVar[bool] = False
 
-    def place(self, point: Point) -> float | None:
+    def place(self, point: FigurePoint) -> float | None:
         value: float | None = point.columns[self.x]
         return value
 
@@ -115,7 +115,7 @@ class Along(Sheet):
         known = [one.known.get(self.predicted) if one is not None else None for one in outcomes]
         return np.array([math.nan if value is None else value for value in known])
 
-    def mark(self, points: Sequence[Point]) -> float | None:
+    def mark(self, points: Sequence[FigurePoint]) -> float | None:
         return None if self.marked is None else self.marked(points)
 
     def draw(self, panels: Sequence[Panel], measure: Measure, title: str) -> Figure | None:
@@ -133,7 +133,7 @@ class Costs(Along):
 
     bridged: ClassVar[bool] = True
 
-    def place(self, point: Point) -> float | None:
+    def place(self, point: FigurePoint) -> float | None:
         cost: float | None = point.outcome.known.get(self.x)
         return cost
 
@@ -182,7 +182,7 @@ def figures(
     return [*drawn, *beside]
 
 
-def _points(results: Results) -> list[Point]:
+def _points(results: Results) -> list[FigurePoint]:
     """Every cell."""
     bases = [population.base for population in results.data]
     several = len(set(bases)) < len(bases)
@@ -198,11 +198,11 @@ def _points(results: Results) -> list[Point]:
             "drawn": cell.line.system,
             **results.columns(cell),
         }
-        points.append(Point(cell.line, population, columns, outcome))
+        points.append(FigurePoint(cell.line, population, columns, outcome))
     return points
 
 
-def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Drawn:
+def _drawn(sheet: Sheet, points: Sequence[FigurePoint], measure: Measure) -> Drawn:
     """The figures of a sheet."""
     looks = list(dict.fromkeys(sheet.look.format(**point.columns) for point in points))
     for name, members in _grouped(points, lambda point: sheet.name.format(**point.columns)):
@@ -218,7 +218,7 @@ def _drawn(sheet: Sheet, points: Sequence[Point], measure: Measure) -> Drawn:
 
 
 def _panel(
-    sheet: Sheet, title: str, points: Sequence[Point], measure: Measure, looks: Sequence[str]
+    sheet: Sheet, title: str, points: Sequence[FigurePoint], measure: Measure, looks: Sequence[str]
 ) -> Panel:
     """Lines with their bands; a gap where there is nothing."""
     from hushbeam.studies.engine.drawing import Curve, Panel

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from pipelines.errors import FailedError, RequestError, reason
+from pipelines.errors import RequestError, reason
+from pipelines.storage.formats import numbered
 
 REQUEST, JOURNAL = "request.json", "journal.jsonl"
+_VERSION = 1  # of both
 
 Entry = dict[str, Any]
 
@@ -49,7 +51,8 @@ def journal(folder: str, request: Mapping[str, Any], data: str) -> Iterator[Jour
         The journal. Nobody else can open it meanwhile.
 
     Raises:
-        RequestError: the folder belongs to another request, is in use, or cannot be written.
+        RequestError: the folder belongs to another request, is in use, of another format, or
+            damaged, or cannot be written.
     """
     try:
         os.makedirs(folder, exist_ok=True)
@@ -82,8 +85,11 @@ def write_whole(folder: str, name: str, content: bytes) -> None:
 def _require_ours(folder: str) -> None:
     """Refuse a folder in which somebody keeps something else."""
     names = set(os.listdir(folder))
-    # A start that was killed before it could note its request is ours, too.
-    if REQUEST not in names and not names <= {JOURNAL, f".{REQUEST}.partial"}:
+    # A start that was killed before it could note its request is ours, too: it has no entry yet.
+    begun = names <= {JOURNAL, f".{REQUEST}.partial"} and not (
+        JOURNAL in names and os.path.getsize(os.path.join(folder, JOURNAL))
+    )
+    if REQUEST not in names and not begun:
         raise RequestError(f"--output: {folder} holds other files; name a new folder")
 
 
@@ -93,14 +99,14 @@ def _claim(folder: str, request: Mapping[str, Any], data: str) -> None:
     fingerprint = hashlib.sha256(f"{text} {data}".encode()).hexdigest()
     path = os.path.join(folder, REQUEST)
     if not os.path.exists(path):
-        claim = {"request": request, "fingerprint": fingerprint}
+        claim = {"version": _VERSION, "request": request, "fingerprint": fingerprint}
         write_whole(folder, REQUEST, (json.dumps(claim, indent=2) + "\n").encode())
         return
     with open(path, "rb") as stream:
         content = stream.read()
+    noted = numbered(f"--output: {path}", content, _VERSION, "or name a new folder")
     try:
-        claim = json.loads(content)
-        before, same = dict(claim["request"]), claim["fingerprint"] == fingerprint
+        before, same = dict(noted["request"]), noted["fingerprint"] == fingerprint
     except (ValueError, KeyError, TypeError):
         raise RequestError(f"--output: {folder} holds other files; name a new folder") from None
     if same:
@@ -118,14 +124,14 @@ def _recovered(stream: BinaryIO) -> list[Entry]:
     stream.seek(0)
     content = stream.read()
     whole = content.rfind(b"\n") + 1
-    stream.truncate(whole)
-    stream.seek(0, os.SEEK_END)
     entries = []
     for number, line in enumerate(content[:whole].splitlines(), 1):
         try:
-            entries.append(json.loads(line))
-        except ValueError:
-            raise FailedError(
+            entries.append(dict(json.loads(line)))
+        except (TypeError, ValueError):
+            raise RequestError(
                 f"line {number} of {JOURNAL} is damaged; name a new folder to start again"
             ) from None
+    stream.truncate(whole)
+    stream.seek(0, os.SEEK_END)
     return entries

@@ -17,10 +17,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from hushbeam.studies.engine.cells import Cell, Line, Outcome
+from hushbeam.studies.engine.cells import Cell, FigureLine, Outcome
 from hushbeam.studies.engine.journal import write_whole
 from hushbeam.studies.engine.measure import Measure
-from hushbeam.studies.populations.population import Population
+from hushbeam.studies.populations.population import StudyPopulation
 from pipelines.request import answers
 
 _WIDEST = 5  # columns of numbers that fit a terminal
@@ -35,16 +35,16 @@ class Results:
         outcomes: cell -> what came of it, in the order of the grid.
     """
 
-    data: Sequence[Population]
+    data: Sequence[StudyPopulation]
     outcomes: Mapping[Cell, Outcome]
 
     @cached_property
-    def populations(self) -> dict[str, Population]:
+    def populations(self) -> dict[str, StudyPopulation]:
         """Name -> population."""
         return {population.name: population for population in self.data}
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[FigureLine]:
         """The lines, in the order of the request."""
         return list(dict.fromkeys(cell.line for cell in self.outcomes))
 
@@ -119,7 +119,7 @@ def show(screen: Console, results: Results, measures: Iterable[Measure]) -> None
             screen.print(summary(results, population, measure, delta))
 
 
-def summary(results: Results, data: Population, measure: Measure, delta: float) -> Group:
+def summary(results: Results, data: StudyPopulation, measure: Measure, delta: float) -> Group:
     """Means for one population and one delta: a heading, a row a system, a column an epsilon."""
     epsilons = _spread(results.epsilons)
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)

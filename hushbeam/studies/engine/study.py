@@ -15,14 +15,14 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hushbeam.studies.engine.cells import Cell, Line, Simulation
+from hushbeam.studies.engine.cells import Cell, FigureLine, Simulation
 from hushbeam.studies.engine.figures import Along, Costs, Sheet, figures, write_figures
 from hushbeam.studies.engine.journal import journal
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Options
 from hushbeam.studies.engine.results import Results, refusals, say, show, write_json, write_table
 from hushbeam.studies.engine.runs import Bench, run
-from hushbeam.studies.populations.population import Population
+from hushbeam.studies.populations.population import StudyPopulation
 from pipelines.errors import DONE, FailedError, RequestError
 from pipelines.request import answers
 from pipelines.request.options import flag
@@ -34,7 +34,7 @@ _PACKAGES = ("hushbeam", "numpy", "scipy")  # the same seed may mean other noise
 
 
 def by_privacy(
-    options: Any, data: Sequence[Population], lines: Sequence[Line], paired: bool = False
+    options: Any, data: Sequence[StudyPopulation], lines: Sequence[FigureLine], paired: bool = False
 ) -> Iterator[Cell]:
     """Every system on every population at every delta and epsilon.
 
@@ -69,8 +69,8 @@ class Study:
     """
 
     options: type[Options]
-    lines: Callable[[Any], Sequence[Line]]
-    data: Callable[[Any], Sequence[Population]]
+    lines: Callable[[Any], Sequence[FigureLine]]
+    data: Callable[[Any], Sequence[StudyPopulation]]
     fit: Callable[[Any, Cell, Any], Simulation]
     columns: pa.Schema
     measures: Sequence[Measure]
@@ -144,7 +144,7 @@ def _measured(
 
 
 def _request(
-    options: Any, name: str, lines: Sequence[Line], data: Sequence[Population]
+    options: Any, name: str, lines: Sequence[FigureLine], data: Sequence[StudyPopulation]
 ) -> dict[str, Any]:
     """All that the results depend on but the data themselves, under the names of options."""
     typed = options.model_dump(mode="json")

@@ -4,7 +4,7 @@ Whoever sees one report guesses the value behind it. The guess is the mean of th
 report leaves possible, each as likely as the channel makes it; nothing is known beforehand.
 
 Source: Zhu, Wang, Sun, "A perturbation mechanism for classified transformation satisfying LDP", J.
-Computer Research and Development; run again in docs/reproduction-means.md.
+Computer Research and Development; run again in docs/appendix/reproduction-means.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.engine.figures import Drawn
-from hushbeam.studies.populations.numbers import Numbers
+from hushbeam.studies.populations.numbers import NumberPopulation
 from hushbeam.studies.systems.attacks import Attacked
 from hushbeam.studies.systems.means import MeanSystem
 from mechanisms.channel import Floats
@@ -134,7 +134,9 @@ def guess(mechanism: ScalarMean, values: Floats, rng: SeededRandom) -> Floats:
     return best_guesses(mechanism)[codes.astype(np.int64)]
 
 
-def attack(data: Sequence[Numbers], attacked: Sequence[Attacked], seed: int) -> Iterator[Guesses]:
+def attack(
+    data: Sequence[NumberPopulation], attacked: Sequence[Attacked], seed: int
+) -> Iterator[Guesses]:
     """Guess the values of the users of each population, of those of one law the largest.
 
     Args:
@@ -167,7 +169,7 @@ def _sums(mechanism: ScalarMean) -> tuple[Floats, Floats]:
     return likelihood, moment
 
 
-def _victims(numbers: Numbers) -> Floats:
+def _victims(numbers: NumberPopulation) -> Floats:
     """Users of a population: all, or evenly many of every part of it."""
     users = min(numbers.n, _VICTIMS)
     places = (np.arange(users) + 0.5) * (numbers.n / users)

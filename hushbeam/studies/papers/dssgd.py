@@ -1,7 +1,7 @@
 """DSSGD: participants who train on their own data and upload some of what changed.
 
 Source: Shokri, Shmatikov, "Privacy-preserving deep learning", CCS 2015; run again in
-docs/reproduction-training.md.
+docs/appendix/reproduction-training.md.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hushbeam.studies.engine.cells import Cell, Line, expanded
-from mechanisms.learning.private_selection import RandomPlaces
-from mechanisms.learning.selection import LargestValues, RandomAbove, Selection
+from hushbeam.studies.engine.cells import Cell, FigureLine, expanded
+from mechanisms.papers.learning.private_selection import PrivateSelection, RandomPlaces
+from mechanisms.papers.learning.selection import LargestValues, RandomAbove, Selection
 
-NOISY, ALONE, CENTRALISED = "noisy", "alone", "centralised"
+NOISY, NOISY_LARGEST, ALONE, CENTRALISED = "noisy", "noisy-largest", "alone", "centralised"
+PRICED = (NOISY, NOISY_LARGEST)  # whose uploads have noise, and spend a budget
 
 HIDDEN = 32  # units of the perceptron
-_THRESHOLD = 1e-4  # tau of random
-_BOUND = 0.02  # gamma of noisy
+_THRESHOLD = 1e-4  # tau of random, and of noisy-largest
+_BOUND = 0.02  # gamma of both noisy rules
 
 
 def _largest(share: float, parameters: int, noise: float) -> Selection:
@@ -35,10 +36,16 @@ def _noisy(share: float, parameters: int, noise: float) -> Selection:
     return RandomPlaces(share, _BOUND, epsilon=noise * uploads)
 
 
+def _noisy_largest(share: float, parameters: int, noise: float) -> Selection:
+    uploads = max(1, round(share * parameters))
+    return PrivateSelection(share, _BOUND, epsilon=noise * uploads, threshold=_THRESHOLD)
+
+
 RULES: Mapping[str, Callable[[float, int, float], Selection]] = {
     "largest": _largest,
     "random": _random,
     NOISY: _noisy,
+    NOISY_LARGEST: _noisy_largest,
     # Who trains without others uploads nothing.
     ALONE: _largest,
     CENTRALISED: _largest,
@@ -47,7 +54,7 @@ RULES: Mapping[str, Callable[[float, int, float], Selection]] = {
 
 
 @dataclass(frozen=True)
-class Participants(Line):
+class Participants(FigureLine):
     """So many participants under one rule.
 
     Attributes:
@@ -68,7 +75,7 @@ class Participants(Line):
             "system": self.rule,
             "participants": self.number,
             "theta_u": cell.epsilon if self.uploads else None,
-            "delta": cell.delta if self.rule == NOISY else None,
+            "delta": cell.delta if self.rule in PRICED else None,
         }
 
 

@@ -1,7 +1,7 @@
 """HP-SDP: eight systems that publish histograms of shuffled reports.
 
 Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential privacy", J. of Software
-2022, figures 3 to 6; run again in docs/reproduction.md.
+2022, figures 3 to 6; run again in docs/appendix/reproduction.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ alone, which measures delta.
 
 Source: Zhang, Zhu, Zhou, Yuan, "Mean estimation mechanisms under (epsilon, delta)-local
 differential privacy", J. Electronics and Information Technology 2023; run again in
-docs/reproduction-means.md.
+docs/appendix/reproduction-means.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu, "Collecting and analyzing multidimensional data
 with local differential privacy", ICDE 2019; its regression is run again, with DCT's beside it, in
-docs/reproduction-training.md.
+docs/appendix/reproduction-training.md.
 """
 
 from __future__ import annotations

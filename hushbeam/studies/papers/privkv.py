@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushbeam.studies.populations.keys import Keys
+from hushbeam.studies.populations.keys import KeyValuePopulation
 from mechanisms.channel import Counts, Floats
 from mechanisms.mean.two_point import duchi
 from mechanisms.papers.privkv import KeyedNumber
@@ -21,7 +21,7 @@ from mechanisms.randomness import SeededRandom
 
 
 @dataclass(frozen=True)
-class Rounds:
+class PrivKvRounds:
     """PrivKV in one round, or PrivKVM in several, in which the same users report.
 
     Attributes:
@@ -49,28 +49,30 @@ class Rounds:
         later = KeyedNumber(duchi(self.of_number, cells=1), fake=-1.0)
         return first.epsilon + (self.rounds - 1) * later.epsilon
 
-    def estimates(self, keys: Keys, rng: SeededRandom) -> tuple[Floats, Floats]:
+    def estimates(self, keys: KeyValuePopulation, rng: SeededRandom) -> tuple[Floats, Floats]:
         """(d,) frequencies, and (d,) means, as published: the first round's, and the last one's."""
         means = np.zeros(keys.d)
         frequencies = np.zeros(keys.d)
         for number in range(self.rounds):
             key = 0.0 if number else self.epsilon / 2
-            asked = [KeyedNumber(duchi(self.of_number, cells=1), key, mean) for mean in means]
-            tables = _reported(asked, keys, rng)
+            keyed = [KeyedNumber(duchi(self.of_number, cells=1), key, mean) for mean in means]
+            tables = _reported(keyed, keys, rng)
             if not number:
                 frequencies = np.array(
-                    [_held(one, t) for one, t in zip(asked, tables, strict=True)]
+                    [_key_share(one, t) for one, t in zip(keyed, tables, strict=True)]
                 )
-            means = np.array([_mean(one, t) for one, t in zip(asked, tables, strict=True)])
+            means = np.array([_mean(one, t) for one, t in zip(keyed, tables, strict=True)])
         return frequencies, means
 
 
-def _reported(asked: list[KeyedNumber], keys: Keys, rng: SeededRandom) -> list[Counts]:
+def _reported(
+    keyed: list[KeyedNumber], keys: KeyValuePopulation, rng: SeededRandom
+) -> list[Counts]:
     """What is counted of each key, of which every user reports one."""
-    tables = [np.zeros(one.codes, np.int64) for one in asked]
+    tables = [np.zeros(one.codes, np.int64) for one in keyed]
     for rows in keys.blocks():
         chosen = rng.integers(keys.d, len(rows)).astype(np.int64)
-        for key, one in enumerate(asked):
+        for key, one in enumerate(keyed):
             values = rows[chosen == key, key]
             missing = np.isnan(values)
             cells = one.rounding.encode(np.where(missing, 0.0, values), rng)
@@ -79,12 +81,12 @@ def _reported(asked: list[KeyedNumber], keys: Keys, rng: SeededRandom) -> list[C
     return tables
 
 
-def _held(one: KeyedNumber, table: Counts) -> float:
+def _key_share(one: KeyedNumber, table: Counts) -> float:
     """The share of those who hold the key; as rough as it may be where few were asked."""
     return float(table @ one.presence / max(table.sum(), 1))
 
 
 def _mean(one: KeyedNumber, table: Counts) -> float:
     """The mean of all signs that were told, made up or not, within bounds."""
-    told = table[:2].astype(np.float64)
-    return float(np.clip(told @ one.mechanism.decoded / max(told.sum(), 1.0), -1, 1))
+    signs = table[:2].astype(np.float64)
+    return float(np.clip(signs @ one.mechanism.decoded / max(signs.sum(), 1.0), -1, 1))

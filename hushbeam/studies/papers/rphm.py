@@ -5,7 +5,7 @@ the projection leaves out, so that two lines against the number of users cross.
 
 Source: Sun, Yang, Cheng, Su, "High-dimensional numeric data collection under local differential
 privacy based on random projection", Big Data Research 2020; run again in
-docs/reproduction-vectors.md.
+docs/appendix/reproduction-vectors.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from rich.console import Console
 
-from hushbeam.studies.engine.figures import Point
+from hushbeam.studies.engine.figures import FigurePoint
 from hushbeam.studies.engine.results import Results, say, write_json
-from hushbeam.studies.populations.rows import Rows
+from hushbeam.studies.populations.rows import RowPopulation
 from hushbeam.studies.systems.rows import target
 from mechanisms.channel import Floats
 from mechanisms.planner.rows import crossover
@@ -63,7 +63,7 @@ class Crossing(NamedTuple):
 
 def write_crossings(folder: str, results: Results) -> None:
     """Write crossings.json and say what is in it, where both were measured for several n."""
-    shown = list(crossings(results.rows(), cast(Sequence[Rows], results.data)))
+    shown = list(crossings(results.rows(), cast(Sequence[RowPopulation], results.data)))
     if shown:
         write_json(folder, CROSSINGS, [crossing._asdict() for crossing in shown])
     for crossing in shown:
@@ -71,7 +71,9 @@ def write_crossings(folder: str, results: Results) -> None:
         say(Console(), str(crossing))
 
 
-def crossings(table: Iterable[Mapping[str, Any]], data: Sequence[Rows]) -> Iterator[Crossing]:
+def crossings(
+    table: Iterable[Mapping[str, Any]], data: Sequence[RowPopulation]
+) -> Iterator[Crossing]:
     """Every crossing that lies among the numbers of users that were simulated.
 
     Args:
@@ -99,18 +101,18 @@ def crossings(table: Iterable[Mapping[str, Any]], data: Sequence[Rows]) -> Itera
             yield Crossing(base, d, epsilon, predicted, measured, _jackknife(ns, difference))
 
 
-def predicted_crossing(rows: Rows, epsilon: float) -> float:
+def predicted_crossing(rows: RowPopulation, epsilon: float) -> float:
     """n*, for rows like these."""
     return crossover(target(rows, epsilon), rows.mean_square_of_means, rows.mean_square)
 
 
-def marked(points: Sequence[Point]) -> float | None:
+def marked(points: Sequence[FigurePoint]) -> float | None:
     """n* for a panel of a figure against the number of users, if it lies among them."""
     if not {HM, RPHM} <= {point.line.system for point in points}:
         return None
     by_n = {point.population.n: point for point in points}
     largest = by_n[max(by_n)]
-    rows = cast(Rows, largest.population)
+    rows = cast(RowPopulation, largest.population)
     crossing = predicted_crossing(rows, largest.columns["epsilon"])
     return crossing if min(by_n) <= crossing <= max(by_n) else None
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import special
 
-from hushbeam.studies.populations.population import Histogram
+from hushbeam.studies.populations.population import HistogramPopulation
 from hushbeam.studies.populations.sources import (
     file_and_column,
     made,
@@ -36,12 +36,12 @@ _CATEGORIES = (
 )
 
 
-def read_histograms(texts: Sequence[str]) -> tuple[Histogram, ...]:
+def read_histograms(texts: Sequence[str]) -> tuple[HistogramPopulation, ...]:
     """Every data set that is named, once; see `read_histogram`."""
     return once(texts, lambda text: [read_histogram(text)])
 
 
-def read_histogram(text: str) -> Histogram:
+def read_histogram(text: str) -> HistogramPopulation:
     """One data set.
 
     Args:
@@ -63,17 +63,17 @@ def read_histogram(text: str) -> Histogram:
         # Nothing else of the file is kept, and no value of it is shown.
         counts = value_counts(path, column)["count"].to_numpy().astype(np.int64)
         _require_countable(text, int(counts.sum()), counts.size)
-        return Histogram(f"{stem(path)}:{column}", counts)
+        return HistogramPopulation(f"{stem(path)}:{column}", counts)
     family, (n, d, *more) = law
     _require_countable(text, n, d)
     name = f"{family}:{n:.0f},{d:.0f}"
     if family == "normal":
-        return Histogram(name, apportioned(_normal(int(d)), int(n)))
+        return HistogramPopulation(name, apportioned(_normal(int(d)), int(n)))
     exponent = more[0] if more else _EXPONENT
     if not 0 <= exponent <= 10:
         raise RequestError(f"--data: the exponent of {text} must lie between 0 and 10")
     shares = zipf(int(d), exponent)
-    return Histogram(f"{name},{exponent:g}", apportioned(shares, int(n)))
+    return HistogramPopulation(f"{name},{exponent:g}", apportioned(shares, int(n)))
 
 
 def apportioned(shares: Floats, n: int) -> Counts:

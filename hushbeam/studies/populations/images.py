@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushbeam.studies.populations import sources
-from hushbeam.studies.populations.population import Population, fingerprint
+from hushbeam.studies.populations.population import StudyPopulation, fingerprint
 from mechanisms.channel import Counts
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SeededRandom
@@ -17,13 +17,13 @@ from pipelines.errors import RequestError
 
 FORMS = "digits:N, or FILE.parquet with the columns image (bytes of a square) and label"
 
-_HELD_BACK = 5  # the last fifth
+_HOLDOUT = 5  # the last fifth
 _SIDE = 12  # pixels of made images
 _LEAST, _MOST = 100, 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Images(Population):
+class Images(StudyPopulation):
     """Images with their labels; the last fifth is held back.
 
     Attributes:
@@ -50,7 +50,7 @@ class Images(Population):
     @property
     def trained(self) -> int:
         """How many are trained on: the first ones."""
-        return self.n - self.n // _HELD_BACK
+        return self.n - self.n // _HOLDOUT
 
     @property
     def title(self) -> str:

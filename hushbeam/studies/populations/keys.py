@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushbeam.studies.populations import sources
-from hushbeam.studies.populations.population import Population, fingerprint
+from hushbeam.studies.populations.population import StudyPopulation, fingerprint
 from mechanisms.channel import Floats
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
@@ -22,19 +22,19 @@ _FARTHEST = 0.7  # the largest mean of a key, either way
 
 
 @dataclass(frozen=True, eq=False)
-class Keys(Population):
+class KeyValuePopulation(StudyPopulation):
     """N users and D keys.
 
     Attributes:
         users: how many.
         exponent: s: the k-th key is held by a share k^-s of them, one apart from the others.
-        held: (d,) the shares as they are.
+        shares: (d,) the shares as they are.
         mean: (d,) of the numbers of those who hold each key.
     """
 
     users: int
     exponent: float
-    held: Floats
+    shares: Floats
     mean: Floats
 
     @property
@@ -43,47 +43,47 @@ class Keys(Population):
 
     @property
     def d(self) -> int:
-        return int(self.held.size)
+        return int(self.shares.size)
 
     @property
     def digest(self) -> str:
-        return fingerprint(self.held.astype("<f8"), self.mean.astype("<f8"))
+        return fingerprint(self.shares.astype("<f8"), self.mean.astype("<f8"))
 
     def blocks(self) -> Iterator[Floats]:
         """Every user's row, some at a time; NaN where there is no key."""
         return _blocks(self.name, self.users, self.d, self.exponent)
 
 
-def read_keys(texts: Sequence[str]) -> tuple[Keys, ...]:
+def read_keys(texts: Sequence[str]) -> tuple[KeyValuePopulation, ...]:
     """Every population that is named, once.
 
     Raises:
         RequestError: one of them is none, or two have one name.
 
     >>> [keys] = read_keys(["keys:2000,4,1"])
-    >>> keys.held.round(2).tolist()
+    >>> keys.shares.round(2).tolist()
     [1.0, 0.5, 0.33, 0.26]
     """
     return sources.once(texts, lambda text: [_made(text)])
 
 
-def _made(text: str) -> Keys:
+def _made(text: str) -> KeyValuePopulation:
     """One population, once all of it was looked at."""
-    found = sources.made(text, {"keys": (3,)}, 2, FORMS)
-    if found is None:
+    numbers = sources.made(text, {"keys": (3,)}, 2, FORMS)
+    if numbers is None:
         raise RequestError(f"--data: {text} is not of the form {FORMS}")
-    n, d, exponent = int(found[1][0]), int(found[1][1]), found[1][2]
+    n, d, exponent = int(numbers[1][0]), int(numbers[1][1]), numbers[1][2]
     sources.require_size(text, d, 1, LARGEST_DIMENSION, "keys")
     sources.require_size(text, n * d, 1, _MOST_NUMBERS, "numbers")
     if not exponent >= 0:
         raise RequestError(f"--data: the exponent of {text} must be at least 0")
-    name, held, sums = f"keys:{n},{d},{exponent:g}", np.zeros(d), np.zeros(d)
+    name, holders, sums = f"keys:{n},{d},{exponent:g}", np.zeros(d), np.zeros(d)
     for rows in _blocks(name, n, d, exponent):
-        held += np.count_nonzero(~np.isnan(rows), axis=0)
+        holders += np.count_nonzero(~np.isnan(rows), axis=0)
         sums += np.nansum(rows, axis=0)
-    if not held.all():
+    if not holders.all():
         raise RequestError(f"--data: nobody holds some of the keys of {text}")
-    return Keys(name, n, exponent, held / n, sums / held)
+    return KeyValuePopulation(name, n, exponent, holders / n, sums / holders)
 
 
 def _blocks(name: str, n: int, d: int, exponent: float) -> Iterator[Floats]:

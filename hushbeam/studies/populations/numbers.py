@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from hushbeam.studies.populations import sources
-from hushbeam.studies.populations.population import Histogram, fingerprint
+from hushbeam.studies.populations.population import HistogramPopulation, fingerprint
 from mechanisms.channel import Counts, Floats
 from pipelines.errors import RequestError
 
@@ -26,7 +26,7 @@ _MOST_USERS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers(Histogram):
+class NumberPopulation(HistogramPopulation):
     """A population of numbers in [-1, 1].
 
     Attributes:
@@ -74,7 +74,7 @@ class Numbers(Histogram):
             yield np.repeat(self.values, np.diff(reached, prepend=start))
 
 
-def read_numbers(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[Numbers, ...]:
+def read_numbers(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[NumberPopulation, ...]:
     """Every population that is named, once.
 
     Args:
@@ -96,7 +96,7 @@ def read_numbers(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[Numbers,
     return sources.once(texts, lambda text: _read(text, ns))
 
 
-def _read(text: str, ns: Sequence[int]) -> list[Numbers]:
+def _read(text: str, ns: Sequence[int]) -> list[NumberPopulation]:
     """One law or column, as a population for each n."""
     made = sources.made(text, {family: (law.numbers,) for family, law in _LAWS.items()}, 1, FORMS)
     if made is None:
@@ -112,7 +112,7 @@ def _read(text: str, ns: Sequence[int]) -> list[Numbers]:
         sources.require_size(text, size, 1, _MOST_USERS, "users")
         name = f"{family}:" + ",".join([f"{size}", *words])
         values, counts = law.values(size, parameters)
-        populations.append(Numbers(name, counts, values, base))
+        populations.append(NumberPopulation(name, counts, values, base))
     return populations
 
 
@@ -169,7 +169,7 @@ _LAWS = {
 # ---- columns -------------------------------------------------------------------------------------
 
 
-def _of_column(text: str, ns: Sequence[int]) -> list[Numbers]:
+def _of_column(text: str, ns: Sequence[int]) -> list[NumberPopulation]:
     """A column, taken from its bounds to [-1, 1]; no value of it is shown."""
     name, *bounds = text.rsplit(",", 2)
     path, column = sources.file_and_column(name, FORMS)
@@ -184,7 +184,7 @@ def _of_column(text: str, ns: Sequence[int]) -> list[Numbers]:
         chosen = counts if n == total else _chosen(counts, n, base)
         label = base if n == total else f"{base}[{n}]"
         used = chosen > 0
-        populations.append(Numbers(label, chosen[used], scaled[used], base, low, high))
+        populations.append(NumberPopulation(label, chosen[used], scaled[used], base, low, high))
     return populations
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class Population(ABC):
+class StudyPopulation(ABC):
     """A data set.
 
     Attributes:
@@ -63,7 +63,7 @@ class Population(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram(Population):
+class HistogramPopulation(StudyPopulation):
     """A population of which only matters how many users have each value.
 
     Attributes:

@@ -13,7 +13,7 @@ from scipy import special
 
 from hushbeam.studies.populations import sources
 from hushbeam.studies.populations.matrices import file_name, read_matrix
-from hushbeam.studies.populations.population import Population, fingerprint
+from hushbeam.studies.populations.population import StudyPopulation, fingerprint
 from mechanisms.channel import Floats
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
@@ -74,7 +74,7 @@ class StoredRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Population):
+class RowPopulation(StudyPopulation):
     """A population of rows of numbers in [-1, 1], and what is known of it.
 
     Attributes:
@@ -140,7 +140,7 @@ class Rows(Population):
 
 def read_rows(
     texts: Sequence[str], ns: Sequence[int] = (), dimensions: Sequence[int] = ()
-) -> tuple[Rows, ...]:
+) -> tuple[RowPopulation, ...]:
     """Every population that is named, once.
 
     Args:
@@ -160,7 +160,7 @@ def read_rows(
     (1000, 20, 0.17)
     """
 
-    def read(text: str) -> Iterator[Rows]:
+    def read(text: str) -> Iterator[RowPopulation]:
         law = sources.made(text, {"gauss": (4, 5)}, 2, FORMS)
         return _stored(text, ns) if law is None else _made(text, law[1], ns, dimensions)
 
@@ -169,7 +169,7 @@ def read_rows(
 
 def _made(
     text: str, parameters: Sequence[float], ns: Sequence[int], dimensions: Sequence[int]
-) -> Iterator[Rows]:
+) -> Iterator[RowPopulation]:
     """Rows of a law, for each n and each d."""
     n, d, mean, deviation, apart = (*parameters, 0.0)[:5]
     if not (deviation > 0 and apart >= 0):
@@ -188,7 +188,7 @@ def _made(
             yield _rows(name, f"gauss:{parts}", source, users, dimension)
 
 
-def _stored(text: str, ns: Sequence[int]) -> Iterator[Rows]:
+def _stored(text: str, ns: Sequence[int]) -> Iterator[RowPopulation]:
     """Rows of a file, for each n."""
     matrix, base = read_matrix(text, FORMS), file_name(text)
     total, d = matrix.shape
@@ -197,7 +197,7 @@ def _stored(text: str, ns: Sequence[int]) -> Iterator[Rows]:
         yield _rows(base if n == total else f"{base}[{n}]", base, StoredRows(chosen), n, d)
 
 
-def _rows(name: str, base: str, source: MadeRows | StoredRows, n: int, d: int) -> Rows:
+def _rows(name: str, base: str, source: MadeRows | StoredRows, n: int, d: int) -> RowPopulation:
     """A population, once all of it was looked at."""
     sums, squares = np.zeros(d), 0.0
     for block in _blocks(source, n, d):
@@ -205,7 +205,7 @@ def _rows(name: str, base: str, source: MadeRows | StoredRows, n: int, d: int) -
         squares += float(np.einsum("ij,ij->", block, block))
     if not squares > 0:
         raise RequestError(f"--data: all numbers of {name} are in the middle of their bounds")
-    return Rows(name, base, source, n, sums / n, squares / (n * d))
+    return RowPopulation(name, base, source, n, sums / n, squares / (n * d))
 
 
 def _blocks(source: MadeRows | StoredRows, n: int, d: int) -> Iterator[Floats]:

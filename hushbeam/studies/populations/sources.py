@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hushbeam.studies.populations.population import Population
+from hushbeam.studies.populations.population import StudyPopulation
 from mechanisms.channel import Floats
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 
-_Population = TypeVar("_Population", bound=Population)
+_Population = TypeVar("_Population", bound=StudyPopulation)
 
 
 def once(

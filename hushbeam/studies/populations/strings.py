@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.populations.histograms import read_histogram, value_counts
-from hushbeam.studies.populations.population import Histogram, fingerprint
+from hushbeam.studies.populations.population import HistogramPopulation, fingerprint
 from hushbeam.studies.populations.sources import file_and_column, once, stem
 from mechanisms.heavy_hitters.prefix_code import alphabet
 from pipelines.errors import RequestError
@@ -22,7 +22,7 @@ _LENGTH, _LENGTH_OF_INTEGERS = 32, 10
 
 
 @dataclass(frozen=True, eq=False)
-class Strings(Histogram):
+class StringPopulation(HistogramPopulation):
     """A population of strings.
 
     Attributes:
@@ -40,7 +40,7 @@ class Strings(Histogram):
         return fingerprint("\n".join(self.values), super().digest)
 
 
-def read_strings(texts: Sequence[str]) -> tuple[Strings, ...]:
+def read_strings(texts: Sequence[str]) -> tuple[StringPopulation, ...]:
     """Every population that is named, once.
 
     Args:
@@ -63,11 +63,11 @@ def _is_made(text: str) -> bool:
     return text.startswith("zipf:")
 
 
-def _made(text: str) -> Strings:
+def _made(text: str) -> StringPopulation:
     """Strings that nobody can guess from one another."""
     law = read_histogram(text)
     values = tuple(_string(rank) for rank in range(law.d))
-    return Strings(law.name, law.histogram, values, _HEXADECIMAL, _SHORTEST + _LENGTHS - 1)
+    return StringPopulation(law.name, law.histogram, values, _HEXADECIMAL, _SHORTEST + _LENGTHS - 1)
 
 
 def _string(rank: int) -> str:
@@ -76,7 +76,7 @@ def _string(rank: int) -> str:
     return digest[: _SHORTEST + (rank + 1) % _LENGTHS]
 
 
-def _of_column(text: str) -> Strings:
+def _of_column(text: str) -> StringPopulation:
     """The strings of a column."""
     path, column = file_and_column(text, _FORMS)
     counted = value_counts(path, column)
@@ -87,7 +87,7 @@ def _of_column(text: str) -> Strings:
         characters, longest = "", _LENGTH
     else:
         raise RequestError(f"--data: {column!r} holds {kind}; text or integers are searched")
-    return Strings(
+    return StringPopulation(
         f"{stem(path)}:{column}",
         counted["count"].to_numpy().astype(np.int64),
         tuple(str(value) for value in counted["value"].to_pylist()),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hushbeam.studies.populations import sources
 from hushbeam.studies.populations.census import FEATURES, census
-from hushbeam.studies.populations.population import Population, fingerprint
+from hushbeam.studies.populations.population import StudyPopulation, fingerprint
 from mechanisms.channel import Floats
 from mechanisms.learning.features import Features
 from mechanisms.learning.scores import Numbers
@@ -25,7 +25,7 @@ Bounded = tuple[str, float, float]  # column, lower bound, upper bound
 
 
 @dataclass(frozen=True)
-class Table:
+class TableColumns:
     """Which columns of a table a model looks at.
 
     Attributes:
@@ -40,32 +40,32 @@ class Table:
 
 
 TABLES = {
-    "adult": Table(
+    "adult": TableColumns(
         ("hours_per_week", 1, 99),
         (("age", 17, 90), ("education_num", 1, 16)),
         ("workclass", "marital_status", "occupation", "relationship", "race", "sex", "income"),
     ),
-    "ipums_us1980": Table(
+    "ipums_us1980": TableColumns(
         ("inctot", -10_000, 75_000),
         (("age", 15, 90), ("educrec", 0, 9)),
         ("sex", "race", "hispanic", "marstat", "ownershg", "yrsusa", "school", "labforce",
          "classwk", "vetstat"),
     ),
-    "ipums_br2000": Table(
+    "ipums_br2000": TableColumns(
         ("a10", 0, 15),
         (("a2", 0, 21), ("a4", 0, 15)),
         ("a0", "a1", "a3", "a5", "a6", "a7", "a8", "a9", "a11", "a12", "a13"),
     ),
-    "wisdm2019_phone_accel": Table(
+    "wisdm2019_phone_accel": TableColumns(
         ("z", -20, 20), (("x", -20, 20), ("y", -20, 20)), ("activity",)
     ),
-    "credit_default": Table(
+    "credit_default": TableColumns(
         ("limit_bal", 0, 1_000_000),
         (("age", 18, 80), ("bill_amt1", 0, 500_000), ("bill_amt6", 0, 500_000),
          ("pay_amt1", 0, 100_000), ("pay_amt6", 0, 100_000)),
         ("sex", "education", "marriage", "pay_0", "default_payment_next_month"),
     ),
-    "fertility_us1980": Table(
+    "fertility_us1980": TableColumns(
         ("work", 0, 52),
         (("age", 21, 35),),
         ("morekids", "gender1", "gender2", "afam", "hispanic", "other"),
@@ -75,7 +75,7 @@ TABLES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Examples(Population):
+class StudyExamples(StudyPopulation):
     """Rows with their targets, scaled to [-1, 1].
 
     Attributes:
@@ -107,7 +107,7 @@ class Examples(Population):
         return fingerprint(self.rows, self.targets)
 
 
-def read_examples(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[Examples, ...]:
+def read_examples(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[StudyExamples, ...]:
     """Every population that is named, once.
 
     Args:
@@ -121,7 +121,7 @@ def read_examples(texts: Sequence[str], ns: Sequence[int] = ()) -> tuple[Example
     return sources.once(texts, lambda text: _read(text, ns))
 
 
-def _read(text: str, ns: Sequence[int]) -> Iterator[Examples]:
+def _read(text: str, ns: Sequence[int]) -> Iterator[StudyExamples]:
     """One table, as a population for each n."""
     made = sources.made(text, {"census": (1,)}, 1, FORMS)
     if made is not None:
@@ -129,7 +129,7 @@ def _read(text: str, ns: Sequence[int]) -> Iterator[Examples]:
             sources.require_size(text, n, _LEAST, _MOST, "rows")
             rows, incomes = census(n)
             targets = incomes.astype(np.float32)
-            yield Examples(f"census[{n}]", "census", FEATURES, rows, targets)
+            yield StudyExamples(f"census[{n}]", "census", FEATURES, rows, targets)
         return
     path, ending, number = text.rpartition(".parquet")
     named = [int(n) for n in sources.numbers(number.removeprefix(":")) if n.is_integer()]
@@ -139,7 +139,7 @@ def _read(text: str, ns: Sequence[int]) -> Iterator[Examples]:
         yield _of_table(f"{path}.parquet", wanted)
 
 
-def _of_table(path: str, n: int | None) -> Examples:
+def _of_table(path: str, n: int | None) -> StudyExamples:
     """The declared columns of a file, rows with a null left out."""
     base = sources.stem(path)
     if base not in TABLES:
@@ -163,7 +163,7 @@ def _of_table(path: str, n: int | None) -> Examples:
         np.column_stack([codes for _, codes in coded.values()]),
     )
     targets = scaled[-1].astype(np.float32)
-    return Examples(base if n is None else f"{base}[{n}]", base, features, rows, targets)
+    return StudyExamples(base if n is None else f"{base}[{n}]", base, features, rows, targets)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], Floats]:

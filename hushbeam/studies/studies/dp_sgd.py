@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hushbeam.studies.engine.cells import Cell, Line, Simulation, expanded
+from hushbeam.studies.engine.cells import Cell, FigureLine, Simulation, expanded
 from hushbeam.studies.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Names, Texts, Times
@@ -47,7 +47,7 @@ COLUMNS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Model:
+class ImageModel:
     """A way to classify images.
 
     Attributes:
@@ -80,14 +80,14 @@ def _convolution(inputs: int, classes: int) -> Objective:
 
 
 MODELS = {
-    "softmax": Model(_pixels, _softmax),
-    "perceptron": Model(_pixels, _perceptron),
-    "convolution": Model(_pixels, _convolution),
-    "edges": Model(_edges, _softmax),
+    "softmax": ImageModel(_pixels, _softmax),
+    "perceptron": ImageModel(_pixels, _perceptron),
+    "convolution": ImageModel(_pixels, _convolution),
+    "edges": ImageModel(_edges, _softmax),
 }
 
 
-class DpSgdOptions(EpsilonOptions):
+class DpSgdStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     systems: Names = tuple(MODELS)
@@ -96,7 +96,7 @@ class DpSgdOptions(EpsilonOptions):
     repetitions: Times = 3
 
 
-def fit(options: DpSgdOptions, cell: Cell, population: Images) -> Simulation:
+def fit(options: DpSgdStudyOptions, cell: Cell, population: Images) -> Simulation:
     """The run of the least noise that keeps to a cell's epsilon and delta."""
     model = MODELS[cell.line.system.removesuffix(_EXACT)]
     rows, labels, cut = model.inputs(population), population.labels, population.trained
@@ -117,7 +117,7 @@ def fit(options: DpSgdOptions, cell: Cell, population: Images) -> Simulation:
     return Simulation(known, release)
 
 
-def lines(names: Sequence[str]) -> tuple[Line, ...]:
+def lines(names: Sequence[str]) -> tuple[FigureLine, ...]:
     """The lines of a request.
 
     Raises:
@@ -125,7 +125,7 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
     """
     known = [f"{name}{end}" for end in ("", _EXACT) for name in MODELS]
     return tuple(
-        Line(name, model="central", reference=name.endswith(_EXACT))
+        FigureLine(name, model="central", reference=name.endswith(_EXACT))
         for name in expanded(names, known, {})
     )
 
@@ -135,7 +135,7 @@ ACCURACY = Measure(
 )
 
 STUDY = Study(
-    options=DpSgdOptions,
+    options=DpSgdStudyOptions,
     lines=lambda options: lines(options.systems),
     data=lambda options: read_images(options.data),
     fit=fit,

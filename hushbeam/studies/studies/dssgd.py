@@ -27,7 +27,7 @@ from hushbeam.studies.papers.dssgd import (
     ALONE,
     CENTRALISED,
     HIDDEN,
-    NOISY,
+    PRICED,
     RULES,
     Participants,
     lines,
@@ -36,9 +36,9 @@ from hushbeam.studies.populations.images import Images, read_images
 from hushbeam.studies.studies.dp_sgd import ACCURACY
 from hushbeam.studies.systems.convolution import Convolution
 from mechanisms.channel import Floats
-from mechanisms.learning.dssgd import LocalTraining, SelectiveSGD, Share
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.papers.learning.dssgd import LocalTraining, ParticipantData, SelectiveSGD
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.request import answers
@@ -53,9 +53,10 @@ COLUMNS = pa.schema(
         ("system", pa.string()),
         ("model", pa.string()),  # that is trained
         ("participants", pa.int64()),
+        ("exchange", pa.string()),  # in which order; null where nothing is uploaded
         ("theta_u", pa.float64()),  # null where nothing is uploaded
-        ("epsilon_of_a_value", pa.float64()),  # of noisy: of each value that is uploaded
-        ("epsilon_of_the_run", pa.float64()),  # of noisy: what a participant's data have spent
+        ("epsilon_of_a_value", pa.float64()),  # of noisy rules: of each value that is uploaded
+        ("epsilon_of_the_run", pa.float64()),  # of noisy rules: what data have spent
         ("delta", pa.float64()),
         ("repetition", pa.int64()),
         ("accuracy", pa.float64()),  # the mean over participants, each by its own weights at last
@@ -73,7 +74,7 @@ MODELS: dict[str, Callable[[int, int], Objective]] = {
 """Name -> (inputs, classes) -> what all participants train."""
 
 
-class DssgdOptions(Options):
+class DssgdStudyOptions(Options):
     """What a person wants compared."""
 
     systems: Names = ("largest", ALONE, CENTRALISED)
@@ -86,12 +87,20 @@ class DssgdOptions(Options):
         "how many", (30, 90), metavar="N", min_length=1
     )
     model: Literal["perceptron", "convolution"] = option("that they train", "perceptron")
+    exchange: Literal["round-robin", "random-order", "asynchronous"] = option(
+        "in which order participants exchange", "round-robin"
+    )
+    download_share: float = option(
+        "theta_d: of the parameters that are fetched", 1.0, metavar="D", gt=0, le=1
+    )
     epochs: Whole = option("of each participant", 10, metavar="N", ge=1, le=10_000)
-    noise: Epsilon = option("epsilon of each value that noisy uploads", 1.0, metavar="E")
-    deltas: Deltas = option("of what noisy spends in a run", (1e-5,), metavar="D", max_length=1)
+    noise: Epsilon = option("epsilon of each value that noisy rules upload", 1.0, metavar="E")
+    deltas: Deltas = option(
+        "of what noisy rules spend in a run", (1e-5,), metavar="D", max_length=1
+    )
 
 
-def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
+def fit(options: DssgdStudyOptions, cell: Cell, population: Images) -> Simulation:
     """Who does what."""
     line, cut = cast(Participants, cell.line), population.trained
     # Brightness in [0, 1], and the constant 1.
@@ -99,28 +108,34 @@ def fit(options: DssgdOptions, cell: Cell, population: Images) -> Simulation:
     labels = population.labels
     model = MODELS[options.model](rows.shape[1], population.d)
     selection = RULES[line.rule](cell.epsilon, model.parameters, options.noise)
-    protocol = "round-robin" if line.uploads else "alone"
-    training = SelectiveSGD(LocalTraining(model), selection, protocol, options.epochs)
+    protocol = options.exchange if line.uploads else "alone"
+    training = SelectiveSGD(
+        LocalTraining(model), selection, protocol, options.epochs, options.download_share
+    )
 
     def accuracy(weights: Floats) -> float:
         return 1 - float(np.mean(model.errors(weights, rows[cut:], labels[cut:])))
 
     def release(rng: SeededRandom) -> dict[str, float]:
         parts = np.array_split(rng.permutation(cut).astype(np.int64), line.number)
-        curves = training.run([Share(rows[part], labels[part]) for part in parts], rng, accuracy)
+        curves = training.run(
+            [ParticipantData(rows[part], labels[part]) for part in parts], rng, accuracy
+        )
         last = curves.participants[:, -1]
         server = {"server": accuracy(curves.weights)} if line.uploads else {}
         return {"accuracy": float(last.mean()), "best": float(last.max()), **server}
 
     known: dict[str, Any] = {"model": options.model}
-    if line.rule == NOISY:
+    if line.uploads:
+        known["exchange"] = options.exchange
+    if line.rule in PRICED:
         _, spent = selection.after(model.parameters, options.epochs, cell.delta)
         known |= {"epsilon_of_a_value": options.noise, "epsilon_of_the_run": spent.epsilon}
     return Simulation(known, release)
 
 
 def grid(
-    options: DssgdOptions, data: Sequence[Images], systems: Sequence[Participants]
+    options: DssgdStudyOptions, data: Sequence[Images], systems: Sequence[Participants]
 ) -> Iterator[Cell]:
     """Every setting; a cell's epsilon stands for theta_u, and is 1 where that means nothing.
 
@@ -156,7 +171,7 @@ def show(screen: Console, results: Results, measures: Sequence[Measure]) -> None
 
 
 STUDY = Study(
-    options=DssgdOptions,
+    options=DssgdStudyOptions,
     lines=lambda options: lines(options.systems, options.participants),
     data=lambda options: read_images(options.data),
     fit=fit,

@@ -9,21 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushbeam.studies.engine.cells import Cell, Line, Simulation
-from hushbeam.studies.engine.command import QUANTILES, Command
+from hushbeam.studies.engine.cells import Cell, FigureLine, Simulation
+from hushbeam.studies.engine.command import QUANTILES, StudyCommand
 from hushbeam.studies.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Names
 from hushbeam.studies.engine.study import Study
-from hushbeam.studies.populations.strings import Strings, read_strings
+from hushbeam.studies.populations.strings import StringPopulation, read_strings
 from hushbeam.studies.systems.searches import quality, simulate
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters import fitting
-from mechanisms.heavy_hitters.fitting import SYSTEMS, Plan
+from mechanisms.heavy_hitters.fitting import SYSTEMS, FittedSearch
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
@@ -55,14 +55,14 @@ COLUMNS = pa.schema(
 _MODELS = ("shuffle", "local")
 
 
-class HeavyHittersOptions(EpsilonOptions):
+class HeavyHittersStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     systems: Names = SYSTEMS
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
     top: Whole = option("how many strings are wanted", 20, metavar="K", ge=1, le=10_000)
     alphabet: tuple[str, ...] | None = option(
-        "as for `hushbeam heavy-hitters`; strings with other characters are left out (default: "
+        "as for `hushbeam strings`; strings with other characters are left out (default: "
         "digits for integers, hexadecimal for made strings, else bytes)",
         None,
         metavar="SET",
@@ -78,7 +78,7 @@ class HeavyHittersOptions(EpsilonOptions):
     )  # fmt: skip
 
 
-def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> Simulation:
+def fit(options: HeavyHittersStudyOptions, cell: Cell, population: StringPopulation) -> Simulation:
     """The search that finds the rarest strings of a population within the target."""
     values, holders = population.values, population.histogram
     code = PrefixCode(population.characters, population.max_length)
@@ -101,7 +101,7 @@ def fit(options: HeavyHittersOptions, cell: Cell, population: Strings) -> Simula
     return Simulation(_known(plan), release)
 
 
-def _known(plan: Plan) -> dict[str, Any]:
+def _known(plan: FittedSearch) -> dict[str, Any]:
     """What a search costs, guarantees and promises to find."""
     limit = plan.detection_limit
     return {
@@ -113,7 +113,7 @@ def _known(plan: Plan) -> dict[str, Any]:
     }
 
 
-def lines(names: Sequence[str]) -> tuple[Line, ...]:
+def lines(names: Sequence[str]) -> tuple[FigureLine, ...]:
     """The lines of a request: a search each, and perhaps a model.
 
     Raises:
@@ -122,7 +122,7 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
     >>> [str(line) for line in lines(["pem", "treehist@local"])]
     ['pem', 'treehist@local']
     """
-    chosen: dict[tuple[str, str], Line] = {}
+    chosen: dict[tuple[str, str], FigureLine] = {}
     for text in names:
         name, at, model = text.partition("@")
         if name not in SYSTEMS or (at and model not in _MODELS):
@@ -132,11 +132,11 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
             )
         model = model or _MODELS[0]
         label = name if model == _MODELS[0] else f"{name}@{model}"
-        chosen[name, model] = Line(name, model=model, label=label)
+        chosen[name, model] = FigureLine(name, model=model, label=label)
     return tuple(chosen.values())
 
 
-def populations(options: HeavyHittersOptions) -> list[Strings]:
+def populations(options: HeavyHittersStudyOptions) -> list[StringPopulation]:
     """The populations, with the alphabet and the length that were declared."""
     declared: dict[str, Any] = {"max_length": options.max_length}
     if options.alphabet is not None:
@@ -151,7 +151,7 @@ def populations(options: HeavyHittersOptions) -> list[Strings]:
 _WANTED = "the {top} most frequent strings"
 
 STUDY = Study(
-    options=HeavyHittersOptions,
+    options=HeavyHittersStudyOptions,
     lines=lambda options: lines(options.systems),
     data=populations,
     fit=fit,
@@ -164,7 +164,7 @@ STUDY = Study(
     alone=ALONE,
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Precision and recall of searches for frequent strings that nobody declared, over repeated simulated
 searches, each under a public hash of its own.

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.engine.cells import Cell, Simulation
-from hushbeam.studies.engine.command import QUANTILES, Command
+from hushbeam.studies.engine.command import QUANTILES, StudyCommand
 from hushbeam.studies.engine.figures import ALONE, BY_DELTA, BY_EPSILON, Along, Costs
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Ascending, Deltas, EpsilonOptions, Share
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.papers import hp_sdp
 from hushbeam.studies.populations.histograms import read_histograms
-from hushbeam.studies.populations.population import Histogram
+from hushbeam.studies.populations.population import HistogramPopulation
 from hushbeam.studies.systems.augmented import Augmented
-from hushbeam.studies.systems.augmented_systems import found
+from hushbeam.studies.systems.augmented_systems import best_design
 from hushbeam.studies.systems.histograms import BEST, SYSTEMS
 from hushbeam.studies.systems.liars import AttackedSystem, pushed
 from hushbeam.studies.systems.simulation import collect, simulate
@@ -27,10 +27,10 @@ from mechanisms import planner
 from mechanisms.channel import Floats
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.request.options import option
 
 COLUMNS = pa.schema(
@@ -61,7 +61,7 @@ COLUMNS = pa.schema(
 )
 
 
-class HistogramOptions(EpsilonOptions):
+class HistogramStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
@@ -89,7 +89,7 @@ class HistogramOptions(EpsilonOptions):
     )
 
 
-def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulation:
+def fit(options: HistogramStudyOptions, cell: Cell, population: HistogramPopulation) -> Simulation:
     """The best parameters of a system for a population."""
     target = Target(
         model=cell.line.model,
@@ -103,7 +103,7 @@ def fit(options: HistogramOptions, cell: Cell, population: Histogram) -> Simulat
         seed=0,
     )
     line = cast(AttackedSystem, cell.line)
-    design = found(target, planner.AUTO if line.name == BEST else line.name)
+    design = best_design(target, planner.AUTO if line.name == BEST else line.name)
     truth, liars = population.histogram / population.n, round(line.share * population.n)
 
     def release(rng: SeededRandom) -> dict[str, float]:
@@ -154,7 +154,7 @@ def _true_epsilon(design: Design[FrequencyOracle]) -> float:
 
 
 STUDY = Study(
-    options=HistogramOptions,
+    options=HistogramStudyOptions,
     lines=lambda options: pushed(options.systems, options.bound, options.liars),
     data=lambda options: read_histograms(options.data),
     fit=fit,
@@ -187,7 +187,7 @@ STUDY = Study(
 
 _NAMES = textwrap.fill(" ".join(SYSTEMS), 96, break_on_hyphens=False)
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Mean squared error of histograms, system by system, over repeated simulated releases: a tidy table,
 figures, and what could not be served and why.
@@ -197,7 +197,7 @@ systems:
   {textwrap.indent(_NAMES, "  ").strip()}
   counters, sbin, sageo, s1geo: the shuffler draws the dummies, and may drop reports; s1geo has a
   pure epsilon; fme: the same, of values that pass a filter, for domains larger than the batch
-  best: what `hushbeam plan` would choose, among systems of at most --max-messages
+  best: what `hushbeam size` would choose, among systems of at most --max-messages
   all: all but best
   paper: those of HP-SDP's figures: {", ".join(hp_sdp.SYSTEMS)}
 

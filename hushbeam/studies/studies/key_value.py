@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hushbeam.studies.engine.cells import Cell, Line, Simulation
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.cells import Cell, FigureLine, Simulation
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.engine.figures import ALONE, BY_EPSILON
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import EpsilonOptions
 from hushbeam.studies.engine.study import Study
-from hushbeam.studies.papers.privkv import Rounds
-from hushbeam.studies.populations.keys import FORMS, Keys, read_keys
+from hushbeam.studies.papers.privkv import PrivKvRounds
+from hushbeam.studies.populations.keys import FORMS, KeyValuePopulation, read_keys
 from mechanisms.channel import Floats
 from mechanisms.papers.privkv import privkv
 from mechanisms.randomness import SeededRandom
+from mechanisms.vector.limits import UsableCoordinates
 from mechanisms.vector.multi import harmony, multi_optimal
-from mechanisms.vector.usable_coordinates import UsableCoordinates
 from pipelines.errors import RequestError
 
 COLUMNS = pa.schema(
@@ -60,21 +60,21 @@ class _Quotients:
     def lost(self) -> float:
         return self.mechanism.guarantee.epsilon
 
-    def estimates(self, keys: Keys, rng: SeededRandom) -> tuple[Floats, Floats]:
+    def estimates(self, keys: KeyValuePopulation, rng: SeededRandom) -> tuple[Floats, Floats]:
         counts = self.mechanism.count(np.empty(0, np.uint64))
         for rows in keys.blocks():
             counts = counts + self.mechanism.count(self.mechanism.report(rows, rng))
-        found = self.mechanism.quotients(counts)
-        return found.presence, np.nan_to_num(np.clip(found.means, -1, 1))
+        quotients = self.mechanism.quotients(counts)
+        return quotients.presence, np.nan_to_num(np.clip(quotients.means, -1, 1))
 
 
-class KeyValueOptions(EpsilonOptions):
+class KeyValueStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: ClassVar[tuple[float, ...]] = (0.0,)  # none spends any
 
 
-def lines(names: Sequence[str]) -> tuple[Line, ...]:
+def lines(names: Sequence[str]) -> tuple[FigureLine, ...]:
     """The lines of a request.
 
     Raises:
@@ -90,17 +90,17 @@ def lines(names: Sequence[str]) -> tuple[Line, ...]:
                 "privkv_published, and privkvm-C of C rounds"
             )
     return tuple(
-        Line(name, bound="exact" if name in MECHANISMS else "published")
+        FigureLine(name, bound="exact" if name in MECHANISMS else "published")
         for name in dict.fromkeys(names)
     )
 
 
-def fit(options: KeyValueOptions, cell: Cell, population: Keys) -> Simulation:
+def fit(options: KeyValueStudyOptions, cell: Cell, population: KeyValuePopulation) -> Simulation:
     """What a cell's users report, and what is made of it."""
     name = cell.line.system
-    system: _Quotients | Rounds
+    system: _Quotients | PrivKvRounds
     if (published := _PUBLISHED.fullmatch(name)) is not None:
-        system = Rounds(cell.epsilon, int(published[1] or 1))
+        system = PrivKvRounds(cell.epsilon, int(published[1] or 1))
     else:
         system = _Quotients(MECHANISMS[name](cell.epsilon, population.d))
 
@@ -108,14 +108,14 @@ def fit(options: KeyValueOptions, cell: Cell, population: Keys) -> Simulation:
         frequencies, means = system.estimates(population, rng)
         return {
             "squared_error": float(np.mean((means - population.mean) ** 2)),
-            "frequency_error": float(np.mean((frequencies - population.held) ** 2)),
+            "frequency_error": float(np.mean((frequencies - population.shares) ** 2)),
         }
 
     return Simulation({"epsilon_lost": system.lost}, release)
 
 
 STUDY = Study(
-    options=KeyValueOptions,
+    options=KeyValueStudyOptions,
     lines=lambda options: lines(options.systems),
     data=lambda options: read_keys(options.data),
     fit=fit,
@@ -125,7 +125,7 @@ STUDY = Study(
     alone=ALONE,
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Frequencies of keys and means of their numbers, of users who hold some of the keys each, in the
 local model: errors over repeated simulated releases, and what a user loses in truth.

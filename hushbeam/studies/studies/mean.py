@@ -12,14 +12,14 @@ import pyarrow as pa
 from rich.console import Console
 
 from hushbeam.studies.engine.cells import Cell, Simulation
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.engine.figures import Along, Sheet, write_figures
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Ns, Once
 from hushbeam.studies.engine.results import Results, say, write_table
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.papers import dct, im
-from hushbeam.studies.populations.numbers import Numbers, read_numbers
+from hushbeam.studies.populations.numbers import NumberPopulation, read_numbers
 from hushbeam.studies.studies.sum import simulated
 from hushbeam.studies.systems.attacks import attacked, audit
 from hushbeam.studies.systems.means import (
@@ -66,7 +66,7 @@ COLUMNS = pa.schema(
 )
 
 
-class MeanOptions(EpsilonOptions):
+class MeanStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: Deltas = option(
@@ -84,7 +84,7 @@ class MeanOptions(EpsilonOptions):
     )
 
 
-def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:
+def fit(options: MeanStudyOptions, cell: Cell, population: NumberPopulation) -> Simulation:
     """The mechanism of a cell."""
     if isinstance(cell.line, SummedMean):
         return _summed(cell, population)
@@ -107,7 +107,7 @@ def fit(options: MeanOptions, cell: Cell, population: Numbers) -> Simulation:
     return Simulation(known, release)
 
 
-def _summed(cell: Cell, population: Numbers) -> Simulation:
+def _summed(cell: Cell, population: NumberPopulation) -> Simulation:
     """A sum over the public number of users."""
     of_sum, scale = simulated(cell, population), 2 / population.n  # of ranges
 
@@ -123,7 +123,7 @@ def _summed(cell: Cell, population: Numbers) -> Simulation:
     )
 
 
-def _counts(mechanism: ScalarMean, population: Numbers, rng: SeededRandom) -> Counts:
+def _counts(mechanism: ScalarMean, population: NumberPopulation, rng: SeededRandom) -> Counts:
     """Let everybody report, some at a time, and count the reports."""
     counts = np.zeros(mechanism.codes, np.int64)
     for values in population.blocks():
@@ -131,18 +131,18 @@ def _counts(mechanism: ScalarMean, population: Numbers, rng: SeededRandom) -> Co
     return counts
 
 
-def _variance(mechanism: ScalarMean, population: Numbers) -> float:
+def _variance(mechanism: ScalarMean, population: NumberPopulation) -> float:
     """Of the unbiased mean, relative to the population's."""
     return float(mechanism.variance(population.values) @ population.histogram) / population.n**2
 
 
-def attack(options: MeanOptions, results: Results) -> None:
+def attack(options: MeanStudyOptions, results: Results) -> None:
     """Show what single reports give away, and what the published claims are worth."""
     if not options.attack:
         return
     systems = [line for line in results.lines if isinstance(line, MeanSystem)]
     mechanisms = list(attacked(systems, options.epsilons, options.deltas))
-    data = cast(Sequence[Numbers], results.data)
+    data = cast(Sequence[NumberPopulation], results.data)
     guesses = list(dct.attack(data, mechanisms, options.seed))
     deltas = list(im.attack(mechanisms, options.seed))
     write_figures(options.output, [*dct.figures(guesses, systems), *im.figures(deltas, systems)])
@@ -166,7 +166,7 @@ _BOTH = "epsilon = {epsilon:g}, delta = {delta:g}"
 _FIXED = "-epsilon-{epsilon:g}-delta-{delta:g}"
 
 STUDY = Study(
-    options=MeanOptions,
+    options=MeanStudyOptions,
     lines=lambda options: lines(options.systems, options.alphas, SETS),
     data=lambda options: read_numbers(options.data, options.ns),
     fit=fit,
@@ -202,7 +202,7 @@ STUDY = Study(
 
 _NAMES, _SUMMED = (textwrap.fill(", ".join(names), 90) for names in (MEANS, SUMMED))
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Errors of estimated means, mechanism by mechanism, over repeated simulated releases, beside what one
 report guarantees in truth: a tidy table, figures, and what could not be served and why.

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.engine.cells import Cell, Simulation
-from hushbeam.studies.engine.command import QUANTILES, Command
+from hushbeam.studies.engine.command import QUANTILES, StudyCommand
 from hushbeam.studies.engine.figures import ALONE, BY_DELTA, BY_EPSILON
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Deltas, EpsilonOptions, Once
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.populations.histograms import read_histograms
-from hushbeam.studies.populations.population import Histogram
-from hushbeam.studies.systems.augmented_systems import found
+from hushbeam.studies.populations.population import HistogramPopulation
+from hushbeam.studies.systems.augmented_systems import best_design
 from hushbeam.studies.systems.histograms import BEST, SYSTEMS
 from hushbeam.studies.systems.liars import ATTACKS, AttackedSystem, Targets, lines
 from hushbeam.studies.systems.recovery import ldp_recover
@@ -28,7 +28,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.frequency.unary import Unary
 from mechanisms.heavy_hitters.plausibility import chance
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
 
@@ -65,7 +65,7 @@ COLUMNS = pa.schema(
 )
 
 
-class PoisoningOptions(EpsilonOptions):
+class PoisoningStudyOptions(EpsilonOptions):
     """What a person wants attacked."""
 
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
@@ -76,7 +76,7 @@ class PoisoningOptions(EpsilonOptions):
     targets: Whole = option("values that they push up, drawn at random", 1, metavar="K", ge=1)
 
 
-def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulation:
+def fit(options: PoisoningStudyOptions, cell: Cell, population: HistogramPopulation) -> Simulation:
     """A system, some of whose users lie."""
     line = cast(AttackedSystem, cell.line)
     if not options.targets < population.d:
@@ -89,7 +89,7 @@ def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulat
         task=FrequencyTask(population.d),
         seed=0,  # public hashes are drawn anew for each collection; which one changes no law
     )
-    design = found(target, planner.AUTO if line.name == BEST else line.name)
+    design = best_design(target, planner.AUTO if line.name == BEST else line.name)
     mechanism, n = design.mechanism, population.n
     truth, liars = population.histogram / n, round(options.liars * n)
 
@@ -134,7 +134,7 @@ def fit(options: PoisoningOptions, cell: Cell, population: Histogram) -> Simulat
 
 
 STUDY = Study(
-    options=PoisoningOptions,
+    options=PoisoningStudyOptions,
     lines=lambda options: lines(options.systems, options.attacks),
     data=lambda options: read_histograms(options.data),
     fit=fit,
@@ -150,7 +150,7 @@ STUDY = Study(
 
 _NAMES = textwrap.fill(" ".join(SYSTEMS), 96, break_on_hyphens=False)
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 How far liars push up the shares of values that they choose, system by system, beside the bound that
 statements give, what LDPRecover makes of it, and whether a collector would be warned.

@@ -20,7 +20,7 @@ from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import EpsilonOptions, Names, Ns, Texts, Times
 from hushbeam.studies.engine.results import Results, say, write_table
 from hushbeam.studies.engine.study import Study, by_privacy
-from hushbeam.studies.populations.tables import Examples, read_examples
+from hushbeam.studies.populations.tables import StudyExamples, read_examples
 from hushbeam.studies.systems.common_chance import CommonRun, CommonSteps, Quantiles
 from hushbeam.studies.systems.gradients import (
     CONSTANT,
@@ -32,10 +32,10 @@ from hushbeam.studies.systems.gradients import (
 )
 from hushbeam.studies.systems.sums import SUMS, Fit
 from mechanisms.channel import Floats
-from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.learning.objectives import SquaredError
 from mechanisms.learning.scores import Numbers
-from mechanisms.learning.whole_run import plan_run
+from mechanisms.papers.learning.gradient_reports import gradient_mechanism
+from mechanisms.papers.learning.whole_run import plan_run
 from mechanisms.randomness import SeededRandom
 from pipelines.request import answers
 from pipelines.request.options import option
@@ -64,7 +64,7 @@ COLUMNS = pa.schema(
 )
 
 
-class RegressionOptions(EpsilonOptions):
+class RegressionStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: ClassVar[tuple[float, ...]] = (1e-6,)  # of sums; gradients make use of none
@@ -99,7 +99,7 @@ class Learner:
     noisy: bool = False
 
 
-def fit(options: RegressionOptions, cell: Cell, population: Examples) -> Simulation:
+def fit(options: RegressionStudyOptions, cell: Cell, population: StudyExamples) -> Simulation:
     """The mechanism and the steps of a cell."""
     objective, line = SquaredError(population.d), cell.line
     exact = {EXACT: _least_squares, CONSTANT: _constant}.get(line.system)
@@ -113,7 +113,11 @@ def fit(options: RegressionOptions, cell: Cell, population: Examples) -> Simulat
 
 
 def cross_validate(
-    objective: SquaredError, population: Examples, learner: Learner, draws: int, rng: SeededRandom
+    objective: SquaredError,
+    population: StudyExamples,
+    learner: Learner,
+    draws: int,
+    rng: SeededRandom,
 ) -> dict[str, float]:
     """Hold every fifth of a population back once.
 
@@ -144,7 +148,7 @@ def cross_validate(
     return {"test_mse": float(errors.mean()), **parts, "diverged": diverged}
 
 
-def _descent(options: RegressionOptions, cell: Cell, population: Examples) -> Learner:
+def _descent(options: RegressionStudyOptions, cell: Cell, population: StudyExamples) -> Learner:
     """Steps along gradients."""
     run = descent(options, cell, population)
     steps = run.steps
@@ -161,7 +165,7 @@ def _descent(options: RegressionOptions, cell: Cell, population: Examples) -> Le
     return Learner(learned, known, noisy=True)
 
 
-def descent(options: RegressionOptions, cell: Cell, population: Examples) -> CommonRun:
+def descent(options: RegressionStudyOptions, cell: Cell, population: StudyExamples) -> CommonRun:
     """The run of a system, which is planned for the default's noise unless it is for its own."""
     system, d = cell.line.system, population.d
     default = MECHANISMS[DEFAULT](cell.epsilon, d)
@@ -179,7 +183,7 @@ def descent(options: RegressionOptions, cell: Cell, population: Examples) -> Com
     return CommonRun(steps, None if system == NO_NOISE else Quantiles(mechanism.mechanism))
 
 
-def training_rows(population: Examples) -> int:
+def training_rows(population: StudyExamples) -> int:
     """How many rows are left where a fifth is held back."""
     return population.n - math.ceil(population.n / len(FOLDS))
 
@@ -205,7 +209,7 @@ MEASURE = Measure(
 DIFFERENCES = Differences(MEASURE, DEFAULT)
 
 
-def compare(options: RegressionOptions, results: Results) -> None:
+def compare(options: RegressionStudyOptions, results: Results) -> None:
     """Show how much each system's errors differ from the default's, on the same folds."""
     rows = list(DIFFERENCES.rows(results.rows()))
     write_table(options.output, "differences.parquet", rows, DIFFERENCES.columns)
@@ -215,7 +219,7 @@ def compare(options: RegressionOptions, results: Results) -> None:
 
 
 STUDY = Study(
-    options=RegressionOptions,
+    options=RegressionStudyOptions,
     lines=lambda options: lines(options.systems),
     data=lambda options: read_examples(options.data, options.ns),
     fit=fit,

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.engine.cells import Cell, Simulation
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.engine.figures import Along, Costs, Sheet
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import Ascending, Deltas, EpsilonOptions, Ns, Share, Sizes
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.populations import numbers
-from hushbeam.studies.systems.number_sums import SYSTEMS, Numbers, SumSystem, fitted, lines
+from hushbeam.studies.systems.number_sums import SYSTEMS, SumSetting, SumSystem, fitted, lines
 from mechanisms.channel import Neighbours
 from mechanisms.randomness import SeededRandom
 from pipelines.request.options import option
@@ -52,7 +52,7 @@ COLUMNS = pa.schema(
 )
 
 
-class SumOptions(EpsilonOptions):
+class SumStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: Deltas = option("of the release", (1e-6,), metavar="D")
@@ -78,13 +78,16 @@ class SumOptions(EpsilonOptions):
     )
 
 
-def fit(options: SumOptions, cell: Cell, population: numbers.Numbers) -> Simulation:
+def fit(options: SumStudyOptions, cell: Cell, population: numbers.NumberPopulation) -> Simulation:
     """A system with as many units as are of use."""
     return simulated(cell, population, options.neighbours == "replace", options.honest_share)
 
 
 def simulated(
-    cell: Cell, population: numbers.Numbers, replaced: bool = True, honest_share: float = 0.9
+    cell: Cell,
+    population: numbers.NumberPopulation,
+    replaced: bool = True,
+    honest_share: float = 0.9,
 ) -> Simulation:
     """The same, of what it needs to know.
 
@@ -99,14 +102,14 @@ def simulated(
     # Where the number of users is public numbers may begin at 0.
     base, bound = (low, high - low) if replaced else (0.0, max(high, -low))
     neighbours: Neighbours = "replace" if replaced else "add or remove"
-    users = Numbers(n, not replaced and low < 0, neighbours, honest_share)
+    users = SumSetting(n, not replaced and low < 0, neighbours, honest_share)
     design = fitted(line.name, line.most_messages, users, cell.epsilon, cell.delta)
     unit = bound / design.most / (high - low)  # in ranges
-    held = low + (population.values + 1) / 2 * (high - low)
-    cells = (held - base) / bound * design.most
+    numbers = low + (population.values + 1) / 2 * (high - low)
+    cells = (numbers - base) / bound * design.most
     floor = np.minimum(np.floor(cells), design.most - 1).astype(np.int64)
     up, whole = cells - floor, np.concatenate([floor, floor + 1])
-    truth = float(held @ population.histogram) / (high - low)
+    truth = float(numbers @ population.histogram) / (high - low)
     liars = round(line.liars * n)
 
     def release(rng: SeededRandom) -> dict[str, float]:
@@ -146,7 +149,7 @@ _FIXED = "-epsilon-{epsilon:g}-delta-{delta:g}"
 _BOTH = "epsilon = {epsilon:g}, delta = {delta:g}"
 
 STUDY = Study(
-    options=SumOptions,
+    options=SumStudyOptions,
     lines=lambda options: lines(options.systems, options.messages, options.liars),
     data=lambda options: numbers.read_numbers(options.data, options.ns),
     fit=fit,
@@ -192,7 +195,7 @@ STUDY = Study(
     ],
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Errors of the sum of one number a user, system by system, over repeated simulated releases, beside
 how many messages that takes and how far liars move it: a tidy table, figures, and what could not be

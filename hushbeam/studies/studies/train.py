@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.populations.tables import TABLES
 from hushbeam.studies.studies import dp_sgd, dssgd, regression
 
@@ -12,18 +12,19 @@ _TABLES = textwrap.fill(
     ", ".join(sorted(TABLES)), 100, initial_indent=" " * 11, subsequent_indent=" " * 11
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 How good models get that are trained with privacy, over repeated simulated runs: linear regression
 on locally private gradients or from noisy sums, DP-SGD by a curator, and selective SGD by many
-participants.
+participants. Local gradients and selective SGD are here alone: the one loses to sums, and often
+to a constant, and the other protects nobody at budgets at which it learns.
 """,
     about=f"""\
 --study regression: squared errors of five-fold cross-validation, --repetitions times over
-  systems: default (what `hushbeam train` takes), optimal, duchi, pm, hm, dct,
+  systems: default (sampled coordinates, chosen for gradients), optimal, duchi, pm, hm, dct,
            dct_published (which is not private), and beside them no_noise (the same steps on exact
            gradients), least_squares and constant (the mean of the targets)
-           counters (--dummies shuffler: sums of products among dummies, delta 1e-6, users added or
+           counters (as `hushbeam train`: sums of products among dummies, delta 1e-6, users added or
            removed) and central_sums (the same sums by a curator, with Gaussian noise)
            paper: all that a paper compares; all: all of them
   data:    census:N, made; or FILE.parquet, FILE.parquet:N of a table whose columns are declared:
@@ -37,8 +38,9 @@ participants.
   data:    digits:N, made; or FILE.parquet of mnist10k
 
 --study dssgd: accuracy against theta_u (--shares), for each number of --participants
-  systems: largest, random, alone, centralised; noisy: random places with Laplace noise of --noise
-           epsilon for each value that is uploaded; --model perceptron or convolution
+  systems: largest, random, alone, centralised; with Laplace noise of --noise epsilon for each
+           value that is uploaded: noisy (at random places), noisy-largest (at places that the
+           sparse vector technique takes, as in the paper); --model perceptron or convolution
   data:    as for dp-sgd
 
 examples:

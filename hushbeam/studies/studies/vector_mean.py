@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from hushbeam.studies.engine.cells import Cell, Simulation
-from hushbeam.studies.engine.command import ERRORS, Command
+from hushbeam.studies.engine.command import ERRORS, StudyCommand
 from hushbeam.studies.engine.figures import Along, Sheet
 from hushbeam.studies.engine.measure import Measure
 from hushbeam.studies.engine.options import EpsilonOptions, Ns, Sizes
 from hushbeam.studies.engine.study import Study
 from hushbeam.studies.papers import rphm
-from hushbeam.studies.populations.rows import Rows, read_rows
+from hushbeam.studies.populations.rows import RowPopulation, read_rows
 from hushbeam.studies.systems.rows import VECTORS, RowSystem, lines
 from mechanisms.randomness import SeededRandom
 from pipelines.request.options import option
@@ -39,7 +39,7 @@ COLUMNS = pa.schema(
 )
 
 
-class VectorMeanOptions(EpsilonOptions):
+class VectorMeanStudyOptions(EpsilonOptions):
     """What a person wants compared."""
 
     deltas: ClassVar[tuple[float, ...]] = (0.0,)  # no mechanism for rows makes use of any
@@ -50,7 +50,7 @@ class VectorMeanOptions(EpsilonOptions):
     )
 
 
-def fit(options: VectorMeanOptions, cell: Cell, population: Rows) -> Simulation:
+def fit(options: VectorMeanStudyOptions, cell: Cell, population: RowPopulation) -> Simulation:
     """The mechanism of a cell, and what is expected of it."""
     system = cast(RowSystem, cell.line)
     mechanism = system.build(population, cell.epsilon)
@@ -79,7 +79,7 @@ SETS = {
 _PREDICTED = "predicted_error"
 
 STUDY = Study(
-    options=VectorMeanOptions,
+    options=VectorMeanStudyOptions,
     lines=lambda options: lines(options.systems, SETS),
     data=lambda options: read_rows(options.data, options.ns, options.dimensions),
     fit=fit,
@@ -116,7 +116,7 @@ STUDY = Study(
     sequel=lambda options, results: rphm.write_crossings(options.output, results),
 )
 
-COMMAND = Command(
+COMMAND = StudyCommand(
     description="""\
 Errors of estimated rows of means, mechanism by mechanism, over repeated simulated releases in the
 local model, each under a public seed of its own, beside what is predicted: a tidy table, figures,

@@ -16,7 +16,7 @@ from mechanisms.privacy.divergence import Spectrum
 from mechanisms.randomness import SeededRandom
 
 
-class Audit(NamedTuple):
+class ReportAudit(NamedTuple):
     """What one report is certain to reveal at most, by enumeration of the channel.
 
     Attributes:
@@ -29,10 +29,10 @@ class Audit(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def audit(mechanism: ScalarMean, epsilon: float) -> Audit:
+def audit(mechanism: ScalarMean, epsilon: float) -> ReportAudit:
     """What a mechanism guarantees in truth, exactly."""
     spectrum = Spectrum.of(mechanism)
-    return Audit(spectrum.epsilon, spectrum.worst(epsilon)[1])
+    return ReportAudit(spectrum.epsilon, spectrum.worst(epsilon)[1])
 
 
 @dataclass(frozen=True, eq=False)

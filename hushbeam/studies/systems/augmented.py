@@ -14,16 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushbeam.studies.systems.dummy_laws import Parts
+from hushbeam.studies.systems.dummy_laws import ThinnedLaw
 from mechanisms.channel import Counts, Floats, Report
-from mechanisms.frequency.independent_bins import IndependentBins
+from mechanisms.frequency.dummy_batch import IndependentBins
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.sampling.dummy_shares import Keys
 from mechanisms.sampling.integer_noise import IntegerNoise
 
-NOTHING = Parts(1.0, IntegerNoise(0, np.ones(1)))
+NOTHING = ThinnedLaw(1.0, IntegerNoise(0, np.ones(1)))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Augmented(IndependentBins):
         parts: what the shuffler does.
     """
 
-    parts: Parts = field(default=NOTHING, compare=False)
+    parts: ThinnedLaw = field(default=NOTHING, compare=False)
 
     bounds: ClassVar[tuple[str, ...]] = ("exact", "published")
 

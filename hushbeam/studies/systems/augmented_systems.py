@@ -11,9 +11,8 @@ from hushbeam.studies.systems.dummy_laws import LAWS, PUBLISHED
 from hushbeam.studies.systems.filtered import Filtered
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.planner.design import Design
-from mechanisms.planner.search import search
-from mechanisms.targets.target import Target
+from mechanisms.planner.search import Design, search
+from mechanisms.targets.rules import Target
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,22 @@ def _filtered(name: str, target: Target[FrequencyTask]) -> Design[FrequencyOracl
     return _Design(target, name, Filtered.fitting(target), postprocess="pop")
 
 
-class _System(NamedTuple):
+class _AugmentedSystem(NamedTuple):
     made: Callable[[str, Target[FrequencyTask]], Design[FrequencyOracle]]
     bounds: tuple[str, ...] = ("exact",)
 
 
-AUGMENTED: Mapping[str, _System] = {
-    **{name: _System(_drawn, ("exact", *["published"] * (name in PUBLISHED))) for name in LAWS},
-    "fme": _System(_filtered),
+AUGMENTED: Mapping[str, _AugmentedSystem] = {
+    **{
+        name: _AugmentedSystem(_drawn, ("exact", *["published"] * (name in PUBLISHED)))
+        for name in LAWS
+    },
+    "fme": _AugmentedSystem(_filtered),
 }
 """Name -> (its name, target) -> the design; and the bounds that it serves."""
 
 
-def found(target: Target[FrequencyTask], name: str) -> Design[FrequencyOracle]:
+def best_design(target: Target[FrequencyTask], name: str) -> Design[FrequencyOracle]:
     """The best parameters of a system, augmented or of the catalogue.
 
     Args:

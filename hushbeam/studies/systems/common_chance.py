@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.learning.local_steps import LocalSteps, Model
 from mechanisms.learning.scores import Numbers
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.papers.learning.local_steps import LocalSteps, TrainingState, gradients_at
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 
@@ -95,7 +95,7 @@ class CommonRun:
     steps: CommonSteps
     quantiles: Quantiles | None
 
-    def train(self, rows: Numbers, targets: Numbers, seed: int) -> Model:
+    def train(self, rows: Numbers, targets: Numbers, seed: int) -> TrainingState:
         """The last model of a run over rows in a random order, each group being a slice of them.
 
         What the opening reports is the same whatever mechanism gradients are reported through.
@@ -116,7 +116,7 @@ class CommonRun:
             model = self.steps.advance(model, gradient)
         return model
 
-    def _mean(self, model: Model, rows: Numbers, targets: Numbers, seed: int) -> Any:
+    def _mean(self, model: TrainingState, rows: Numbers, targets: Numbers, seed: int) -> Any:
         """(parameters,) the estimated mean gradient of a group, cut."""
         steps, objective, clip = self.steps, self.steps.objective, self.steps.clip * model.scale
         if self.quantiles is None:
@@ -127,7 +127,7 @@ class CommonRun:
             raise TypeError("common chance is for sampled coordinates")
         n, k = len(rows), mechanism.sampled
         chosen = mechanism.choose(n, SeededRandom(2 * seed))
-        values = objective.gradients_at(model.weights, rows, targets, chosen).astype(np.float64)
+        values = gradients_at(objective, model.weights, rows, targets, chosen).astype(np.float64)
         # For each of k a column of its own, so that the first is common whatever k is.
         words = SeededRandom(2 * seed + 1).words(2 * n * k).reshape(k, 2, n)
         uniforms = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

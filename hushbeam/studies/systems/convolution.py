@@ -115,11 +115,14 @@ class Convolution(Objective):
         patches = self._patches(rows)
         lit = self._lit(patches, first)
         averaged = self._averaged(lit)
-        told = slopes(self.loss, by_row(averaged, last), targets)
-        back = self._spread(by_row(told, last[:-1].T)) * (1 - lit**2)
+        slopes_of_loss = slopes(self.loss, by_row(averaged, last), targets)
+        back = self._spread(by_row(slopes_of_loss, last[:-1].T)) * (1 - lit**2)
         # One product a row: see `by_row` for what one row could do to another's rounding.
         laid_out = np.matmul(patches.transpose(0, 2, 1), back).reshape(len(rows), -1)
-        return [Layer(laid_out, np.ones((len(rows), 1), rows.dtype)), Layer(averaged, told)]
+        return [
+            Layer(laid_out, np.ones((len(rows), 1), rows.dtype)),
+            Layer(averaged, slopes_of_loss),
+        ]
 
     def _patches(self, rows: Numbers) -> Numbers:
         """(n, places^2, kernel^2 + 1) what each filter sees at each place, the constant 1 last."""

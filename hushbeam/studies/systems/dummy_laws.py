@@ -22,7 +22,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.search import least_integer
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 TAIL = 1e-40  # what a law may have beyond its window
 _CUT = 1e-50  # of its largest probability, at which a window ends
@@ -32,7 +32,7 @@ _LARGEST = 1 << 22
 _Target = Target[FrequencyTask]
 
 
-class Parts(NamedTuple):
+class ThinnedLaw(NamedTuple):
     """What a shuffler does.
 
     Attributes:
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
         return (lost + self.law.var()) / (self.kept * target.n) ** 2
 
 
-def even_coins(kept: float, number: int) -> Parts:
+def even_coins(kept: float, number: int) -> ThinnedLaw:
     """As many dummies as so many even coins show heads."""
     mode = number // 2
     above, below = np.arange(mode, number), np.arange(mode, 0, -1)
@@ -70,7 +70,7 @@ def even_coins(kept: float, number: int) -> Parts:
     down = np.cumprod(below / (number - below + 1))
     up, down = up[up > _CUT], down[down > _CUT]
     law = np.concatenate([down[::-1], [1.0], up])
-    return Parts(kept, IntegerNoise(mode - down.size, law / law.sum()), 2.0**-50 * law.size)
+    return ThinnedLaw(kept, IntegerNoise(mode - down.size, law / law.sum()), 2.0**-50 * law.size)
 
 
 def two_sided(mode: int, left: float, right: float) -> IntegerNoise:
@@ -87,12 +87,12 @@ def two_sided(mode: int, left: float, right: float) -> IntegerNoise:
     return IntegerNoise(0, law / law.sum())
 
 
-def truncated(noise: ShufflerNoise) -> Parts:
+def truncated(noise: ShufflerNoise) -> ThinnedLaw:
     """All reports, and the dummies of a noisy counter."""
-    return Parts(1.0, IntegerNoise(0, noise.pmf))
+    return ThinnedLaw(1.0, IntegerNoise(0, noise.pmf))
 
 
-def counters(target: _Target) -> Parts:
+def counters(target: _Target) -> ThinnedLaw:
     """The least noise of counters."""
     epsilon, delta, _ = target.batch
     levels = [Level(1, target.task.domain_size)]
@@ -100,38 +100,40 @@ def counters(target: _Target) -> Parts:
     return truncated(part.law)
 
 
-def sbin(target: _Target) -> Parts:
+def sbin(target: _Target) -> ThinnedLaw:
     """SBin: a binomial number of dummies."""
     epsilon, delta, _ = target.batch
 
-    def made(kept: float) -> Parts:
+    def made(kept: float) -> ThinnedLaw:
         number = _published_coins(epsilon, delta, kept)
         return _met(lambda coins: even_coins(kept, coins), number, number // 4, target)
 
     return _least(made, _LEAST_KEPT, target)
 
 
-def sageo(target: _Target) -> Parts:
+def sageo(target: _Target) -> ThinnedLaw:
     """SAGeo: asymmetric geometric noise, whose left end alone takes from delta."""
     epsilon, delta, _ = target.batch
 
-    def made(kept: float) -> Parts:
+    def made(kept: float) -> ThinnedLaw:
         left, right = _ratios(epsilon, kept)
         mode = 1 + _published_mode(epsilon, delta, kept, left, right)
         # The least mode is 0, and that of what is searched 1.
-        return _met(lambda m: Parts(kept, two_sided(m - 1, left, right)), mode, mode, target)
+        return _met(lambda m: ThinnedLaw(kept, two_sided(m - 1, left, right)), mode, mode, target)
 
     return _least(made, -math.expm1(-epsilon / 2), target)
 
 
-def s1geo(target: _Target) -> Parts:
+def s1geo(target: _Target) -> ThinnedLaw:
     """S1Geo, pure epsilon: SAGeo that loses as many reports as leave its left side empty."""
     epsilon, _, _ = target.batch
     kept = -math.expm1(-epsilon / 2)
-    return Parts(kept, two_sided(0, *_ratios(epsilon, kept)))
+    return ThinnedLaw(kept, two_sided(0, *_ratios(epsilon, kept)))
 
 
-def _met(made: Callable[[int], Parts], published: int, guess: int, target: _Target) -> Parts:
+def _met(
+    made: Callable[[int], ThinnedLaw], published: int, guess: int, target: _Target
+) -> ThinnedLaw:
     """Noise of the published size, or of the least that meets the target."""
     if target.bound == "published":
         return made(published)
@@ -147,13 +149,13 @@ def _met(made: Callable[[int], Parts], published: int, guess: int, target: _Targ
     return made(least_integer(meets, guess))
 
 
-def _least(made: Callable[[float], Parts], low: float, target: _Target) -> Parts:
+def _least(made: Callable[[float], ThinnedLaw], low: float, target: _Target) -> ThinnedLaw:
     """The parts of the least error."""
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda kept: made(kept).error(target), bounds=(low, 1.0), method="bounded",
         options={"xatol": 1e-4},
     )  # fmt: skip
-    ends = (made(kept) for kept in (low, float(found.x), 1.0))
+    ends = (made(kept) for kept in (low, float(minimum.x), 1.0))
     return min(ends, key=lambda parts: parts.error(target))
 
 
@@ -181,7 +183,7 @@ def _published_coins(epsilon: float, delta: float, kept: float) -> int:
     return math.ceil((2 * (odds - 1) + whole) / (odds - 1) ** 2)
 
 
-LAWS: Mapping[str, Callable[[_Target], Parts]] = {
+LAWS: Mapping[str, Callable[[_Target], ThinnedLaw]] = {
     "counters": counters,
     "sbin": sbin,
     "sageo": sageo,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushbeam.studies.systems.augmented import NOTHING, Augmented, drawn
-from hushbeam.studies.systems.dummy_laws import Parts, truncated
+from hushbeam.studies.systems.dummy_laws import ThinnedLaw, truncated
 from mechanisms.channel import Counts, Floats
 from mechanisms.counters.levels import Level
 from mechanisms.counters.solve import least_noise
@@ -23,7 +23,7 @@ from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 ALPHA = 0.05  # of the hashes that nobody holds, how many pass
 _SIZES = 7  # of a dummy of a hash, sealed up to three times, in messages sealed once
@@ -50,7 +50,7 @@ class Filtered(Augmented):
     """
 
     buckets: int = 1
-    filters: Parts = field(default=NOTHING, compare=False)
+    filters: ThinnedLaw = field(default=NOTHING, compare=False)
 
     @classmethod
     def fitting(cls, target: Target[FrequencyTask]) -> Filtered:
@@ -89,8 +89,8 @@ class Filtered(Augmented):
     @property
     def dummies(self) -> float:
         """As `Augmented.dummies`, at most: as if all users held values of different hashes."""
-        held = -math.expm1(-self.n / self.buckets)
-        passed = self.domain_size * (ALPHA + (1 - ALPHA) * held)
+        occupied = -math.expm1(-self.n / self.buckets)
+        passed = self.domain_size * (ALPHA + (1 - ALPHA) * occupied)
         return (self.buckets * self.filters.law.mean() + passed * self.law.mean()) / self.n
 
     def average_variance(self, n: int) -> float:

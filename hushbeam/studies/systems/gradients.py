@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from hushbeam.studies.engine.cells import Line, expanded
+from hushbeam.studies.engine.cells import FigureLine, expanded
 from hushbeam.studies.papers import pm
 from hushbeam.studies.systems.sums import SUMS
 from mechanisms.catalog import of_task
 from mechanisms.channel import Guarantee
-from mechanisms.learning.gradient_reports import gradient_mechanism
 from mechanisms.mean.scalar import ScalarMean
+from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.published import dct_published
 from mechanisms.vector.multi import multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates
 
-DEFAULT = "default"  # what `hushbeam train` takes
+DEFAULT = "default"  # sampled coordinates, chosen for gradients
 NO_NOISE, EXACT, CONSTANT = "no_noise", "least_squares", "constant"
 REFERENCES = (NO_NOISE, EXACT, CONSTANT)  # what needs no privacy, to compare with
 
@@ -62,13 +62,15 @@ SETS = {
 }
 
 
-def lines(names: Sequence[str]) -> tuple[Line, ...]:
+def lines(names: Sequence[str]) -> tuple[FigureLine, ...]:
     """The lines of a request, each once; the default is always among them.
 
     Raises:
         RequestError: a name is unknown.
     """
     return tuple(
-        Line(name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES)
+        FigureLine(
+            name, "published" if name == _PUBLISHED else "exact", reference=name in REFERENCES
+        )
         for name in expanded([DEFAULT, *names], SETS["all"], SETS)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hushbeam.studies.engine.cells import Line
+from hushbeam.studies.engine.cells import FigureLine
 from hushbeam.studies.papers import hp_sdp
 from hushbeam.studies.systems.augmented_systems import AUGMENTED
 from mechanisms.catalog import of_task
@@ -31,7 +31,7 @@ _EXACT, _PUBLISHED = "exact", "published"
 _NAME = re.compile(r"(?P<name>[^:@]*)(:(?P<bound>[^:@]*))?(@(?P<model>[^:@]*))?")
 
 
-def lines(names: Sequence[str], bound: str) -> tuple[Line, ...]:
+def lines(names: Sequence[str], bound: str) -> tuple[FigureLine, ...]:
     """The lines of a request.
 
     Args:
@@ -53,7 +53,7 @@ def lines(names: Sequence[str], bound: str) -> tuple[Line, ...]:
     return tuple(dict.fromkeys(line for name in names for line in _expanded(name, bound)))
 
 
-def _expanded(text: str, bound: str) -> list[Line]:
+def _expanded(text: str, bound: str) -> list[FigureLine]:
     """The lines of one word."""
     match = _NAME.fullmatch(text)
     if match is None:
@@ -82,7 +82,7 @@ def _require_known(text: str, what: str, word: str | None, known: Sequence[str])
     raise RequestError(f"--systems: unknown {what} {word!r} in {text!r}; there are: {there_are}")
 
 
-def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[Line]:
+def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[FigureLine]:
     """One system, under one bound or both."""
     models = _models(name)
     usual = min(models, key=MODELS.index)
@@ -100,7 +100,7 @@ def _of_system(name: str, bound: str, model: str | None, strict: bool) -> list[L
         bounds = [bound] if bound in bounds else [_EXACT]
     at = "" if model == usual else f"@{model}"  # what goes without saying is left out
     return [
-        Line(name, one, model, label=f"{name}{'' if one == _EXACT else f':{one}'}{at}")
+        FigureLine(name, one, model, label=f"{name}{'' if one == _EXACT else f':{one}'}{at}")
         for one in bounds
     ]
 

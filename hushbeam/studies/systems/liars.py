@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hushbeam.studies.engine.cells import Cell, Line
+from hushbeam.studies.engine.cells import Cell, FigureLine
 from hushbeam.studies.systems import histograms
 from mechanisms.channel import Counts
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -69,7 +69,7 @@ class Poisoned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AttackedSystem(Line):
+class AttackedSystem(FigureLine):
     """A histogram system, and how some of its users lie.
 
     Attributes:

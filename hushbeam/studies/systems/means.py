@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from hushbeam.studies.engine.cells import Cell, Line, expanded
+from hushbeam.studies.engine.cells import Cell, FigureLine, expanded
+from hushbeam.studies.systems.bins import UniformBins, mean_of_bins
 from hushbeam.studies.systems.number_sums import SYSTEMS as SUMS
 from hushbeam.studies.systems.number_sums import SumSystem
 from mechanisms.catalog import of_task, published
@@ -15,7 +16,6 @@ from mechanisms.channel import Counts
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.window import Window
 from mechanisms.postprocess import expectation_maximisation
-from mechanisms.postprocess.channel_products import UniformBins
 from mechanisms.registry import Registration
 from pipelines.errors import RequestError
 
@@ -35,7 +35,7 @@ NAMES = (*MEANS, *ITERATED, *PUBLISHED, *SUMMED)
 
 
 @dataclass(frozen=True)
-class MeanSystem(Line):
+class MeanSystem(FigureLine):
     """A mechanism by name, with the parameters that are not privacy's.
 
     Attributes:
@@ -101,7 +101,7 @@ def iterated_mean(mechanism: ScalarMean, counts: Counts, n: int, smooth: bool) -
     bins = min(expectation_maximisation.bins_for(n), mechanism.cells)
     channel = UniformBins(mechanism.law.products, bins)
     fitted = expectation_maximisation.fit(counts, channel, smooth=smooth, accelerate=not smooth)
-    mean = expectation_maximisation.mean_of_bins(fitted.distribution)
+    mean = mean_of_bins(fitted.distribution)
     return {"estimate": mean, "iterations": fitted.iterations}
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hushbeam.studies.engine.cells import Cell, Line, expanded
+from hushbeam.studies.engine.cells import Cell, FigureLine, expanded
 from mechanisms.channel import Counts, Floats, Neighbours
 from mechanisms.counters.amounts import Amounts, SignedDigits, units
 from mechanisms.counters.design import Counters
@@ -23,12 +23,12 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.planner.search import search
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 _BEYOND = 1e-18  # what central noise may have beyond its table
 
 
-class Numbers(NamedTuple):
+class SumSetting(NamedTuple):
     """What users have.
 
     Attributes:
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Design:
+class SumDesign:
     """A system for some numbers, in units of which the bound has `most`.
 
     Attributes:
@@ -67,11 +67,11 @@ class Design:
     release: Callable[[Counts, Counts, int, SeededRandom], float]
 
 
-Build = Callable[[int, Numbers, float, float, float], Design]
+Build = Callable[[int, SumSetting, float, float, float], SumDesign]
 """(units, numbers, epsilon, delta, most messages) -> the design; a ValueError says why not."""
 
 
-def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
+def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> SumDesign:
     """A sum by counters."""
     weights = [int(level.weight) for level in encoder.levels]
     drawn_by, messages, lifts = "shuffler", float(len(weights)), [1] * len(weights)
@@ -88,10 +88,10 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
             for places, level in zip(sets, encoder.levels, strict=True)
         ]
         sums = np.concatenate([*raised, np.zeros(len(weights))]).astype(np.int64)
-        found = encoder.estimate(design.centred(design.simulate(sums, rng)))
-        return float(found[0]) + liars * lie
+        estimates = encoder.estimate(design.centred(design.simulate(sums, rng)))
+        return float(estimates[0]) + liars * lie
 
-    return Design(
+    return SumDesign(
         most=encoder.most,
         drawn_by=drawn_by,
         messages=messages,
@@ -103,7 +103,9 @@ def _counted(encoder: Amounts, design: Counters | DeviceCounters) -> Design:
 
 
 def _counters(correlated: bool) -> Build:
-    def build(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+    def build(
+        most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+    ) -> SumDesign:
         encoder = Amounts(1, 1, most, of.signed)
         if of.signed and correlated:
             encoder = SignedDigits(1, 1, most, least=-most)
@@ -117,7 +119,9 @@ def _counters(correlated: bool) -> Build:
 
 
 def _devices(law: Law) -> Build:
-    def build(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+    def build(
+        most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+    ) -> SumDesign:
         encoder = Amounts(1, 1, most, of.signed)
         design = DeviceCounters.meeting(
             encoder.levels, of.neighbours, epsilon, delta, of.n, of.honest_share, messages, (law,)
@@ -127,16 +131,18 @@ def _devices(law: Law) -> Build:
     return build
 
 
-def _noisy(most: int, noise: ShufflerNoise, drawn_by: str, messages: int) -> Design:
+def _noisy(most: int, noise: ShufflerNoise, drawn_by: str, messages: int) -> SumDesign:
     """A sum that somebody knows, and adds noise to."""
 
     def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
         return float(numbers @ counts + liars * most + noise.draw(1, rng)[0] - noise.mu)
 
-    return Design(most, drawn_by, messages, 0.0, most, lambda *_: noise.variance, release)
+    return SumDesign(most, drawn_by, messages, 0.0, most, lambda *_: noise.variance, release)
 
 
-def _split_mix(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+def _split_mix(
+    most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+) -> SumDesign:
     low, honest = (-most if of.signed else 0), crowd(of.n, of.honest_share)
     mixed = SplitMix.meeting(low, most, of.n, honest, of.neighbours, epsilon, delta)
     _require_messages(mixed.shares, messages)
@@ -147,21 +153,25 @@ def _split_mix(most: int, of: Numbers, epsilon: float, delta: float, messages: f
         return mixed.totals[1] if liars else plain.release(numbers, counts, 0, rng)
 
     reports = 1 + (mixed.zeros.mu if mixed.zeros is not None else 0)
-    return Design(
+    return SumDesign(
         most, "shuffler", mixed.shares, reports * mixed.shares, math.inf, plain.variance, release
     )
 
 
-def _laplace(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+def _laplace(most: int, of: SumSetting, epsilon: float, delta: float, messages: float) -> SumDesign:
     return _noisy(most, Laplace.ending(epsilon / most, _BEYOND), "curator", 1)
 
 
-def _gaussian(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+def _gaussian(
+    most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+) -> SumDesign:
     sigma = most / gaussian_mu(epsilon, delta)
     return _noisy(most, Gaussian.ending(sigma, _BEYOND), "curator", 1)
 
 
-def _one_report(most: int, of: Numbers, epsilon: float, delta: float, messages: float) -> Design:
+def _one_report(
+    most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+) -> SumDesign:
     """The mechanism for means that errs least, of which each user sends one report."""
     if of.neighbours != "replace":
         raise ValueError("reports tell how many users there are; compare under replace")
@@ -180,7 +190,7 @@ def _one_report(most: int, of: Numbers, epsilon: float, delta: float, messages: 
         spread = mechanism.second_moment(numbers) - mechanism.grid[numbers] ** 2
         return float(spread @ counts) * (most / 2) ** 2
 
-    return Design(most, "users", 1, 0.0, mechanism.influence / 2 * most, variance, release)
+    return SumDesign(most, "users", 1, 0.0, mechanism.influence / 2 * most, variance, release)
 
 
 def _require_messages(needed: int, messages: float) -> None:
@@ -208,7 +218,7 @@ SYSTEMS: Mapping[str, _System] = {
 
 
 @dataclass(frozen=True)
-class SumSystem(Line):
+class SumSystem(FigureLine):
     """A system by name, of so many messages a user at the most, some of whose users lie.
 
     Attributes:
@@ -234,8 +244,8 @@ class SumSystem(Line):
 
 @lru_cache(maxsize=64)  # liars change nothing
 def fitted(
-    name: str, most_messages: int | None, of: Numbers, epsilon: float, delta: float
-) -> Design:
+    name: str, most_messages: int | None, of: SumSetting, epsilon: float, delta: float
+) -> SumDesign:
     """A system with as many units as are of use, or as can be had.
 
     Raises:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushbeam.studies.engine.cells import Line
-from hushbeam.studies.populations.rows import Rows
-from hushbeam.studies.systems.treatments import TREATMENTS, Published
+from hushbeam.studies.engine.cells import FigureLine
+from hushbeam.studies.populations.rows import RowPopulation
+from hushbeam.studies.systems.treatments import TREATMENTS, TreatedEstimate
 from mechanisms.catalog import of_task
 from mechanisms.planner.rows import Prediction, predict
 from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.rows import shortened
 from mechanisms.vector.task import VectorTask
@@ -31,7 +31,7 @@ _PROJECTED = "multi_rphm"
 
 
 @dataclass(frozen=True)
-class RowSystem(Line):
+class RowSystem(FigureLine):
     """A mechanism of the catalogue, and what becomes of its estimate.
 
     Attributes:
@@ -44,7 +44,7 @@ class RowSystem(Line):
 
     private: ClassVar[bool] = True
 
-    def build(self, rows: Rows, epsilon: float) -> VectorMean:
+    def build(self, rows: RowPopulation, epsilon: float) -> VectorMean:
         """The mechanism for a population, under any public seed.
 
         Raises:
@@ -52,7 +52,7 @@ class RowSystem(Line):
         """
         return search(target(rows, epsilon), self.mechanism).mechanism
 
-    def release(self, mechanism: Any, rows: Rows, rng: SeededRandom) -> Published:
+    def release(self, mechanism: Any, rows: RowPopulation, rng: SeededRandom) -> TreatedEstimate:
         """Let everybody report, some at a time, under a public seed of this release's own."""
         mechanism = self.reseeded(mechanism, rng)
         counts, cut = mechanism.count(np.empty(0, np.uint64)), 0
@@ -66,7 +66,7 @@ class RowSystem(Line):
         published = TREATMENTS[self.treatment].publish(estimate, variance)
         return published._replace(shortened=cut)
 
-    def predicted(self, rows: Rows, epsilon: float) -> float | None:
+    def predicted(self, rows: RowPopulation, epsilon: float) -> float | None:
         """The mean squared error of a coordinate that is expected; None where nothing is known.
 
         So it is where the mechanism is out of its reach, or shrunk after cutting rows off.
@@ -99,13 +99,13 @@ class Zeros(RowSystem):
 
     private: ClassVar[bool] = False
 
-    def build(self, rows: Rows, epsilon: float) -> Any:
+    def build(self, rows: RowPopulation, epsilon: float) -> Any:
         return None
 
-    def release(self, mechanism: Any, rows: Rows, rng: SeededRandom) -> Published:
-        return Published(np.zeros(rows.d), 0.0)
+    def release(self, mechanism: Any, rows: RowPopulation, rng: SeededRandom) -> TreatedEstimate:
+        return TreatedEstimate(np.zeros(rows.d), 0.0)
 
-    def predicted(self, rows: Rows, epsilon: float) -> float | None:
+    def predicted(self, rows: RowPopulation, epsilon: float) -> float | None:
         return _predictions(rows, epsilon)["zeros"].error
 
 
@@ -115,11 +115,11 @@ class Projection(RowSystem):
 
     private: ClassVar[bool] = False
 
-    def release(self, mechanism: Any, rows: Rows, rng: SeededRandom) -> Published:
+    def release(self, mechanism: Any, rows: RowPopulation, rng: SeededRandom) -> TreatedEstimate:
         matrix = self.reseeded(mechanism, rng).matrix
-        return Published(matrix @ (rows.mean @ matrix), 1.0)
+        return TreatedEstimate(matrix @ (rows.mean @ matrix), 1.0)
 
-    def predicted(self, rows: Rows, epsilon: float) -> float | None:
+    def predicted(self, rows: RowPopulation, epsilon: float) -> float | None:
         return _predictions(rows, epsilon)["random projection"].error
 
 
@@ -150,18 +150,18 @@ def lines(names: Sequence[str], sets: Mapping[str, Sequence[str]]) -> tuple[RowS
     return tuple(_system(member, sets) for member in members)
 
 
-def target(rows: Rows, epsilon: float) -> Target[VectorTask]:
+def target(rows: RowPopulation, epsilon: float) -> Target[VectorTask]:
     """What is wanted of every mechanism for a population."""
     task = VectorTask(rows.d, radius(rows))
     return Target("local", epsilon, 0.0, rows.n, task, unit="user", seed=0)
 
 
-def radius(rows: Rows) -> float:
+def radius(rows: RowPopulation) -> float:
     """The length to which rows are cut where they must be: 1.1 sqrt(d e2), as if it were public."""
     return min(1.0, _ROOM * math.sqrt(rows.mean_square)) * math.sqrt(rows.d)
 
 
-def cut_off(rows: Rows) -> float:
+def cut_off(rows: RowPopulation) -> float:
     """Mean square of what cutting rows off at the radius shifts their means by."""
     sums = np.zeros(rows.d)
     for block in rows.blocks():
@@ -194,7 +194,7 @@ def _treatments(mechanism: str) -> list[str]:
     return [name for name, one in TREATMENTS.items() if name and one.biased == biased]
 
 
-def _predictions(rows: Rows, epsilon: float) -> Mapping[str, Prediction]:
+def _predictions(rows: RowPopulation, epsilon: float) -> Mapping[str, Prediction]:
     """What is expected of every mechanism."""
     # In this order whatever the last digits: a prediction refuses moments that no rows have.
     mean_square = min(rows.mean_square_of_means, rows.mean_square)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts
 from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
-from mechanisms.heavy_hitters.fitting import Plan
+from mechanisms.heavy_hitters.fitting import FittedSearch
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import SeededRandom
 
@@ -44,7 +44,7 @@ def report(
 
 
 def simulate(
-    plan: Plan,
+    plan: FittedSearch,
     values: Sequence[str],
     holders: ArrayLike,
     rng: SeededRandom,
@@ -81,7 +81,7 @@ class Quality(NamedTuple):
 
 
 def quality(
-    plan: Plan, strings: FrequentStrings, values: Sequence[str], holders: ArrayLike, k: int
+    plan: FittedSearch, strings: FrequentStrings, values: Sequence[str], holders: ArrayLike, k: int
 ) -> Quality:
     """Precision and recall of a search.
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.choice import publish
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.planner.design import Design
+from mechanisms.planner.search import Design
 from mechanisms.randomness import SeededRandom
 
 

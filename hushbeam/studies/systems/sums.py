@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hushbeam.studies.populations.tables import Examples
+from hushbeam.studies.populations.tables import StudyExamples
 from mechanisms.channel import Floats
 from mechanisms.learning.products import Products, central_noise, products_for
 from mechanisms.learning.scores import Numbers
@@ -16,8 +16,8 @@ Fit = Callable[[Numbers, Numbers, int], tuple[Floats, bool]]
 """(n, inputs) rows, (n,) targets, seed -> (parameters,) weights, whether the run was given up."""
 
 
-def counters(population: Examples, n: int, epsilon: float, delta: float) -> Fit:
-    """What `hushbeam train --dummies shuffler` fits.
+def counters(population: StudyExamples, n: int, epsilon: float, delta: float) -> Fit:
+    """What `hushbeam train` fits.
 
     Args:
         population: whose rows are fitted.
@@ -35,7 +35,7 @@ def counters(population: Examples, n: int, epsilon: float, delta: float) -> Fit:
     return learned
 
 
-def central(population: Examples, n: int, epsilon: float, delta: float) -> Fit:
+def central(population: StudyExamples, n: int, epsilon: float, delta: float) -> Fit:
     """The analytic Gaussian mechanism on the same sums, for the same neighbours; see `counters`."""
     products = Products(population.features, 1)
     spread = central_noise(population.features, epsilon, delta)

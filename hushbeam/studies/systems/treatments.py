@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hushbeam.studies.populations.rows import Rows
+from hushbeam.studies.populations.rows import RowPopulation
 from mechanisms.channel import Floats
 from mechanisms.planner.rows import Prediction
 from mechanisms.postprocess import shrinkage
 from mechanisms.vector.random_projection import MultiRphm
 
 
-class Published(NamedTuple):
+class TreatedEstimate(NamedTuple):
     """What becomes of an estimate.
 
     Attributes:
@@ -39,54 +39,54 @@ class Treatment:
         biased: whether it is for mechanisms that are biased.
     """
 
-    publish: Callable[[Floats, Floats], Published]
-    error: Callable[[Prediction, Rows], float | None]
+    publish: Callable[[Floats, Floats], TreatedEstimate]
+    error: Callable[[Prediction, RowPopulation], float | None]
     biased: bool = False
 
 
-def _as_it_is(estimate: Floats, variance: Floats) -> Published:
-    return Published(estimate, 1.0)
+def _as_it_is(estimate: Floats, variance: Floats) -> TreatedEstimate:
+    return TreatedEstimate(estimate, 1.0)
 
 
-def _to_zero(estimate: Floats, variance: Floats) -> Published:
+def _to_zero(estimate: Floats, variance: Floats) -> TreatedEstimate:
     moved = shrinkage.to_prior(estimate, variance)
-    return Published(moved.estimate, moved.factor)
+    return TreatedEstimate(moved.estimate, moved.factor)
 
 
-def _to_mean(estimate: Floats, variance: Floats) -> Published:
+def _to_mean(estimate: Floats, variance: Floats) -> TreatedEstimate:
     moved = shrinkage.to_mean(estimate, variance)
-    return Published(moved.estimate, moved.factor)
+    return TreatedEstimate(moved.estimate, moved.factor)
 
 
-def _by_share(estimate: Floats, variance: Floats) -> Published:
+def _by_share(estimate: Floats, variance: Floats) -> TreatedEstimate:
     factor = _share(estimate.size)
-    return Published(factor * estimate, factor)
+    return TreatedEstimate(factor * estimate, factor)
 
 
-def _debiased(estimate: Floats, variance: Floats) -> Published:
+def _debiased(estimate: Floats, variance: Floats) -> TreatedEstimate:
     factor = 1 / _share(estimate.size)
-    return Published(factor * estimate, factor)
+    return TreatedEstimate(factor * estimate, factor)
 
 
-def _error(prediction: Prediction, rows: Rows) -> float:
+def _error(prediction: Prediction, rows: RowPopulation) -> float:
     return prediction.error
 
 
-def _error_to_zero(prediction: Prediction, rows: Rows) -> float | None:
+def _error_to_zero(prediction: Prediction, rows: RowPopulation) -> float | None:
     # James and Stein's estimator leaves two coordinates as they are, and towards their mean three.
     return prediction.to_zero if rows.d > 2 else prediction.error
 
 
-def _error_to_mean(prediction: Prediction, rows: Rows) -> float | None:
+def _error_to_mean(prediction: Prediction, rows: RowPopulation) -> float | None:
     return prediction.to_mean if rows.d > 3 else prediction.error
 
 
-def _error_by_share(prediction: Prediction, rows: Rows) -> float:
+def _error_by_share(prediction: Prediction, rows: RowPopulation) -> float:
     share = _share(rows.d)
     return (1 - share) ** 2 * rows.mean_square_of_means + share**2 * prediction.error
 
 
-def _error_debiased(prediction: Prediction, rows: Rows) -> float:
+def _error_debiased(prediction: Prediction, rows: RowPopulation) -> float:
     square, share = rows.mean_square_of_means, _share(rows.d)
     noise = prediction.error - (1 - share) * square
     # What is cut off at -1 and 1 falls short of the mean; by Stein's lemma for normal coordinates

@@ -81,7 +81,7 @@ def _lying(
 
 def _add(bits: NDArray[np.bool_], supports: Counts, sizes: Counts) -> None:
     """Count reports by their sizes."""
-    each = bits.sum(axis=1)
-    for size in np.unique(each).tolist():
-        supports[size] += bits[each == size].sum(axis=0)
-    sizes += np.bincount(each, minlength=sizes.size)
+    sizes_of_reports = bits.sum(axis=1)
+    for size in np.unique(sizes_of_reports).tolist():
+        supports[size] += bits[sizes_of_reports == size].sum(axis=0)
+    sizes += np.bincount(sizes_of_reports, minlength=sizes.size)

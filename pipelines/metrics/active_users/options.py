@@ -20,8 +20,8 @@ _PERIODS = {"day": (1, 28), "week": (7, 4)}  # days, and how many of them are lo
 class ActiveUsersOptions(CountingOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.active_users.metric:ActiveUsers"
-    planned: ClassVar[str] = "pipelines.planner.activity:ReleasesQuestion"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.active_users:ActiveUsers"
+    sizing: ClassVar[str] = "pipelines.size.activity:ReleasesQuestion"
     looks_back: ClassVar[bool] = True
     brief: ClassVar[str] = "users active in 1, 7 and 28 days; who is new, came back, or stays"
     description: ClassVar[str] = (
@@ -135,12 +135,12 @@ def _date(flag: str, written: str) -> date:
         RequestError: it is none.
     """
     try:
-        found = date.fromisoformat(written)
+        parsed = date.fromisoformat(written)
     except ValueError:
-        found = None
-    if found is None or str(found) != written:
+        parsed = None
+    if parsed is None or str(parsed) != written:
         raise RequestError(f"{flag}: a day is needed, as in 2026-11-20")
-    return found
+    return parsed
 
 
 MONTH = SPANS[-1]

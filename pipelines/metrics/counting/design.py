@@ -43,19 +43,19 @@ def declared(
     Raises:
         RequestError: a file lacks a column, or values do not fit it.
     """
-    found = []
+    domains = []
     for flag, column, declares, values in pairs:
         if column is None or values is None:
             continue
         kind = telemetry.column_type(column, flag)
         try:
-            found.append((column, inputs.read_domain(values, kind, other=False, least=1)))
+            domains.append((column, inputs.read_domain(values, kind, other=False, least=1)))
         except RequestError as error:
             text = str(error)
             raise RequestError(declares + text.removeprefix("--domain")) from None
-    if len({column for column, _ in found}) < len(found):
+    if len({column for column, _ in domains}) < len(domains):
         raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
-    return tuple(found)
+    return tuple(domains)
 
 
 def designed(
@@ -130,19 +130,19 @@ def rounded(
     tried = [(wanted, False)]
     if options.dummies == "shuffler" and options.epsilon is not None and wanted > 1:
         tried = [(min(sizes, key=likely), True), *tried]
-    found, why = [], RequestError("")
+    candidates, why = [], RequestError("")
     for units, shared in tried:
-        told = reporting(units, shared)
+        encoder = reporting(units, shared)
         try:
-            design = designed(options, told, sealed, shared)
+            design = designed(options, encoder, sealed, shared)
         except RequestError as refused:
             why = refused
             continue
-        own = told.amounts.variance(design.column_variance)
-        found.append((variance(units, own, told.amounts), design, told))
-    if not found:
+        own = encoder.amounts.variance(design.column_variance)
+        candidates.append((variance(units, own, encoder.amounts), design, encoder))
+    if not candidates:
         raise why
-    return min(found, key=lambda each: each[0])[1:]
+    return min(candidates, key=lambda candidate: candidate[0])[1:]
 
 
 def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
@@ -191,6 +191,8 @@ def meeting(
     if sealed:  # one job draws a number for each counter, however large
         limits["most_dummies"] = MOST_DUMMIES
     rest: Any = {"drawers": (options.dummies,), "beside": tuple(beside), **limits, **devices}
+    # What errs least alone is seldom what errs least at the same price of many.
+    more = {"releases": options.together} | more
     try:
         return _least_error(*target, **(rest | more))
     except ValueError as error:

@@ -30,7 +30,7 @@ class Typical(NamedTuple):
         return self.error > self.figure > 0
 
 
-class Asked(Protocol):
+class ExpectedMetric(Protocol):
     """A metric as far as this is asked of it: what is expected, and what other requests give."""
 
     @property
@@ -45,10 +45,10 @@ class Asked(Protocol):
     @property
     def typical(self) -> Typical | None: ...
 
-    def asking(self, changes: dict[str, Any]) -> Asked: ...
+    def asking(self, changes: dict[str, Any]) -> ExpectedMetric: ...
 
 
-def drowned(metric: Asked) -> list[str]:
+def drowned(metric: ExpectedMetric) -> list[str]:
     """That noise drowns what is released, and which k, b or n would do; nothing if it does not.
 
     Args:
@@ -66,13 +66,13 @@ def drowned(metric: Asked) -> list[str]:
     ]
 
 
-def _bounds(metric: Asked) -> dict[str, int]:
+def _bounds(metric: ExpectedMetric) -> dict[str, int]:
     """The numbers above 1 that bound what a unit contributes: k and b."""
     bounds = {name: getattr(metric.options, name, 1) for name in ("rows_per_user", "per_value")}
     return {name: most for name, most in bounds.items() if most > 1}
 
 
-def _does(metric: Asked, changes: dict[str, Any]) -> bool:
+def _does(metric: ExpectedMetric, changes: dict[str, Any]) -> bool:
     """Whether noise leaves something of the same request with changes."""
     try:
         other = metric.asking(changes).typical
@@ -81,14 +81,14 @@ def _does(metric: Asked, changes: dict[str, Any]) -> bool:
     return other is not None and not other.drowned
 
 
-def _smaller(metric: Asked) -> list[str]:
+def _smaller(metric: ExpectedMetric) -> list[str]:
     """The largest k, and the largest b, that would do; of neither alone, both."""
-    bounds, found = _bounds(metric), []
+    bounds, flags = _bounds(metric), []
     for name, most in bounds.items():
         largest = _largest(most, lambda x, name=name: _does(metric, {name: x}))  # type: ignore[misc]
-        found += [f"{flag(name)} {largest:,}"] * (largest > 0)
-    if found or len(bounds) < 2:
-        return found
+        flags += [f"{flag(name)} {largest:,}"] * (largest > 0)
+    if flags or len(bounds) < 2:
+        return flags
     one = {"per_value": 1}
     largest = _largest(bounds["rows_per_user"], lambda k: _does(metric, {"rows_per_user": k} | one))
     return [f"--rows-per-user {largest:,} and --per-value 1"] * (largest > 0)
@@ -103,7 +103,7 @@ def _largest(most: int, does: Callable[[int], bool]) -> int:
     return low
 
 
-def _users(metric: Asked, typical: Typical) -> list[str]:
+def _users(metric: ExpectedMetric, typical: Typical) -> list[str]:
     """About how many units would do."""
     expected = metric.expected
     for _ in range(_ROUNDS):

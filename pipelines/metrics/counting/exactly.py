@@ -16,9 +16,9 @@ from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError, WithheldError, reason
 from pipelines.jobs.publishing import require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
-from pipelines.metrics.counting.metric import Counting
-from pipelines.metrics.counting.view import OTHER_LABEL
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.views.console import Screen
+from pipelines.views.headline import OTHER
 from transforms.collector.collect_counts import Counted
 from transforms.elements.blocks import Generator
 from transforms.elements.conservation import (
@@ -58,7 +58,7 @@ def counted_here(beam_arguments: list[str]) -> Any:
     return options
 
 
-def take(metric: Counting, options: Any, then: Take, screen: Screen) -> list[str]:
+def take(metric: ByCounters, options: Any, then: Take, screen: Screen) -> list[str]:
     """Count a log exactly, in a job, and hand on what was counted.
 
     Args:
@@ -86,13 +86,11 @@ def take(metric: Counting, options: Any, then: Take, screen: Screen) -> list[str
     return [name.removeprefix(_REFUSED) for name in counted if name.startswith(_REFUSED)]
 
 
-def names(metric: Counting) -> tuple[str, ...]:
+def names(metric: ByCounters) -> tuple[str, ...]:
     """What each number is of; all rows of other values share the last."""
     columns = [labels.to_pylist() for labels in metric.labels().values()]
     rows = zip(*columns, strict=True) if columns else [("all",)]
-    return tuple(
-        OTHER_LABEL if None in row else " · ".join(str(part) for part in row) for row in rows
-    )
+    return tuple(OTHER if None in row else " · ".join(str(part) for part in row) for row in rows)
 
 
 @dataclass
@@ -107,7 +105,7 @@ class CountExactly(beam.PTransform):
         open_rng: opens the generator on the worker.
     """
 
-    metric: Counting
+    metric: ByCounters
     then: Take
     open_rng: Generator = SecureRandom
 

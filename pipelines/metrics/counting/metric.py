@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
-from rich.console import Console
 
-from mechanisms.channel import Guarantee, Messages
+from mechanisms.channel import Guarantee
 from mechanisms.counters.choose import NoisyCounters, SlottedCounters
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss
-from mechanisms.randomness import RandomSource
-from pipelines.metrics.counting import result, view, wording
+from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
-from pipelines.metrics.metric import Metric, Reports, table_of
+from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.metrics.terms import cautioned, next_to_nothing
-from pipelines.releases.schema import LABELS, read_own
 from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
 from pipelines.wording import RAISING_NONE, among
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.domain import Domain
-from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting, reports_of
-from transforms.encoders.users import UserDigest, fresh_digest
-from transforms.encoders.viewed import Viewed
+from transforms.encoders.part import Viewed
+from transforms.encoders.reports import Reporting
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -42,7 +36,6 @@ if TYPE_CHECKING:
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.conservation import Shuffled
-    from transforms.units.contributions import Contributions
 
 
 @dataclass(frozen=True)
@@ -136,10 +129,6 @@ class Counting(Metric):
         return _profile(self.design)
 
     @property
-    def unit_error(self) -> float:
-        return self.design.column_variance
-
-    @property
     def honest_share(self) -> float | None:
         return getattr(self.design, "honest_share", None)
 
@@ -161,22 +150,31 @@ class Counting(Metric):
         """The standard error of one figure, in its own units; the same whatever the data are."""
 
     @property
+    @abstractmethod
+    def influence(self) -> float:
+        """How far one liar moves a figure, at the most."""
+
+    @property
+    @abstractmethod
+    def _typical(self) -> Typical:
+        """What a figure and its error may be expected to be, of as many as are expected."""
+
+    @abstractmethod
+    def redesigned(self) -> Self:
+        """The same with the counters of its own options, sealed one by one or not.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+
+    @property
     def typical(self) -> Typical | None:
         """What a figure and its error may be expected to be; None if nobody knows how many are."""
         return None if self.options.expected is None else self._typical
 
-    @property
-    @abstractmethod
-    def _typical(self) -> Typical | None:
-        """The same, of as many as are expected."""
-
     @cached_property
     def _drowned(self) -> tuple[str, ...]:
         return tuple(drowned(self))
-
-    @property
-    def expected_error(self) -> str:
-        return f"± {three_digits(self.error)}"
 
     @property
     def bits(self) -> float:
@@ -206,14 +204,6 @@ class Counting(Metric):
         """
         return replace(self, options=self.options.model_copy(update=changes)).redesigned()
 
-    @abstractmethod
-    def redesigned(self) -> Self:
-        """The same with the counters of its own options, sealed one by one or not.
-
-        Raises:
-            RequestError: the target is out of reach.
-        """
-
     @property
     def undivided(self) -> str | None:
         return f"its {'devices draw' if self.by_devices else 'shuffler draws'} dummies"
@@ -227,62 +217,20 @@ class Counting(Metric):
         channel = getattr(self.reporting, "specification", None)
         return None if encoder is None or channel is None else (encoder, channel)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: domain.kind for column, domain in self.domains}
-
     # The clients.
-
-    def encoder(self, coins: Any = None) -> GroupEncoder:
-        return GroupEncoder(self.domains)
 
     def viewed(self, coins: Any = None) -> Any:
         view, encoder = self.options.view, self.encoder()
         return Viewed(encoder, view) if view else encoder
 
-    def contributions(
-        self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> Contributions:
-        from transforms.elements.blocks import bucket_count
-        from transforms.units.units import ReportUnits
-
-        users = named or fresh_digest(self.options.user_column)
-        buckets = bucket_count(self.telemetry.rows)
-        step = ReportUnits(
-            self.viewed(), self.reporting, users, buckets, self.open_rng, named is not None
-        )
-        return tables | "Contributions" >> step
-
-    def reports(self, tables: beam.PCollection) -> Reports:
+    def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam
 
         from transforms.elements.conservation import entering
 
         blocks, tallies, bounded = self.contributions(tables)
         messages = blocks | "Messages" >> beam.Map(_sent, self.design).with_output_types(np.ndarray)
-        return Reports(messages, None, tallies, (entering(blocks), *bounded))
-
-    def own_reports(
-        self, blocks: Sequence[Any], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        """What a device sends.
-
-        Args:
-            blocks: of its rows.
-            one: whether all of them are one unit's.
-            rng: the generator of the device.
-
-        Yields:
-            (units, F) words.
-        """
-        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
-        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
-        holds = [block.applies for block in blocks if block.applies is not None]
-        n = min(1, cells.size) if one else cells.size
-        users = np.zeros(cells.size, np.int64) if one else np.arange(n)
-        amounts = np.concatenate(numbers) if numbers else None
-        applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
-        yield from reports_of(self.reporting, users, groups, amounts, n, applies, rng)
+        return MetricReports(messages, None, tallies, (entering(blocks), *bounded))
 
     # The shuffler.
 
@@ -295,7 +243,7 @@ class Counting(Metric):
         ranges = 0 if self.collects else len(ranges_of(self.design))
         return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
-    def shuffled(self, reports: Reports) -> Reports:
+    def shuffled(self, reports: MetricReports) -> MetricReports:
         from transforms.elements.conservation import leaving
         from transforms.shuffle.dummies import AddDummies
         from transforms.shuffle.group_codes import GroupCodes
@@ -324,14 +272,6 @@ class Counting(Metric):
     def arrived(self, estimate: Counted) -> int:
         return estimate.messages + estimate.invalid
 
-    @abstractmethod
-    def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
-        """(groups,) what is published, from the statistic's levels less their expected dummies."""
-
-    @abstractmethod
-    def errors(self) -> result.Errors:
-        """Of one figure."""
-
     def far(self, comparisons: int) -> float:
         """How many standard errors an interval reaches, where so many are to hold together.
 
@@ -346,39 +286,6 @@ class Counting(Metric):
         spreads = [(law, math.sqrt(law.var())) for law in laws]
         heavy = max((law.isf(tail) / spread for law, spread in spreads if spread > 0), default=0.0)
         return max(normal_quantile(confidence, comparisons), heavy)
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        first = 0 if self.grouped else len(LABELS) - len(self.domains)
-        names = LABELS[first : first + len(self.domains)]
-        return {name: column for name, (column, _) in zip(names, self.domains, strict=True)}
-
-    def labels(self) -> dict[str, pa.Array]:
-        """Column -> (groups,) the values that each figure is of; null for all other rows."""
-        sizes = [domain.size for _, domain in self.domains]
-        whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
-        columns: dict[str, pa.Array] = {}
-        for place, (name, (_, domain)) in enumerate(zip(self.labelled, self.domains, strict=True)):
-            inner = int(np.prod(sizes[place + 1 :], dtype=object))
-            values = domain.labels().take(pa.array(whole // inner % domain.size))
-            columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
-        return columns
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return {f"{self.kind}.parquet": self.kind}
-
-    @property
-    def title(self) -> str:
-        of = " × ".join(column for column, _ in self.domains)
-        figure = next(iter(self.figures.values()))
-        return f"{of}: {figure}" if of else figure
-
-    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        levels = len(self.reporting.amounts.levels)
-        totals = self.totals(self.design.centred(estimate.counts)[:levels])
-        columns = result.columns(totals, self.errors(), self.options.confidence)
-        return {f"{self.kind}.parquet": pa.table(self.labels() | columns)}
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
         unit, neighbours = self.unit, self.options.neighbours
@@ -399,31 +306,15 @@ class Counting(Metric):
             **self._devices(estimate),
             "cut": self._cut(estimate),
             "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
-            "asked": self.request,
+            "request": self.request,
             "mechanism": self.mechanism_statement,
             "error": self.error_statement,
             "versions": versions(),
         }
 
     @property
-    def error_statement(self) -> dict[str, Any]:
-        """How far off figures may be, and how to read them."""
-        return {
-            "standard_error": self.error,
-            "covers": "the noise of the dummies, and roundings; not what was cut",
-            "reading": "Every figure is the truth plus noise of a known law, the same for all of "
-            "them. Estimates are unbiased, so where there is little some lie below 0.",
-            **self.noise_law,
-        }
-
-    @property
-    def noise_law(self) -> dict[str, Any]:
-        """The law of each figure's own noise, where `compare` may use it; nothing where not."""
-        return {}
-
-    @property
-    def influence(self) -> float:
-        """How far one liar moves a figure, at the most."""
+    def counter_influence(self) -> float:
+        """How far one liar moves a figure that counters of weight 1 make, at the most."""
         amounts = self.reporting.amounts
         if self.collects and not self.by_devices:
             return float(amounts.poisoning)
@@ -485,19 +376,14 @@ class Counting(Metric):
             return None
         count = self.design.centred(estimate.counts)[-1][self.reporting.beside.index(name)]
         place = len(self.reporting.levels) - 1
-        return float(count), result.Errors.of_level(self.design, place, 1).half(confidence)
+        return float(count), result.FigureError.of_level(self.design, place, 1).half(confidence)
 
     @property
     def request(self) -> dict[str, Any]:
         words = super().request
-        for name in self.options.files:
-            if words[name] is not None:
-                words[name] = f"{self.domains[self._place(name)][1].declared:,} declared values"
+        for name, (_, domain) in zip(self.options.files, self.domains, strict=False):
+            words[name] = f"{domain.declared:,} declared values"
         return words | {"delta": self.design.delta}
-
-    def _place(self, name: str) -> int:
-        """Which domain an option declares."""
-        return self.options.files.index(name)
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
@@ -510,14 +396,7 @@ class Counting(Metric):
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return view.page(table_of(tables), statement)
-
     # Afterwards.
-
-    def show(self, screen: Console) -> None:
-        table = read_own(self.options.output, f"{self.kind}.parquet")
-        view.show(screen, table, self.options.confidence, self.labelled)
 
 
 @lru_cache(maxsize=64)  # a ledger asks for it again with every window

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.options import (
@@ -25,6 +26,7 @@ TRUSTED = (
 """What is said of counters where randomised reports are asked for."""
 
 SPLIT_MIX = "split-mix"
+MIXED = "pipelines.metrics.counting.split_mix:BySplitMix"
 SUM_FACTOR = (
     "0.9 to 0.95 times that of counters with up to a million users, 0.65 to 0.8 with 100 million"
 )
@@ -38,9 +40,8 @@ SPLIT_MIX_TERMS = (
 )
 
 PRESENCE = (
-    "Whether anybody takes part is hidden, and so is how many do: nothing is published as it is. "
-    "The shuffler draws the noise, here the job that reads the log, or all devices that are "
-    "enrolled do."
+    "Whether anybody takes part is hidden: no exact counts are published. The shuffler draws the "
+    "noise (here the job that reads the log), or all enrolled devices do."
 )
 
 
@@ -51,7 +52,7 @@ class HiddenOptions(SeveralOptions):
 
     user_column: str | None = option(
         "protect users, not rows: all rows of a user together, whether they are there or not",
-        None, group=PROMISE, metavar="COLUMN",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     delta: Delta | None = option(
         f"the probability that epsilon may fail (default: {DELTA:g}); about one in as many users "
@@ -60,7 +61,7 @@ class HiddenOptions(SeveralOptions):
     )  # fmt: skip
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
         return True
 
 
@@ -91,9 +92,10 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.count:CountMetric"
-    planned: ClassVar[str] = "pipelines.planner.counts:CountsQuestion"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
+    sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
@@ -110,13 +112,18 @@ examples, with the files of the repository:
   how many events of each value, of up to ten values a user and eight events of each
     hushbeam count --input 'logs/*.parquet' --user-column user --column city \\
         --domain cities.txt --rows-per-user 10 --per-value 8 --epsilon 1 --output events-by-city
+  a total that grows: the next day names its own --window and --input
+    hushbeam count --input examples/flights.parquet --window 2026-11-20 --horizon 365 \\
+        --epsilon 1 --output departures
+With --horizon the output is a local folder, new or with earlier windows: totals.parquet,
+report.html, statement.json. docs/running-totals.md has its errors, and how to keep the secret.
 """
 
-    column: str | None = option("one count for each value of this column", None)
+    column: str | None = option("one count for each value of this column", None, essential=True)
     domain: str | None = option(
         "its values: a text file with one a line, or a range of integers; public knowledge, not "
         "taken from the data. All other rows share one more count",
-        None, metavar="FILE|LOW..HIGH", min_length=1,
+        None, metavar="FILE|LOW..HIGH", min_length=1, essential=True,
         hint="--domain=-60..60, with an equals sign, if it starts below 0",
     )  # fmt: skip
     by: str | None = option(
@@ -134,15 +141,13 @@ examples, with the files of the repository:
     output: str = published("count.parquet")
 
 
-_MIXED = "pipelines.metrics.counting.split_mix:MixedSum"
-
-
 class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
-    metric: ClassVar[str] = "pipelines.metrics.counting.sum:SumMetric"
-    planned: ClassVar[str] = "pipelines.planner.numbers:NumbersQuestion"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"
+    sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
+    growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
@@ -183,8 +188,8 @@ examples:
     output: str = published("sum.parquet")
 
     @property
-    def answered_by(self) -> str:
-        return _MIXED if self.mechanism == SPLIT_MIX else self.metric
+    def hidden_by(self) -> str:
+        return MIXED if self.mechanism == SPLIT_MIX else super().hidden_by
 
     @property
     def idle(self) -> frozenset[str]:
@@ -248,17 +253,17 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
         )
 
 
-def require_counted(options: EitherOptions, other: frozenset[str] = frozenset()) -> None:
+def require_counted(options: EitherOptions) -> None:
     """Refuse options that mean nothing where dummies are the noise.
 
     Args:
         options: of a request for counters.
-        other: options of its kind that mean nothing there.
 
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle | other))
+    idle = options.idle - {"enrolled"}  # of which `require_drawn` says more
+    named = sorted(options.model_fields_set & (idle | options.of_reports))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "

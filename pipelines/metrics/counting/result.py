@@ -16,8 +16,8 @@ from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
-    "lower_of_all", "upper_of_all",
     "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
+    "unclipped",
 )  # fmt: skip
 
 Noisy = tuple[float, float]
@@ -26,7 +26,6 @@ Noisy = tuple[float, float]
 BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",
-    "present": "{unit}s took part",
     "lacking": "{unit}s that lack a number or a value, which count for the others alone",
 }
 
@@ -38,7 +37,7 @@ def free(name: str, taken: Collection[str]) -> str:
     return name
 
 
-class Errors(NamedTuple):
+class FigureError(NamedTuple):
     """How far off one figure may be.
 
     Attributes:
@@ -56,7 +55,7 @@ class Errors(NamedTuple):
     least: int | None = None
 
     @classmethod
-    def of(cls, design: NoisyCounters, columns: int, taken: int = 0, **more: Any) -> Errors:
+    def of(cls, design: NoisyCounters, columns: int, taken: int = 0, **more: Any) -> FigureError:
         """Those of sums of so many columns of counters.
 
         Args:
@@ -70,10 +69,18 @@ class Errors(NamedTuple):
         )
 
     @classmethod
-    def of_level(cls, design: NoisyCounters, place: int, columns: int, **more: Any) -> Errors:
+    def of_level(cls, design: NoisyCounters, place: int, columns: int, **more: Any) -> FigureError:
         """Those of sums of so many counters of one level."""
         sigma = math.sqrt(columns * design.variances[place])
         return cls(_law_of_level(design, place, columns), sigma, **more)
+
+    def times(self, figures: int) -> FigureError:
+        """Those of what so many figures add up to, whose noises are independent.
+
+        Args:
+            figures: at least one; all of them the same.
+        """
+        return self._replace(law=_added(self.law, figures), sigma=math.sqrt(figures) * self.sigma)
 
     @property
     def standard_error(self) -> float:
@@ -110,15 +117,21 @@ def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None
 @lru_cache(maxsize=64)
 def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoise | None:
     """Of the noise of so many counters of a level; as `_law`."""
-    one = design.level_law(place)
+    return _added(design.level_law(place), columns)
+
+
+def _added(one: IntegerNoise | None, times: int) -> IntegerNoise | None:
+    """Of so many independent noises of a law; as `_law`."""
+    if one is None:
+        return None
     try:
-        law = weighted_sum([(0, one.pmf, 1)] * columns)
+        law = weighted_sum([(0, one.pmf, 1)] * times)
     except ValueError:
         return None
-    return IntegerNoise(columns * one.first, law.pmf)
+    return IntegerNoise(times * one.first, law.pmf)
 
 
-def held(
+def clipped(
     low: Any, high: Any, estimates: Any, least: float, most: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Intervals cut to what can be, as far as their own estimates lie in it.
@@ -130,14 +143,16 @@ def held(
         estimates: (k,) of each interval; of one that is NaN, its ends are cut.
         least, most: no true figure is beyond them, as far as is known.
 
-    >>> [ends.tolist() for ends in held([-9, -5, 2], [-3, 1, 8], np.array([-6, -2, 5]), least=0)]
+    >>> [ends.tolist() for ends in clipped([-9, -5, 2], [-3, 1, 8], np.array([-6, -2, 5]), least=0)]
     [[-6, -2, 2], [0, 1, 8]]
     """
     below, above = np.clip(low, least, most), np.clip(high, least, most)
     return np.fmin(below, estimates), np.fmax(above, estimates)
 
 
-def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str, NDArray[Any]]:
+def columns(
+    totals: NDArray[Any], errors: FigureError, confidence: float
+) -> dict[str, NDArray[Any]]:
     """The columns of a table beside its labels.
 
     Args:
@@ -146,7 +161,7 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
         confidence: of the intervals: each alone, and all together.
     """
     error = errors.standard_error
-    found = {"estimate": totals, "standard_error": np.full(totals.size, error)}
+    table = {"estimate": totals, "standard_error": np.full(totals.size, error)}
     together = ("", 1), ("_simultaneous", totals.size)
     for suffix, comparisons in together[: 2 if totals.size > 1 else 1]:
         half = np.asarray(errors.half(confidence, comparisons)).astype(totals.dtype)
@@ -155,6 +170,6 @@ def columns(totals: NDArray[Any], errors: Errors, confidence: float) -> dict[str
             # One that lies below all that can be reaches a standard error inwards.
             inwards = math.ceil(error) if totals.dtype.kind == "i" else error
             high = np.maximum(high, errors.least + inwards)
-            low, high = held(low, high, totals, errors.least)
-        found[f"lower{suffix}"], found[f"upper{suffix}"] = low, high
-    return found
+            low, high = clipped(low, high, totals, errors.least)
+        table[f"lower{suffix}"], table[f"upper{suffix}"] = low, high
+    return table

@@ -1,126 +1,375 @@
-"""`hushbeam sum` and `mean` by split and mix: one figure, at the least error."""
+"""Statistics of one figure by split and mix: words of shares, and all or nothing of them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
-from mechanisms.channel import Floats
-from mechanisms.counters.split_mean import Moments, SplitMean
-from mechanisms.counters.split_mix import SplitMix
+from mechanisms import honesty
+from mechanisms.channel import Guarantee
+from mechanisms.counters.noise import recorded
+from mechanisms.counters.split_mean import SplitMean
+from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
-from pipelines.metrics.counting import result
-from pipelines.metrics.counting.mean import CountedMean, finest
-from pipelines.metrics.counting.mixed import Mixed, designed, require_one
-from pipelines.metrics.counting.options import SumOptions
-from pipelines.metrics.counting.sum import SumMetric
+from pipelines.logs.inputs import ALONE, Source, Telemetry
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
+from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.shapes.cells import clip_of, finest
 from pipelines.metrics.mean.options import MeanOptions
-from transforms.encoders.bounds import Bounds
+from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.options import CLIENTS_SHARE
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.statistic import Statistic
+from pipelines.request.options import flag
+from transforms.encoders.block import SlotBlock
 from transforms.encoders.reports import Clip, SplitReporting, reach
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
+    from transforms.shuffle.shuffle import Shuffle
+
+_Design = TypeVar("_Design", bound=SplitMix)
+
+_COUNTERS = {"sum": "take --mechanism counters", "mean": "leave --mechanism out"}
+_WHO = (
+    "Every number was split into {shares} random shares, which tell nothing but their total once "
+    "they are shuffled among those of others; each of {enrolled:,} enrolled devices sends, zero if "
+    "it has no rows, and here the job that read the log did so for all of them. Where more have "
+    "rows than are enrolled, as many are drawn uniformly{crowded}. The shuffler, here the job, "
+    "added noise, and knows the exact total; the promise is against who sees this release or the "
+    "shuffled messages, if it drew honestly and has told nobody what it drew, and if {honest:,} "
+    "devices split honestly and tell nobody their shares. What was clipped, or could not be used, "
+    "is not told."
+)
+
+
+@dataclass(frozen=True)
+class TotalOfWords:
+    """What adds up words mod q.
+
+    Attributes:
+        codes: q, a power of two: what wraps around at 2^64 is right.
+    """
+
+    codes: int
+    several = True
+
+    def valid(self, messages: np.ndarray) -> np.ndarray:
+        """(n,) which messages are words."""
+        return np.asarray(messages < np.uint64(self.codes))
+
+    def count(self, messages: np.ndarray) -> np.ndarray:
+        """(1,) uint64 what they add up to."""
+        return np.array([messages.sum(dtype=np.uint64)], np.uint64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedSum(Mixed, SumMetric):
-    """How much there is, by split and mix."""
+class BySplitMix(ByCounters):
+    """A sum or a mean by split and mix, and whoever takes part."""
+
+    design: SplitMix  # type: ignore[assignment]
+    reporting: SplitReporting
 
     @classmethod
-    def resolve(
+    def require(cls, options: Any, kind: str) -> None:
+        super().require(options, kind)
+        require_one(options, kind)
+
+    @classmethod
+    def of(
         cls,
-        options: SumOptions,
-        source: inputs.Source = inputs.ALONE,
+        statistic: Statistic,
+        telemetry: Telemetry,
         open_rng: Generator = SecureRandom,
+        source: Source = ALONE,
     ) -> Self:
-        require_one(options, cls.kind)
-        return super().resolve(options, source, open_rng)
+        metric = super().of(statistic, telemetry, open_rng, source)
+        noise = metric.accuracy.noise
+        rounding = metric.accuracy.rounding(metric.expected)
+        if statistic.divides and not rounding <= noise:
+            raise RequestError(
+                f"--enrolled: a word holds total and count of so many devices in "
+                f"{metric.design.high:,} units, and rounding to them would err "
+                f"{rounding / noise:.3g} times as much as noise: leave --mechanism out"
+            )
+        return metric
 
     @classmethod
-    def _least(
-        cls, options: SumOptions, finest: Clip, groups: int, sealed: bool = False
-    ) -> tuple[SplitMix, SplitReporting]:
-        design = designed(SplitMix, options, *reach(finest))
-        return design, SplitReporting(design, finest)
+    def least(cls, statistic: Statistic, sealed: bool = False) -> tuple[SplitMix, SplitReporting]:
+        options, work = statistic.options, statistic.workload
+        if work.people == "groups" and work.amount is not None:
+            low, high = work.amount
+            of_mean = _of_mean(options, finest(options))
+            clip = Clip(low, high, of_mean.high, low)
+            return of_mean, SplitReporting(of_mean, clip, averaged=True)
+        clip = clip_of(options, work)
+        design = designed(SplitMix, options, *reach(clip))
+        return design, SplitReporting(design, clip)
 
     @property
     def rounded(self) -> int:
         return self.design.most
 
-    def errors(self) -> result.Errors:
-        noise, unit = self.design.noise, self.clip.bound / self.clip.units
-        law = IntegerNoise(-noise.mu, noise.pmf)
-        least = 0 if self.clip.low >= 0 else None
-        return result.Errors(law, math.sqrt(noise.variance), unit, unit * self.rounding, least)
-
-    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        unit = self.clip.sign * self.clip.bound / self.clip.units
-        totals = np.array([self.total(estimate) * unit])
-        columns = result.columns(totals, self.errors(), self.options.confidence)
-        return {"sum.parquet": pa.table(columns)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixedMean(Mixed, CountedMean):
-    """The average number of those who have one, by split and mix of total and count together."""
-
-    design: SplitMean  # type: ignore[assignment]
-    unstated = CountedMean.unstated - {"mechanism"}
-
-    @classmethod
-    def resolve(
-        cls,
-        options: MeanOptions,
-        source: inputs.Source = inputs.ALONE,
-        open_rng: Generator = SecureRandom,
-    ) -> Self:
-        require_one(options, cls.kind)
-        return super().resolve(options, source, open_rng)._rounding_less()
-
-    @classmethod
-    def _least(
-        cls, options: MeanOptions, bounds: Bounds, groups: int, sealed: bool = False
-    ) -> tuple[SplitMean, SplitReporting]:
-        design = _of_mean(options, finest(options))
-        clip = Clip(bounds.low, bounds.high, design.high, bounds.low)
-        return design, SplitReporting(design, clip, averaged=True)
-
-    def _rounding_less(self) -> Self:
-        if not self.rounding <= self.moments.total:
-            raise RequestError(
-                f"--enrolled: a word holds total and count of so many devices in "
-                f"{self.design.high:,} units, and rounding to them would err "
-                f"{self.rounding / self.moments.total:.3g} times as much as noise: leave "
-                "--mechanism out"
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        design, clip, work = self.design, self.reporting.clip, self.statistic.workload
+        if isinstance(design, SplitMean):
+            total, people = design.total_law, design.people_law
+            return Accuracy(
+                FigureError(total, math.sqrt(total.var()), 1 / design.high),
+                FigureError(people, math.sqrt(people.var()), 1 / design.grain),
+                covariance=design.moments.covariance,
+                deviation=design.moments.total,
+                coin=1 / clip.units**2,
             )
+        noise, unit = design.noise, clip.bound / clip.units
+        rounding = 0.0 if work.whole else unit * math.sqrt(self.rounded) / 2
+        law, least = IntegerNoise(-noise.mu, noise.pmf), 0 if clip.low >= 0 else None
+        coin = 0.0 if work.whole else unit**2 / 4
+        return Accuracy(
+            FigureError(law, math.sqrt(noise.variance), unit, rounding, least), coin=coin
+        )
+
+    def evidence(self, estimate: Counted) -> Evidence:
+        total = self.total(estimate)
+        if isinstance(self.design, SplitMean):
+            added, number = self.design.parts(total)
+            people = np.array([number])
+        else:
+            added, people = total * self.worth, np.empty(0)
+        return Evidence(np.array([added]), people, self.accuracy, lambda *_: None)
+
+    @property
+    def worth(self) -> float:
+        clip = self.reporting.clip
+        return clip.sign * clip.bound / clip.units
+
+    # What is decided before a row is read.
+
+    @property
+    def system(self) -> str:
+        return "split-mix"
+
+    @property
+    def mechanism(self) -> TotalOfWords:  # type: ignore[override]
+        return TotalOfWords(self.design.modulus)
+
+    @property
+    def counters(self) -> None:
+        return None
+
+    @property
+    def messages(self) -> float:
+        return float(self.design.shares)
+
+    @property
+    def bits(self) -> float:
+        return self.messages * (self.design.modulus.bit_length() - 1)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        released = replace(
+            self.design.guarantee, unit=self.unit, neighbours=self.options.neighbours
+        )
+        return released, Guarantee.none("all shares of a report together tell its number")
+
+    @property
+    def honest_share(self) -> float:
+        return float(self.options.honest_share or CLIENTS_SHARE)
+
+    @property
+    def unit_error(self) -> float:
+        return self.design.variance
+
+    @property
+    def prospect(self) -> str | None:
+        own = f"{self.design.shares} messages a {self.unit}"
+        return f"standard error {self.error:.3g}, of {own}, each of which has to arrive"
+
+    def redesigned(self) -> Self:
         return self
 
     @property
-    def moments(self) -> Moments:
-        return self.design.moments
+    def undivided(self) -> str | None:
+        return (
+            "its shuffler has to see that every share of every report is there; counters, which "
+            "one lost report does not spoil, are served"
+        )
 
-    def found(self, estimate: Counted) -> tuple[Floats, Floats]:
-        sums, people = self.design.parts(self.total(estimate))
-        return np.array([sums]), np.array([people])
+    # The clients, and the shuffler.
 
-    def errors(self) -> result.Errors:
-        law = self.design.total_law
-        return result.Errors(law, math.sqrt(law.var()), 1 / self.design.high)
+    def reports(self, tables: beam.PCollection) -> MetricReports:
+        import apache_beam as beam
+
+        from transforms.elements.conservation import entering
+
+        blocks, tallies, bounded = self.contributions(tables)
+        numbers = blocks | "Numbers" >> beam.Map(_numbers).with_output_types(np.ndarray)
+        return MetricReports(numbers, None, tallies, (entering(blocks), *bounded))
 
     @property
-    def _people(self) -> result.Errors:
-        law, grain = self.design.people_law, self.design.grain
-        return result.Errors(law, math.sqrt(law.var()), 1 / grain)
+    def shuffler(self) -> Shuffle | None:
+        from transforms.elements.blocks import bucket_count
+        from transforms.shuffle.shuffle import Shuffle
+
+        if self.options.fused:
+            return None
+        buckets = bucket_count(self.telemetry.rows * self.messages)
+        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        from transforms.elements.conservation import Batches, Shuffled
+        from transforms.shuffle.mix import RANGES
+
+        return Shuffled(0, Batches(self.design.modulus), RANGES)
+
+    def shuffled(self, reports: MetricReports) -> MetricReports:
+        from transforms.elements.conservation import leaving
+        from transforms.shuffle.mix import AddShares
+
+        words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
+        sent = leaving(words, self.shuffled_batches.batches)
+        return self.mixed(reports._replace(messages=words, flow=(*reports.flow, drawn, sent)))
+
+    # The collector.
+
+    def enough(self, estimate: Counted) -> bool:
+        """Whether every share of every enrolled device, and of the noise, is there, once."""
+        shares = self.design.shares * (self.design.most + 1)
+        if estimate.invalid or estimate.messages != shares:
+            return False
+        try:
+            self.total(estimate)
+        except ValueError:  # no people and no noise add up to that
+            return False
+        return True
+
+    def total(self, estimate: Counted) -> int:
+        """What all words add up to, with noise."""
+        return self.design.decode(int(estimate.counts[0]) % self.design.modulus)
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        return (
+            "the shares that came are not those of as many reports as --enrolled says, so that "
+            "they add up to nothing"
+        )
+
+    @property
+    def influence(self) -> float:
+        """Nothing bounds it."""
+        return math.inf
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        lies = {"per_liar": None, "figure": f"the {self.kind}, without a bound"}
+        return super().statement(estimate, tallies) | {"poisoning": lies}
+
+    def _who(self) -> str:
+        design, crowded = self.design, ""
+        epsilon, delta = design.crowded
+        if epsilon != design.epsilon:
+            crowded = (
+                ", so that one more takes another's place: what holds there is "
+                f"epsilon {epsilon:.4g} at delta {delta:.3g}"
+            )
+        return _WHO.format(
+            shares=design.shares, enrolled=design.most, honest=design.honest, crowded=crowded
+        )
+
+    def _liars(self) -> str:
+        return f"{LOST_SHARE} {ONE_LIAR}"
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        design = self.design
+        return {
+            "name": self.system,
+            "source": "Ishai, Kushilevitz, Ostrovsky, Sahai, FOCS 2006; how many shares: "
+            "the graph of Balle, Bell, Gascon, Nissim, 2019 (arXiv 1909.11225)",
+            "constants": {
+                "low": design.low, "high": design.high, "modulus": design.modulus,
+                "shares": design.shares, "noise": recorded(design.noise),
+            },
+            "dummies": "shuffler",
+            "messages_per_user": self.messages,
+            "bits_per_message": design.modulus.bit_length() - 1,
+        }  # fmt: skip
+
+
+def require_one(options: SumOptions | MeanOptions, kind: str) -> None:
+    """Refuse what one noise for one figure of all enrolled devices cannot serve.
+
+    Args:
+        options: of the request.
+        kind: of what is asked.
+
+    Raises:
+        RequestError: with what to do.
+    """
+    others = {
+        "group_by": options.group_by, "groups": options.groups,
+        "rows_per_user": options.rows_per_user > 1, "dummies": options.dummies == "devices",
+    }  # fmt: skip
+    named = [name for name, value in others.items() if value]
+    if named:
+        raise RequestError(
+            f"{flag(named[0])}: with --mechanism {SPLIT_MIX} the shuffler draws one noise for one "
+            f"figure: leave it out, or {_COUNTERS[kind]}"
+        )
+    if options.enrolled is None:
+        raise RequestError(
+            f"--enrolled is missing: with --mechanism {SPLIT_MIX} every enrolled device sends, "
+            "whether it has rows or not; say how many are, which is public knowledge"
+        )
+
+
+def _numbers(block: SlotBlock) -> np.ndarray:
+    return block.words.ravel()
+
+
+def designed(
+    kind: type[_Design], options: SumOptions | MeanOptions, low: int, high: int
+) -> _Design:
+    """Shares and noise of a request.
+
+    Args:
+        kind: of the total.
+        options: of the request.
+        low, high: of a device's number, in units.
+
+    Raises:
+        RequestError: the target is out of reach, or takes more messages than a user may send.
+    """
+    if options.epsilon is None:
+        raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
+    enrolled = options.enrolled or 0
+    try:
+        honest = honesty.crowd(enrolled, options.honest_share or CLIENTS_SHARE)
+        design = kind.meeting(
+            low, high, enrolled, honest, options.neighbours, options.epsilon,
+            options.delta or DELTA, everybody=True,
+        )  # fmt: skip
+    except ValueError as error:
+        raise RequestError(f"--enrolled, --bounds, --epsilon, --delta: {error}") from None
+    if design.shares > (getattr(options, "max_messages", None) or math.inf):
+        raise RequestError(
+            f"--max-messages: {enrolled:,} devices have to send {design.shares} shares each; allow "
+            "as many, or take --mechanism counters"
+        )
+    return design
 
 
 def _of_mean(options: MeanOptions, steps: int) -> SplitMean:

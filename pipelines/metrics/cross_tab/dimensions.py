@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -70,7 +70,7 @@ def read_dimensions(
     if unknown := [column for column in declared if column not in columns]:
         flag = declared[unknown[0]][0]
         raise RequestError(f"{flag}: {unknown[0]!r} is none of --columns; name it there, too")
-    found = []
+    dimensions = []
     for column in columns:
         kind = telemetry.column_type(column, "--columns")
         if column not in declared:
@@ -80,11 +80,14 @@ def read_dimensions(
             )
         flag, path = declared[column]
         read = _flat if flag == "--domains" else _hierarchy
-        found.append(read(flag, column, path, kind))
-    names = [name for dimension in found for name in dimension.names]
+        try:
+            dimensions.append(read(column, path, kind))
+        except RequestError as error:
+            raise RequestError(_refusal(flag, column, error)) from None
+    names = [name for dimension in dimensions for name in dimension.names]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RequestError(f"--columns, --hierarchies: {twice[0]!r} is named twice; rename a level")
-    return tuple(found)
+    return tuple(dimensions)
 
 
 def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[Table, ...]:
@@ -122,45 +125,30 @@ def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[
     return tuple(tables)
 
 
-def _flat(flag: str, column: str, path: str, kind: pa.DataType) -> Dimension:
+def _flat(column: str, path: str, kind: pa.DataType) -> Dimension:
     """A column without coarser levels."""
-    try:
-        domain = inputs.read_domain(path, kind, other=False, least=1)
-    except RequestError as error:
-        raise RequestError(_said(flag, column, error)) from None
+    domain = inputs.read_domain(path, kind, other=False, least=1)
     return Dimension(Category(column, domain), (column,), (), Axis((domain.size + 1,)))
 
 
-def _hierarchy(flag: str, column: str, path: str, kind: pa.DataType) -> Dimension:
-    """A column with coarser levels."""
+def _hierarchy(column: str, path: str, kind: pa.DataType) -> Dimension:
+    """A column with coarser levels; what has no value is a group of its own on every level."""
     try:
-        head, *rows = csv.reader(inputs.domain_lines(path), strict=True)
-        _require_rows(path, column, head, rows)
-        domain = DeclaredValues(tuple(row[0] for row in rows))
-        inputs.require_fitting(domain, kind)
+        head, *rows = [*csv.reader(inputs.domain_lines(path), strict=True)] or [[]]
     except csv.Error:
-        raise RequestError(f"{flag}: {path} is no CSV file") from None
-    except RequestError as error:
-        raise RequestError(_said(flag, column, error)) from None
-    coarsest_first = range(len(head) - 1, 0, -1)
-    groups = tuple(tuple(dict.fromkeys(row[k] for row in rows)) for k in coarsest_first)
-    return Dimension(
-        Category(column, domain), tuple(reversed(head)), groups, _axis(groups, domain.values, rows)
-    )
-
-
-def _axis(
-    groups: Sequence[Sequence[str]], values: Sequence[str], rows: Sequence[Sequence[str]]
-) -> Axis:
-    """Which group belongs to which; what has no value is a group of its own on every level."""
-    levels = [*groups, values]
+        raise RequestError(f"{path} is no CSV file") from None
+    _require_rows(path, column, head, rows)
+    values, *groups = (tuple(dict.fromkeys(names)) for names in zip(*rows, strict=True))
+    domain = DeclaredValues(values)
+    inputs.require_fitting(domain, kind)
     parents = []
-    for depth, (above, below) in enumerate(pairwise(levels)):
-        column = len(levels) - 1 - depth  # of the coarser of the two in a line
+    for finer, (below, above) in enumerate(pairwise((values, *groups))):
         place = {name: i for i, name in enumerate(above)}
-        parent = {row[column - 1]: place[row[column]] for row in rows}
+        parent = {row[finer]: place[row[finer + 1]] for row in rows}
         parents.append((*(parent[name] for name in below), len(above)))
-    return Axis(tuple(len(level) + 1 for level in levels), tuple(parents))
+    sizes = tuple(len(level) + 1 for level in (values, *groups))
+    axis = Axis(sizes[::-1], tuple(parents[::-1]))
+    return Dimension(Category(column, domain), tuple(head[::-1]), tuple(groups[::-1]), axis)
 
 
 def _require_rows(path: str, column: str, head: list[str], rows: list[list[str]]) -> None:
@@ -192,13 +180,7 @@ def _require_rows(path: str, column: str, head: list[str], rows: list[list[str]]
                 )
 
 
-def _said(flag: str, column: str, error: RequestError) -> str:
+def _refusal(flag: str, column: str, error: RequestError) -> str:
     """What is wrong with a domain, of this option's column."""
     text = str(error).removeprefix("--domain: ").replace("a histogram needs", "needed are")
     return f"{flag}: {column!r}: {text.replace(' (or --out-of-domain other)', '')}"
-
-
-def named(table: Table, dimensions: Sequence[Dimension]) -> Iterator[str]:
-    """The names of a table's columns."""
-    for column, level in table:
-        yield dimensions[column].names[level - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
@@ -10,22 +11,23 @@ from pipelines.metrics.counting.options import PRESENCE
 from pipelines.metrics.options import WHO_DRAWS, EitherOptions, published
 from pipelines.request.options import PROMISE, option
 
-_DIVIDED = "pipelines.metrics.cross_tab.divided:DividedTab"
 NOBODY = "none"
 
 
 class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
-    metric: ClassVar[str] = "pipelines.metrics.cross_tab.metric:CrossTab"
-    planned: ClassVar[str] = "pipelines.planner.tables:TablesQuestion"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.cross_tab:CrossTab"
+    counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset({"rows_per_user"})
+    sizing: ClassVar[str] = "pipelines.size.tables:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
     description: ClassVar[str] = (
         "Tables of one column and of two: how many users, or rows, have each value and each pair "
-        "of values. All tables are estimated from all counters together, so they agree: what "
-        f"should add up does, to the last digit. {PRESENCE} With --dummies none nobody is trusted: "
-        "users are divided among the tables, and every report is randomised by itself."
+        "of values. All tables are estimated together, so their totals agree exactly. "
+        f"{PRESENCE} With --dummies none nobody is trusted: users are divided among the tables, "
+        "and every report is randomised."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:
@@ -52,7 +54,7 @@ examples, with the files of the repository:
     domains: tuple[str, ...] = option(
         "for each column its values: a text file with one a line, or a range of integers; public "
         "knowledge, not taken from the data. All others, and none, are one more value of each",
-        (), metavar="COLUMN=FILE|LOW..HIGH",
+        (), metavar="COLUMN=FILE|LOW..HIGH", essential=True,
     )  # fmt: skip
     hierarchies: tuple[str, ...] = option(
         "in place of its values, for a column with coarser levels: a CSV file whose first line "
@@ -78,12 +80,8 @@ examples, with the files of the repository:
     output: str = published("cross-tab.parquet")
 
     @classmethod
-    def hides_who(cls, dummies: str | None) -> bool:
-        return dummies != NOBODY
-
-    @property
-    def answered_by(self) -> str:
-        return self.metric if self.hides_presence else _DIVIDED
+    def hides_who(cls, written: Mapping[str, Any]) -> bool:
+        return written.get("dummies") != NOBODY
 
     @property
     def idle(self) -> frozenset[str]:

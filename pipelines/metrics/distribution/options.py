@@ -27,8 +27,9 @@ def _about_mechanisms() -> str:
 class DistributionOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.distribution.metric:DistributionOfNumbers"
-    counted: ClassVar[str] = "pipelines.metrics.counting.distribution:CountedDistribution"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
+    counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
     brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
     description: ClassVar[str] = (
         "The histogram, the quantiles and the mean of a column of numbers, from one report of each "

@@ -13,8 +13,9 @@ from pipelines.request.options import PROMISE, RESULT, option
 class HistogramOptions(EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.histogram.metric:Histogram"
-    counted: ClassVar[str] = "pipelines.metrics.counting.histogram:CountedHistogram"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.histogram:Histogram"
+    counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "max_messages", "bound"})
     files: ClassVar[tuple[str, ...]] = ("domain",)
     brief: ClassVar[str] = "how often each value of a declared domain occurs"
     description: ClassVar[str] = (

@@ -9,9 +9,9 @@ from mechanisms.planner import AUTO
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import (
     MEAN_FACTOR,
+    MIXED,
     SPLIT_MIX,
     SPLIT_MIX_TERMS,
-    require_randomised,
 )
 from pipelines.metrics.options import NumberOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
@@ -33,15 +33,14 @@ def _about_cells() -> str:
     )
 
 
-_MIXED = "pipelines.metrics.counting.split_mix:MixedMean"
-_IN_TWO_ROUNDS = "pipelines.metrics.mean.two_rounds:MeanInTwoRounds"
+_IN_TWO_ROUNDS = "pipelines.metrics.reports.two_rounds:MeanInTwoRounds"
 
 
 class MeanOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.mean.metric:Mean"
-    counted: ClassVar[str] = "pipelines.metrics.counting.mean:CountedMean"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
+    counted: ClassVar[str] = metric
     files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
@@ -104,11 +103,15 @@ examples:
         return super().idle - ({"honest_share"} if self.mixed else set())
 
     @property
-    def answered_by(self) -> str:
-        if self.mixed:
-            return _MIXED
-        rounds = self.choose_bounds and not self.hides_presence
-        return _IN_TWO_ROUNDS if rounds else super().answered_by
+    def of_reports(self) -> frozenset[str]:  # type: ignore[override]
+        mechanism = frozenset() if self.mixed else frozenset({"mechanism"})
+        return mechanism | {"choose_bounds", "groups_public", "cells", "interval"}
+
+    @property
+    def hidden_by(self) -> str:
+        if self.choose_bounds and not self.hides_presence:
+            return _IN_TWO_ROUNDS
+        return MIXED if self.mixed else super().hidden_by
 
 
 def require_sense(options: MeanOptions) -> None:
@@ -117,14 +120,11 @@ def require_sense(options: MeanOptions) -> None:
     Raises:
         RequestError: with what is missing, or too much.
     """
-    require_randomised(options)
     if options.mechanism == SPLIT_MIX:
         raise RequestError(
             f"--mechanism {SPLIT_MIX}: its noise is drawn by the shuffler; say --dummies shuffler"
         )
     grouped = options.group_by is not None
-    if grouped != (options.groups is not None):
-        raise RequestError("--group-by and --groups go together: name the column and its values")
     if options.groups_public and not grouped:
         raise RequestError("--groups-public says something of --group-by, which is missing")
     if options.choose_bounds and grouped:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pipelines.metrics.content import Content
 from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
 from pipelines.releases.statement import parquet
-from pipelines.views import facts, pages
-from pipelines.views.headline import FIRST, head
+from pipelines.views import report
+from pipelines.views.headline import FIRST
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -28,7 +28,7 @@ _SHOWN = 3  # parts that a caution names
 # Of a statement: what is no figure of the metric's own.
 _KEPT = (
     "statement_version", "release", "release_id", "created", "in_words", "guarantees", "neighbours",
-    "published_exactly", "n", "rows_read", "rejects", "invalid_reports", "devices", "asked",
+    "published_exactly", "n", "rows_read", "rejects", "invalid_reports", "devices", "request",
     "mechanism", "versions",
 )  # fmt: skip
 
@@ -95,43 +95,38 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
 _LOOK = "`hushbeam look LOG PLAN` shows the log's owner what its columns hold"
 
 
-def cautioned(content: dict[str, Any], found: Verdict) -> dict[str, Any]:
+def cautioned(content: dict[str, Any], judgement: Verdict) -> dict[str, Any]:
     """A statement that begins with its cautions, if there are any."""
-    if not found.cautions:
+    if not judgement.cautions:
         return content
-    words = [*found.cautions, *content["in_words"]]
-    return content | {"in_words": words, "cautions": [*found.cautions]}
+    words = [*judgement.cautions, *content["in_words"]]
+    return content | {"in_words": words, "cautions": [*judgement.cautions]}
 
 
 def share_alone(
-    metric: Metric, statement: Mapping[str, Any], found: Verdict, confidence: float = WITHHELD
+    metric: Metric, statement: Mapping[str, Any], judgement: Verdict, confidence: float = WITHHELD
 ) -> Content:
     """What is published of a metric of which nearly nothing can be used.
 
     Args:
         metric: of which.
         statement: of the whole release.
-        found: with the reason.
+        judgement: with the reason.
         confidence: of the shares' intervals.
     """
-    names, shares = [*found.parts], [*found.parts.values()]
+    names, shares = [*judgement.parts], [*judgement.parts.values()]
     rows = {name: [getattr(share, name) for share in shares] for name in Share._fields}
     table = pa.table({"value": pa.array([name or None for name in names], pa.string()), **rows})
-    parts = {name: share._asdict() for name, share in found.parts.items()}
-    told = {"treated": statement.get("unusable", {}).get("treated", "counted apart")}
+    parts = {name: share._asdict() for name, share in judgement.parts.items()}
+    treatment = {"treated": statement.get("unusable", {}).get("treated", "counted apart")}
     kept = {key: statement[key] for key in _KEPT if key in statement} | {
-        "in_words": [str(found.withheld), *statement["in_words"]],
-        "unusable": told | (parts[""] if [*parts] == [""] else {"parts": parts}),
+        "in_words": [str(judgement.withheld), *statement["in_words"]],
+        "unusable": treatment | (parts[""] if [*parts] == [""] else {"parts": parts}),
         "confidence": confidence,
-        "withheld": found.withheld,
+        "withheld": judgement.withheld,
         "figures": {TABLE: "share"},
         "title": metric.title,
         "headline": {"table": TABLE, "rows": FIRST},
     }
-    page = pages.page(
-        "pipelines.metrics.unusable",
-        head(None, kept, "Withheld: nearly no value can be used."),
-        shares=facts.table((name or "share", str(share)) for name, share in found.parts.items()),
-        promises=facts.promises(kept),
-    )
+    page = report.page({TABLE: table}, kept)
     return Content({TABLE: parquet(table), "report.html": page}, kept, tuple(metric.shared_words))

@@ -14,9 +14,12 @@ from pipelines.request.requests import Count
 class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
-    metric: ClassVar[str] = "pipelines.metrics.vector_mean.metric:AverageRow"
-    planned: ClassVar[str] = "pipelines.planner.averages:AveragesQuestion"
-    counted: ClassVar[str] = "pipelines.metrics.counting.vector_mean:CountedRows"
+    metric: ClassVar[str] = "pipelines.metrics.statistics.vector_mean:AverageRow"
+    sizing: ClassVar[str] = "pipelines.size.averages:AveragesQuestion"
+    counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset(
+        {"radius", "mechanism", "shrink", "prior", "rows_per_user"}
+    )
     files: ClassVar[tuple[str, ...]] = ("category", "prior")
     brief: ClassVar[str] = (
         "the average of many numbers at once: of columns, or of a column of lists"
@@ -51,7 +54,7 @@ examples:
     digits: Count | None = option(
         "with --dummies: how many binary digits of each number are sent, a message each; fewer "
         "round more (default: as many as keep rounding below a third of the noise's variance, for "
-        "as many as --expected says); `hushbeam plan --averages D` compares",
+        "as many as --expected says); `hushbeam size --averages D` compares",
         None, metavar="T", figure=False, le=16,
     )  # fmt: skip
     output: str = published("vector-mean.parquet")

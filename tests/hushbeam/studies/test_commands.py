@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hushbeam.studies.engine.command import Command
+from hushbeam.studies.engine.command import StudyCommand
 from hushbeam.studies.papers import dssgd
 from hushbeam.studies.populations.tables import TABLES
 from hushbeam.studies.studies import dp_sgd, key_value, mean, vector_mean
@@ -24,13 +24,13 @@ from mechanisms.heavy_hitters import fitting
 from pipelines.cli import cli
 from pipelines.request.options import flag
 
-DOCS = Path(__file__).parents[3] / "docs"
+APPENDIX = Path(__file__).parents[3] / "docs" / "appendix"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
 STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "key-value",
            "train"]  # fmt: skip
 MODULES = [f"hushbeam.studies.studies.{name.replace('-', '_')}" for name in STUDIES]
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, StudyCommand] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
 }
 
@@ -108,7 +108,7 @@ def test_examples_can_be_typed(run, name) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_pages_can_be_typed(page) -> None:
     _, least, _, _ = PAGES[page]
-    shown = commands((DOCS / page).read_text())
+    shown = commands((APPENDIX / page).read_text())
     assert len(shown) >= least
     for command in shown:
         can_be_typed(command)
@@ -116,7 +116,7 @@ def test_commands_of_pages_can_be_typed(page) -> None:
 
 def of_sources() -> list[str]:
     """The commands of the table of all systems that the source papers name."""
-    page = (DOCS / "systems.md").read_text("utf-8")
+    page = (APPENDIX / "systems.md").read_text("utf-8")
     (rows,) = re.findall(r"<!-- sources -->\n(.*?)\n\n", page, re.DOTALL)
     return re.findall(r"`(hushbeam evaluate [^`]*)`", rows)
 
@@ -125,7 +125,7 @@ def test_every_named_system_has_a_command_or_a_module() -> None:
     assert len(of_sources()) >= 15
     for command in of_sources():
         can_be_typed(command)
-    page = (DOCS / "systems.md").read_text("utf-8")
+    page = (APPENDIX / "systems.md").read_text("utf-8")
     modules = re.findall(r"`(mechanisms\.[a-z_.]+)`", page.partition("<!-- sources -->")[2])
     assert len(modules) >= 5
     for module in modules:
@@ -143,10 +143,12 @@ def test_every_named_system_runs(run, unseen, command) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_figures_of_pages_exist_and_are_small(page) -> None:
     _, _, prefix, least = PAGES[page]
-    named = re.findall(rf"!\[[^\]]+\]\((figures/{prefix}[^)]+)\)", (DOCS / page).read_text())
+    named = re.findall(
+        rf"!\[[^\]]+\]\((\.\./figures/{prefix}[^)]+)\)", (APPENDIX / page).read_text()
+    )
     assert len(named) >= least
     for name in named:
-        assert len((DOCS / name).read_bytes()) < 250_000
+        assert len((APPENDIX / name).read_bytes()) < 250_000
 
 
 def test_what_is_evaluated_has_to_be_said(run) -> None:

@@ -11,7 +11,7 @@ from mechanisms.algebra.finite_field import FiniteField
 from mechanisms.algebra.linear_forms import LinearForms
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.randomness import SeededRandom
-from tests.oracles.geometry import code_vectors, incidences, inner_product, value_vectors
+from tests.oracles.geometry import code_vectors, incidences, inner_product, inverses, value_vectors
 
 SPACES = [
     (2, 1), (2, 2), (2, 3), (2, 7), (3, 2), (3, 3), (3, 5), (4, 2), (4, 3), (4, 5), (5, 2), (5, 4),
@@ -26,7 +26,7 @@ def space(q: int, t: int) -> ProjectiveSpace:
 def normalised(vectors: np.ndarray, field: FiniteField) -> set[tuple[int, ...]]:
     """One vector of each class: the first nonzero digit is made 1."""
     first = vectors[np.arange(len(vectors)), (vectors != 0).argmax(axis=1)]
-    return set(map(tuple, field.products[vectors, field.inverses[first][:, None]].tolist()))
+    return set(map(tuple, field.products[vectors, inverses(field)[first][:, None]].tolist()))
 
 
 @pytest.mark.parametrize(("q", "t"), SPACES)

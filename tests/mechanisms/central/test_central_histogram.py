@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.central.histogram import (
-    BoostHistogram,
-    LaplaceHistogram,
-    NoiseFirstHistogram,
-    SumOfLaplace,
-)
+from mechanisms.central.histogram import LaplaceHistogram
+from mechanisms.papers.histograms import BoostHistogram, NoiseFirstHistogram, SumOfLaplace
 from mechanisms.postprocess.intervals import intervals, largest_error_bound
 from mechanisms.randomness import SeededRandom
 

@@ -11,8 +11,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from mechanisms.central.exponential import ExponentialMechanism
-from mechanisms.central.first_above import FirstAbove
+from mechanisms.central.exponential import ExponentialMechanism, FirstAbove
 from mechanisms.privacy.gaussian_filter import gaussian_of_range
 from mechanisms.randomness import SeededRandom
 

@@ -376,5 +376,5 @@ def test_bad_designs_are_refused() -> None:
 
 
 def test_the_page_shows_what_is_made() -> None:
-    page = Path(__file__).parents[3] / "docs" / "counters.md"
+    page = Path(__file__).parents[3] / "docs" / "appendix" / "counters.md"
     assert doctest.testfile(str(page), module_relative=False).failed == 0

@@ -13,7 +13,7 @@ from mechanisms.counters.price import Charge, Neighbours, Price
 from mechanisms.privacy import loss_lattice, tilted_sum
 from mechanisms.privacy.dummy_laws import DummyLaw, poisson
 from mechanisms.privacy.loss_lattice import dominating, losses, turned
-from mechanisms.privacy.loss_sums import LossSum, Part
+from mechanisms.privacy.loss_sums import LossSum, RepeatedLoss
 from mechanisms.privacy.search import gaussian_delta
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
 from tests.mechanisms.counters.constants import BITS, DEVICES, GAUSSIAN, LAPLACE
@@ -154,7 +154,7 @@ def test_a_hundred_thousand_counters() -> None:
 def test_far_from_any_target(times: int, epsilon: float) -> None:
     sigma = 6.0
     noise = Gaussian(60, sigma)
-    lower, upper = LossSum([Part(noise.seen(), times)]).delta(epsilon)
+    lower, upper = LossSum([RepeatedLoss(noise.seen(), times)]).delta(epsilon)
     ideal = gaussian_delta(math.sqrt(times) / sigma, epsilon)
     # Within half a percent of the noise, and the ends of the table.
     more = gaussian_delta(math.sqrt(times) / sigma * 1.005, epsilon) + times * noise.pmf[0]
@@ -166,23 +166,23 @@ def test_far_from_any_target(times: int, epsilon: float) -> None:
 
 def test_errors_of_laws_are_part_of_the_price() -> None:
     noise, times, epsilon = Gaussian(40, 6.0), 20, 1.0
-    plain = LossSum([Part(noise.seen(), times)])
+    plain = LossSum([RepeatedLoss(noise.seen(), times)])
     law = noise.seen()
     for more in ({"missing": 1e-6}, {"distance": 1e-6}, {"hidden": 1e-3}, {"relative": 1e-4}):
-        blurred = LossSum([Part(BinLaw(law.occupied, law.free, **more), times)])
+        blurred = LossSum([RepeatedLoss(BinLaw(law.occupied, law.free, **more), times)])
         lower, upper = blurred.delta(epsilon)
         assert lower <= plain.delta(epsilon)[0] * (1 + 1e-12)
         assert upper > plain.upper(epsilon) * (1 + 1e-4)
     far = BinLaw(law.occupied, law.free, distance=1e-6)
-    room = LossSum([Part(far, times)]).upper(epsilon) - plain.upper(epsilon)
+    room = LossSum([RepeatedLoss(far, times)]).upper(epsilon) - plain.upper(epsilon)
     assert room == pytest.approx(times * (1 + math.e) * 1e-6, rel=1e-6)
 
 
 def test_either_of_two_pairs() -> None:
     law = poisson(9.0).bin_law
-    both = LossSum([Part(law, 2, turned(law))])
-    alone = [LossSum([Part(x, 2)]) for x in (law, turned(law))]
-    mixed = LossSum([Part(law, 1), Part(turned(law), 1)])
+    both = LossSum([RepeatedLoss(law, 2, turned(law))])
+    alone = [LossSum([RepeatedLoss(x, 2)]) for x in (law, turned(law))]
+    mixed = LossSum([RepeatedLoss(law, 1), RepeatedLoss(turned(law), 1)])
     for epsilon in (0.0, 0.4, 1.0):
         least = max(one.delta(epsilon)[0] for one in (*alone, mixed))
         assert least <= both.upper(epsilon) < max(1.5 * least, 1e-9)
@@ -190,7 +190,7 @@ def test_either_of_two_pairs() -> None:
 
 def test_raising_a_counter_by_less_shows_no_more() -> None:
     noise = Laplace.ending(0.02, 1e-7, 31)
-    prices = [LossSum([Part(noise.seen(shift), 1)]) for shift in (1, 2, 11, 30, 31)]
+    prices = [LossSum([RepeatedLoss(noise.seen(shift), 1)]) for shift in (1, 2, 11, 30, 31)]
     for epsilon in (0.0, 0.2, 0.5, 0.62, 0.7):
         deltas = [price.delta(epsilon) for price in prices]
         assert all(lower <= deltas[-1][1] for lower, _ in deltas)
@@ -233,7 +233,7 @@ def test_one_loss_alone_is_not_transformed(sigma: float, epsilon: float, monkeyp
     law = Gaussian.ending(sigma, 1e-12).seen()
     truth = excess(law.occupied, law.free, epsilon)
     monkeypatch.delattr(tilted_sum.fft, "rfft")
-    lower, upper = LossSum([Part(law, 1)]).delta(epsilon)
+    lower, upper = LossSum([RepeatedLoss(law, 1)]).delta(epsilon)
     assert lower <= truth * (1 + 1e-12)
     assert truth * (1 - 1e-12) <= upper <= truth * (1 + 1e-3) + 1e-11
     assert lower >= truth * (1 - 1e-3) - 1e-11

@@ -90,7 +90,7 @@ def test_totals_and_counts_are_exact_but_for_the_noise() -> None:
     assert design.zeros is None
     rng = SeededRandom(5)
     units, present = np.arange(350) % 256, np.arange(350) % 5 > 0
-    told = design.told(units, present)
+    told = design.summands(units, present)
     reports = design.reports(np.append(told, np.zeros(50, np.int64)), rng)
     added = total(reports, design.modulus)
     sums, people = design.parts(added)
@@ -104,7 +104,7 @@ def test_totals_and_counts_are_exact_but_for_the_noise() -> None:
     sigmas = design.moments[:2]
     assert (np.abs(np.mean(errors, axis=0)) < 6 * np.array(sigmas) / math.sqrt(40)).all()
     # Whoever is not there sends what adds to neither; the ends are told, too.
-    full = design.reports(design.told(np.full(400, 255), np.ones(400, np.bool_)), rng)
+    full = design.reports(design.summands(np.full(400, 255), np.ones(400, np.bool_)), rng)
     assert design.parts(total(full, design.modulus)) == (400.0, 400.0)
 
 

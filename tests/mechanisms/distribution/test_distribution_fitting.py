@@ -13,7 +13,7 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.distribution import POPULATIONS
 
 LOCAL = Target("local", 1.0, 0.0, 1, MeanTask())

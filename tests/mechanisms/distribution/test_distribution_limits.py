@@ -8,7 +8,7 @@ from scipy import stats
 
 from mechanisms.catalog import build
 from mechanisms.distribution.limits import limits
-from mechanisms.distribution.noise import Noise, NoiseBound
+from mechanisms.distribution.noise import NoiseBound, WeightNoise
 from mechanisms.distribution.ramps import Ramps
 from mechanisms.distribution.reconstruction import Reconstruction
 from mechanisms.postprocess.intervals import normal_quantile
@@ -45,7 +45,7 @@ def test_the_bound_is_attained_where_one_value_is_held_by_all() -> None:
     """For a single share the bound is the variance itself at both ends."""
     reconstruction = Reconstruction.of(build("grr", epsilon=2.0, domain_size=12))
     noise = reconstruction.noise(reconstruction.shares)
-    bound = Noise(reconstruction, reconstruction.shares, np.eye(12)).bound()
+    bound = WeightNoise(reconstruction, reconstruction.shares, np.eye(12)).bound()
     assert bound.variance(np.ones(12), 1) == pytest.approx(np.diag(noise))
     assert bound.level == pytest.approx((noise - np.diag(np.diag(noise))).max(axis=1))
 

@@ -15,7 +15,7 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.channel_products import Dense
 from mechanisms.privacy.divergence import tight_epsilon
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.distribution import POPULATIONS, coarse, many_counts, rounded_shares
 from tests.oracles.statistics import FALSE_ALARM
 

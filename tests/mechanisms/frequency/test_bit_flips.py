@@ -24,7 +24,7 @@ def history_losses(mechanism: BitFlips, distinct: int) -> float:
     lie = Fraction(mechanism.flip_weight, WORD)
     worst = Fraction(1)
     values = range(mechanism.domain_size)
-    for asked in combinations(values, mechanism.asked):
+    for asked in combinations(values, mechanism.questions):
         for one, other in product(permutations(values, distinct), repeat=2):
             ratio = Fraction(1)
             for (a, b), question in product(zip(one, other, strict=True), asked):

@@ -17,7 +17,7 @@ from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.planner.search import search
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from mechanisms.vector.divided_tables import DividedTables, TablesTask, contrasts
 
 UNEVEN = Axis((2, 3, 7), ((0, 1, 0), (2, 0, 1, 1, 0, 1, 1)))

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.frequency.dummies import Aue, MixDump, PoissonDummies, PureDump
+from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.dummy_batch import DummyBatch
+from mechanisms.papers.aue import Aue
+from mechanisms.papers.dump import MixDump, PureDump
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta
 from mechanisms.randomness import SeededRandom

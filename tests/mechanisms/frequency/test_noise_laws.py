@@ -9,12 +9,12 @@ from scipy import stats
 from mechanisms.frequency.noise_laws import (
     Binomial,
     IntegerLaw,
-    Normal,
     Poisson,
     TwoSidedGeometric,
     binomial_cdf,
     binomial_sf,
 )
+from mechanisms.papers.public_seed import Normal
 
 LAWS = [
     (Poisson(0.3), stats.poisson(0.3)),

@@ -20,7 +20,7 @@ from mechanisms.privacy import budget
 from mechanisms.privacy.blanket import delta_bounds, upper_delta
 from mechanisms.privacy.pair_law import PairLaw, grouped
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.geometry import incidences
 from tests.oracles.privacy import exact_shuffled_delta
 from tests.oracles.statistics import follows, sample_size, tilted

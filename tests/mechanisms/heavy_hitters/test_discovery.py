@@ -11,12 +11,12 @@ from scipy import stats
 from hushbeam.studies.systems.searches import report
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
-from mechanisms.heavy_hitters import descent
+from mechanisms.heavy_hitters import discovery
 from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
+from mechanisms.heavy_hitters.fitting import best_schedule
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search
-from mechanisms.heavy_hitters.stepping import best_schedule
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import FALSE_ALARM, zipf
 
@@ -64,8 +64,8 @@ def test_what_is_found_does_not_hang_on_how_many_are_looked_at_together(monkeypa
     protocol = Protocol(SMALL, STEPS, NOISY, seed=6)
     counts = report(protocol, values, np.arange(30, 0, -1) * 200, SeededRandom(7))
     together = discover(protocol, counts, Search(beam=64))
-    monkeypatch.setattr(descent, "_PIECE", 7)
-    monkeypatch.setattr(descent, "_BLOCK", 21)
+    monkeypatch.setattr(discovery, "_PIECE", 7)
+    monkeypatch.setattr(discovery, "_BLOCK", 21)
     assert len(together.values) > 5
     assert list(map(repr, discover(protocol, counts, Search(beam=64)))) == list(map(repr, together))
 

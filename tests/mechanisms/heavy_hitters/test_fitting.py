@@ -13,13 +13,13 @@ from hushbeam.studies.systems.searches import quality, simulate
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.discovery import FrequentStrings
-from mechanisms.heavy_hitters.fitting import Plan, fit
+from mechanisms.heavy_hitters.fitting import FittedSearch, fit
 from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
 from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.statistics import zipf
 
 DIGITS = PrefixCode(alphabet(["digits"]), 4)
@@ -28,7 +28,7 @@ SHUFFLE = Target("shuffle", 1.0, 1e-6, 50_000, FrequencyTask(2), unit="user")
 
 
 @pytest.fixture(scope="module")
-def plans() -> dict[str, Plan]:
+def plans() -> dict[str, FittedSearch]:
     """Every kind of request, planned once."""
     return {
         "local": fit(LOCAL, DIGITS, Search(), 1),

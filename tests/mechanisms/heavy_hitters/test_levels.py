@@ -20,7 +20,7 @@ from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import delta_bounds
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
-from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
+from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta, value_weights
 from tests.oracles.statistics import follows, sample_size, tilted
 
 ORACLES = [
@@ -55,8 +55,8 @@ def test_privacy_holds_exactly_for_any_two_values(levels) -> None:
     rng = SeededRandom(1)
     tuples = rng.integers(levels.oracle.inputs, 90).reshape(30, 3).tolist()
     for one, other in itertools.pairwise([*tuples, tuples[0]]):
-        p, total = levels.value_weights(one)
-        q, same = levels.value_weights(other)
+        p, total = value_weights(levels, one)
+        q, same = value_weights(levels, other)
         assert total == same == sum(p.tolist())
         assert all(Fraction(a) <= largest * b for a, b in zip(p.tolist(), q.tolist(), strict=True))
 
@@ -87,7 +87,7 @@ class Values:
 
     def __init__(self, levels: Levels) -> None:
         tuples = itertools.product(range(levels.oracle.inputs), repeat=levels.groups)
-        laws = (levels.value_weights(buckets) for buckets in tuples)
+        laws = (value_weights(levels, buckets) for buckets in tuples)
         self.rows = [np.array([float(Fraction(w, d)) for w in law.tolist()]) for law, d in laws]
         self.inputs = len(self.rows)
 
@@ -165,7 +165,7 @@ def test_of_other_oracles_nothing_is_used_but_epsilon() -> None:
 def test_the_sampler_follows_the_law_of_a_value_and_no_other(levels) -> None:
     """The whole client: the group drawn, then the bucket that it looks at perturbed."""
     buckets = np.array([1, 0, 2])
-    numerators, denominator = levels.value_weights(buckets.tolist())
+    numerators, denominator = value_weights(levels, buckets.tolist())
     law = np.array([float(Fraction(int(w), denominator)) for w in numerators])
     n = sample_size(law, tilted(law))
     rng = SeededRandom(5)

@@ -11,15 +11,15 @@ from scipy import stats
 
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
-from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
-from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search, lost, row_tail
-from mechanisms.heavy_hitters.stepping import (
+from mechanisms.heavy_hitters.fitting import (
     LARGEST_EXTENSION,
     LAST_ROWS,
     ROWS,
     best_schedule,
     symbol_by_symbol,
 )
+from mechanisms.heavy_hitters.prefix_code import PrefixCode, alphabet
+from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search, lost, row_tail
 
 ORACLE = ProjectiveGeometry(4.0, 1 << 16, 41)
 URLS = PrefixCode(alphabet(["lower", "digits", "./-"]), 12)

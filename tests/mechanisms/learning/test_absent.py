@@ -7,8 +7,9 @@ import pytest
 
 from mechanisms.learning.baseline import Baseline
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
-from mechanisms.learning.opening import Opening
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.papers.learning.local_steps import gradients_at
+from mechanisms.papers.learning.opening import Opening
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 
@@ -39,7 +40,7 @@ def test_gradients_are_those_of_the_others(model, kind) -> None:
     alone = model.weighted_gradient(weights, rows[~lacking], targets[~lacking], ones[~lacking])
     assert np.allclose(summed, alone, atol=1e-5)
     picked = np.tile(np.arange(model.parameters), (40, 1))
-    assert not model.gradients_at(weights, rows, targets, picked)[lacking].any()
+    assert not gradients_at(model, weights, rows, targets, picked)[lacking].any()
     errors = model.errors(weights, rows, targets)
     instead = np.where(lacking, 0, targets).astype(targets.dtype)
     assert np.array_equal(errors, model.errors(weights, rows, instead))

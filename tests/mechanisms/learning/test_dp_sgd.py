@@ -13,8 +13,7 @@ from mechanisms.learning.dp_sgd_design import design, usual_optimiser
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.optimisers import Momentum
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.privacy.moments import SubsampledGaussian
-from mechanisms.privacy.sampled_gaussian import epsilon_of
+from mechanisms.privacy.sampled_gaussian import SubsampledGaussian, epsilon_of
 from mechanisms.randomness import SeededRandom
 from tests.oracles.learning import clipped_sum
 

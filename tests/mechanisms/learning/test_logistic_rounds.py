@@ -16,14 +16,14 @@ from mechanisms.learning.logistic_rounds import (
     SHARES,
     Gradients,
     Judgement,
+    NoisyProducts,
     Present,
     _scores,
-    gradient_noise,
     logistic_for,
+    newton_step,
     opened,
     signs,
 )
-from mechanisms.learning.newton_stein import Metric, newton_step
 from mechanisms.learning.objectives import Logistic
 from mechanisms.learning.products import Products
 from mechanisms.learning.row_sums import Rounds
@@ -111,8 +111,6 @@ def test_shares_are_what_noise_goes_by() -> None:
         signed = 2 if isinstance(sums, Gradients) else 1
         # As a curator's Gaussian noise on these sums at this share of the budget.
         assert least == pytest.approx(signed * sums.changes / share / mu**2, rel=5e-3)
-        if isinstance(sums, Gradients):
-            assert np.sqrt(least) == pytest.approx(gradient_noise(FEATURES, 1.0, DELTA), rel=5e-3)
     assert design.guarantee.epsilon == 1.0
     assert design.price.upper(1.0) <= DELTA
     # The parts are the whole: the same charges, in the same order.
@@ -179,11 +177,11 @@ def test_the_hessian_of_normal_rows_follows_from_products() -> None:
     rows = np.column_stack([mixed, np.ones(n)])
     slopes = special.expit(rows @ weights)
     exact = (rows.T * (slopes * (1 - slopes))) @ rows
-    found = Metric(rows.T @ rows, 0.0, 0.0).at(weights).products
+    found = NoisyProducts(rows.T @ rows, 0.0, 0.0).at(weights).products
     # Sums of n numbers whose spread is below 1: some 600 of 40,000; a quarter of X'X is far off.
     assert np.abs(found - exact).max() < 0.01 * exact[-1, -1]
     assert np.abs(rows.T @ rows / 4 - exact).max() > 0.5 * exact[-1, -1]
-    at_zero = Metric(rows.T @ rows, 8.0, 2.0).at(np.zeros(4))
+    at_zero = NoisyProducts(rows.T @ rows, 8.0, 2.0).at(np.zeros(4))
     np.testing.assert_allclose(at_zero.products, rows.T @ rows / 4)
     assert (at_zero.variance, at_zero.largest) == (0.5, 0.5)
 
@@ -220,7 +218,7 @@ def test_a_penalty_is_that_of_the_objective() -> None:
 def test_noise_alone_is_hardly_followed() -> None:
     rng = np.random.default_rng(4)
     rows, _ = population(2_000)
-    hessian = Metric((rows.T @ rows) / 4, 0.0, 0.0)
+    hessian = NoisyProducts((rows.T @ rows) / 4, 0.0, 0.0)
     spread, losses, naive = 30.0, [], []
     for _ in range(200):
         noise = rng.normal(0, spread, 5)

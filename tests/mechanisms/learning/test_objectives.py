@@ -11,6 +11,7 @@ from hushbeam.studies.systems.convolution import Convolution
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.learning.scores import CrossEntropy, HingeLoss
+from mechanisms.papers.learning.local_steps import gradients_at
 from mechanisms.randomness import SeededRandom
 from tests.oracles import learning as oracles_learning
 
@@ -60,7 +61,7 @@ def test_shortcuts_agree_with_gradients_laid_out(objective):
     gradients = objective.gradients(weights, rows, targets)
     coordinates = np.random.default_rng(2).integers(0, objective.parameters, (len(rows), 3))
     np.testing.assert_allclose(
-        objective.gradients_at(weights, rows, targets, coordinates),
+        gradients_at(objective, weights, rows, targets, coordinates),
         np.take_along_axis(gradients, coordinates, axis=1),
         atol=1e-14,
     )

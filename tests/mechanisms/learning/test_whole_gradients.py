@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hushbeam.studies.systems.convolution import Convolution
+from mechanisms.learning.dp_sgd import WholeGradients
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
-from mechanisms.learning.whole_gradients import WholeGradients
 from mechanisms.randomness import SeededRandom
 from tests.oracles.learning import clipped_sum
 

@@ -16,8 +16,7 @@ import pytest
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.optimal import Optimal
-from mechanisms.mean.optimal_table import WORD, Table, best_table
-from mechanisms.mean.optimal_values import optimal_values
+from mechanisms.mean.optimal_table import WORD, Table, best_table, optimal_values
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SecureRandom, SeededRandom

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushbeam.studies.systems.bins import UniformBins, bin_centres, mean_of_bins
 from mechanisms.frequency.hashed_responses import hadamard, k_ary
 from mechanisms.mean.window import Window
-from mechanisms.postprocess.channel_products import Dense, SlidingWindow, UniformBins
+from mechanisms.postprocess.channel_products import Dense, SlidingWindow
 from mechanisms.postprocess.expectation_maximisation import (
-    bin_centres,
     bins_for,
     fit,
-    mean_of_bins,
     smoothed,
 )
 from mechanisms.randomness import SeededRandom

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.postprocess.rising import rising
+from mechanisms.postprocess.simplex import rising
 
 pairs = st.lists(
     st.tuples(st.floats(-2, 2), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30

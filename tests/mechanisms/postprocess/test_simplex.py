@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.postprocess.simplex import kkt_residual, project
+from mechanisms.postprocess.simplex import project
+from tests.oracles.simplex import kkt_residual
 from tests.oracles.statistics import simplex_projection
 
 VECTORS = json.loads(Path(__file__).parents[2].joinpath("data/vectors.json").read_text())

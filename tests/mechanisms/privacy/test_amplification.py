@@ -24,7 +24,7 @@ from mechanisms.privacy.amplification import (
 from mechanisms.privacy.blanket import COARSE, dominated_delta, upper_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.pair_law import PairLaw, covering, grouped
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 
 

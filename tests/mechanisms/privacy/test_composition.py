@@ -14,18 +14,11 @@ from scipy import stats
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.hashed_responses import k_ary, optimal_local
+from mechanisms.papers.renyi import randomised_response_renyi, renyi, renyi_to_epsilon
 from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
-from mechanisms.privacy.composition import (
-    advanced,
-    compose_releases,
-    dwork_rothblum_vadhan,
-    parallel,
-    randomised_response_renyi,
-    renyi,
-    renyi_to_epsilon,
-    sequential,
-)
+from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
+from tests.oracles.composition import advanced, compose_releases, dwork_rothblum_vadhan, parallel
 
 
 def claim(epsilon: float, delta: float = 0.0, model="local", unit="user") -> Guarantee:

@@ -15,11 +15,10 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.honesty import crowd, in_words, least_users
 from mechanisms.mean.task import MeanTask
-from mechanisms.planner.design import Design
 from mechanisms.planner.release_profile import release_profile
-from mechanisms.planner.search import designs, search
+from mechanisms.planner.search import Design, designs, search
 from mechanisms.privacy.amplification import shuffled_epsilon
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 from tests.oracles.privacy import exact_shuffled_delta
 
 TARGET = Target("shuffle", 1.0, 1e-6, 10_000, FrequencyTask(50))

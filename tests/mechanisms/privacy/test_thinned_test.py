@@ -10,8 +10,8 @@ from scipy.special import gammaln
 
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.privacy.amplification import shuffled_epsilon
+from mechanisms.privacy.blanket import thinned_delta
 from mechanisms.privacy.pair_law import PairLaw
-from mechanisms.privacy.thinned_test import thinned_delta
 
 
 def three_kinds(keep: float, lie: float) -> PairLaw:

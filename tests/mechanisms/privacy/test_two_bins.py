@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.privacy.binomial_sums import binomial_sum, seldom_below
+from mechanisms.privacy.binomial_edges import binomial_sum, seldom_below
 from mechanisms.privacy.dummy_laws import binomial, negative_binomial, poisson
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta, two_bins_epsilon
 

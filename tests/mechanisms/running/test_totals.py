@@ -12,7 +12,7 @@ from scipy import stats
 from mechanisms.privacy.search import gaussian_delta, gaussian_mu
 from mechanisms.randomness import SeededRandom
 from mechanisms.running.factors import BITS, Factors, buffered, square_root
-from mechanisms.running.totals import Contribution, RunningTotals, State, least
+from mechanisms.running.totals import Contribution, RunningTotals, TotalsState, least
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -157,7 +157,7 @@ def test_days_go_on_from_what_was_kept_as_if_nothing_had_happened() -> None:
     running = least(EPSILON, DELTA, horizon=20, totals=3)
     rng, state, found = SeededRandom(8), running.begin(), []
     for _ in range(20):
-        added, state = running.draw(State.read(state.written()), rng)
+        added, state = running.draw(TotalsState.read(state.written()), rng)
         found.append(added)
     assert np.array_equal(np.cumsum(found, axis=0), drawn(running, 20, seed=8))
     with pytest.raises(ValueError, match="all 20 days of the horizon were drawn"):
@@ -201,7 +201,7 @@ def test_the_guarantee_says_what_it_rests_on() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: least(math.nan, DELTA, 5), "epsilon must be positive"),
+        (lambda: least(math.nan, DELTA, 5), "epsilon must be a positive"),
         (lambda: least(1.0, math.nan, 5), "delta must lie strictly"),
         (lambda: least(1.0, 0.0, 5), "delta must lie strictly"),
         (lambda: least(1.0, DELTA, 0), "horizon must be"),
@@ -210,10 +210,13 @@ def test_the_guarantee_says_what_it_rests_on() -> None:
         (lambda: least(1.0, DELTA, 5, Contribution(totals=2)), "cannot change 2 of 1 totals"),
         (lambda: Contribution(norm=math.nan), "a unit adds a positive norm"),
         (lambda: RunningTotals(buffered(2), math.nan), "sigma must be positive"),
-        (lambda: State.read(b"{}"), "no state of running totals"),
-        (lambda: State.read(b'{"version": 2, "day": 0, "buffers": [], "before": []}'), "version"),
+        (lambda: TotalsState.read(b"{}"), "no state of running totals"),
         (
-            lambda: least(1.0, DELTA, 5).draw(State(0, (), (0,)), SeededRandom(1)),
+            lambda: TotalsState.read(b'{"version": 2, "day": 0, "buffers": [], "before": []}'),
+            "version",
+        ),
+        (
+            lambda: least(1.0, DELTA, 5).draw(TotalsState(0, (), (0,)), SeededRandom(1)),
             "the state is that of other running totals",
         ),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.sampling.alias import AliasTable
+from mechanisms.sampling.integer_tables import AliasTable
 from tests.oracles.statistics import follows, sample_size, tilted
 
 WORD = 1 << 64

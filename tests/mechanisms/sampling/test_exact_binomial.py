@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.sampling.exact_binomial import ExactBinomial
+from mechanisms.sampling.sparse_bits import ExactBinomial
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64

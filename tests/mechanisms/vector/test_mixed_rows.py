@@ -13,12 +13,12 @@ import pytest
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Mechanism
 from mechanisms.frequency import unary
-from mechanisms.frequency.dump import PureDump
 from mechanisms.frequency.hashed_responses import k_ary, optimal_local
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.papers.dump import PureDump
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon

@@ -10,9 +10,8 @@ from mechanisms import catalog
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.two_point import duchi
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.limits import JUDGED_FROM, estimate_row, half_widths
+from mechanisms.vector.limits import JUDGED_FROM, estimate_mixed, estimate_row, half_widths
 from mechanisms.vector.mixed_choice import mixed_rows
-from mechanisms.vector.mixed_limits import estimate_mixed
 from mechanisms.vector.mixed_rows import MixedRows
 from mechanisms.vector.multi import multi_hm, multi_optimal
 

@@ -12,10 +12,9 @@ from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
-from mechanisms.vector.limits import estimate_row
+from mechanisms.targets.rules import Target
+from mechanisms.vector.limits import estimate_mixed, estimate_row
 from mechanisms.vector.mixed_choice import mixed_rows
-from mechanisms.vector.mixed_limits import estimate_mixed
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.task import AttributeTask, VectorTask
 from tests.oracles.statistics import FALSE_ALARM

@@ -11,11 +11,10 @@ import pytest
 from mechanisms.privacy.audit import attack, audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.cap_law import CapLaw
+from mechanisms.vector.cap_law import CapLaw, largest_projections
 from mechanisms.vector.directions import PublicDirections
 from mechanisms.vector.privunit import PrivUnit, privunit
 from mechanisms.vector.rows import shortened
-from mechanisms.vector.sphere import largest_projections
 from tests.oracles import mean as oracles_mean
 from tests.oracles import vector as oracle
 

@@ -11,8 +11,7 @@ from mechanisms.postprocess.shrinkage import to_prior
 from mechanisms.privacy.audit import audit
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm
-from mechanisms.vector.random_projection import MultiRphm, multi_rphm
-from mechanisms.vector.subspace import orthonormal
+from mechanisms.vector.random_projection import MultiRphm, multi_rphm, orthonormal
 from tests.oracles import mean as oracles_mean
 from tests.oracles import vector as oracle
 

@@ -52,7 +52,7 @@ def count(
         half = 2 * np.log(many / 0.05)
         table |= {f"lower{end}": 100 + noise - half, f"upper{end}": 100 + noise + half}
     figure = more.pop("figure", "users")
-    said = statement(kind, {f"{kind}.parquet": figure}, **{"asked": ASKED, **more})
+    said = statement(kind, {f"{kind}.parquet": figure}, **{"request": ASKED, **more})
     files = {f"{kind}.parquet": parquet(pa.table(table)), PAGE: b""}
     publish(day, {"cities": Content(files, said)}, Path(folder))
     return f"{folder}/2026-11-{day:02}"
@@ -98,7 +98,7 @@ def test_the_clearest_differences_make_a_page(releases: Path, capsys) -> None:
     assert cli.main(["compare", *DAYS, "--output", "changes.html"]) == 0
     page = Path("changes.html").read_text()
     assert "2026-11-15 and 2026-11-16" in page
-    assert page.count("<svg xmlns") == page.count("<h2>") - 2  # one of each figure
+    assert page.count('<ol class="bars">') == page.count("<h2>") - 2  # one of each figure
     # The clearest first, both beyond noise, as in the picture.
     assert page.index("<th>Oslo</th><td>yes</td>") < page.index("<th>Bergen</th><td></td>")
     assert "left out: " in page
@@ -181,7 +181,7 @@ def test_two_groups_are_compared_value_by_value(tmp_path: Path, monkeypatch, cap
     for end, half in (("", 2.0), ("_simultaneous", 3.0)):
         for name, sign in (("lower", -1), ("upper", 1)):
             table[f"{name}{end}"] = [x + sign * half for x in table["estimate"]]
-    said = statement("count", {"count.parquet": "users"}, asked=ASKED)
+    said = statement("count", {"count.parquet": "users"}, request=ASKED)
     publish(1, {"n": Content({"count.parquet": parquet(pa.table(table)), PAGE: b""}, said)},
             Path("releases"))  # fmt: skip
     rows = asked(capsys, "releases/2026-11-01", "--groups", "free", "paid")["rows"]
@@ -202,15 +202,15 @@ OTHERS: dict[str, tuple[Other, str]] = {
         lambda: count(2, noise(), figure="events"), "cities: users and events cannot be compared"
     ),
     "a unit": (
-        lambda: count(2, noise(), asked=ASKED | {"unit": "row"}),
+        lambda: count(2, noise(), request=ASKED | {"unit": "row"}),
         "cities: the unit of protection is 'user' in one release and 'row' in the other",
     ),
     "a column": (
-        lambda: count(2, noise(), asked=ASKED | {"column": "town"}),
+        lambda: count(2, noise(), request=ASKED | {"column": "town"}),
         "cities: --column is 'city' in one release and 'town' in the other",
     ),
     "what must hold": (
-        lambda: count(2, noise(), asked=ASKED | {"where": ["n > 1"]}),
+        lambda: count(2, noise(), request=ASKED | {"where": ["n > 1"]}),
         "cities: --where is not said in one release and ['n > 1'] in the other",
     ),
     "bounds": (
@@ -244,7 +244,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(
 
 def test_what_is_asked_of_privacy_may_differ(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [count(1, noise()), count(2, noise(), asked=ASKED | {"epsilon": 4.0, "delta": 1e-9})]
+    names = [count(1, noise()), count(2, noise(), request=ASKED | {"epsilon": 4.0, "delta": 1e-9})]
     assert asked(capsys, *names)["compared"] == 2
 
 

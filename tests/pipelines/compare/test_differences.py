@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from mechanisms.counters.noise import published_law
-from pipelines.compare.differences import Change, Reach, Side, change
+from pipelines.compare.differences import FigureChange, Reach, Side, change
 
 MISS = 0.05
 LABELS = 1000
@@ -49,7 +49,7 @@ def side(law, centre: np.ndarray, comparisons: float = LABELS) -> Side:
     return Side.of(known, reach, comparisons)
 
 
-def compared(law, before: np.ndarray, now: np.ndarray, independent: bool = True) -> Change:
+def compared(law, before: np.ndarray, now: np.ndarray, independent: bool = True) -> FigureChange:
     """A day beside another, each difference with an interval that covers with all others."""
     each = LABELS if independent else 2 * LABELS
     return change(side(law, before, each), side(law, now, each), MISS / LABELS, independent)

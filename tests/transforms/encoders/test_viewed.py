@@ -15,10 +15,10 @@ from transforms.encoders.block import CellBlock, applicable, one_row, packed
 from transforms.encoders.domain import DeclaredValues, IntegerRange
 from transforms.encoders.encoder import encoded
 from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.part import NOT_APPLICABLE, Viewed
 from transforms.encoders.reports import LIMITED, Reporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
-from transforms.encoders.viewed import NOT_APPLICABLE, Viewed
 from transforms.expressions.view import View
 from transforms.units.contributions import choose_one_per_user
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.wire import EXAMPLES
-from transforms.expressions.errors import ExpressionError
 from transforms.expressions.functions import FUNCTIONS
 from transforms.expressions.parser import parse
+from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import View, ViewError
 
 INF = float("inf")

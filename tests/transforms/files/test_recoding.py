@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pipelines.errors import RequestError
 from pipelines.logs.reading import reading_of
 from tests.oracles.wire import EXAMPLES
+from transforms.files.format import Recoded, Unmarked, encoding_of
 from transforms.files.reading import Reading
-from transforms.files.recoding import Recoded, Unmarked, encoding_of
 from transforms.files.source import UnreadableError, look, tables
 
 CSV = 'stadt,s\nMünchen,"1,5"\nAñasco,2\n"Zwei\nZeilen",3\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hushbeam.studies.engine.journal import JOURNAL, REQUEST, journal, write_whole
-from pipelines.errors import FailedError, RequestError
+from pipelines.errors import RequestError
 
 TYPED = {"--epsilons": [0.1, 1.0], "--seed": 3, "--data": ["zipf:10,2,1"]}
 
@@ -50,7 +50,7 @@ def test_a_damaged_line_is_an_error_and_not_skipped(tmp_path) -> None:
     path = filled(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"{damage\n", lines[2]]))
-    with pytest.raises(FailedError, match=r"line 2 of journal\.jsonl is damaged"):
+    with pytest.raises(RequestError, match=r"line 2 of journal\.jsonl is damaged"):
         entries(tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path) -> None:
         entries(tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / "thesis.tex").rename(tmp_path / REQUEST)
-    with pytest.raises(RequestError, match="holds other files"):
+    with pytest.raises(RequestError, match="has no format number"):
         entries(tmp_path)
 
 

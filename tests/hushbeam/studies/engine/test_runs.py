@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from hushbeam.studies.engine import runs
-from hushbeam.studies.engine.cells import Cell, Line, Outcome
+from hushbeam.studies.engine.cells import Cell, FigureLine, Outcome
 from hushbeam.studies.engine.journal import Entry, Journal, journal
 from hushbeam.studies.engine.runs import Bench, run
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import FailedError
 from tests.fakes.waiting import HANGS
 
-LINES = (Line("sh", "exact", "shuffle"), Line("sh", "published", "shuffle"))
+LINES = (FigureLine("sh", "exact", "shuffle"), FigureLine("sh", "published", "shuffle"))
 CELLS = [
     Cell(data, line, epsilon, delta)
     for data, line, epsilon, delta in itertools.product("ab", LINES, (0.5, 1.0), (1e-6, 1e-9))

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import special
 
-from hushbeam.studies.populations.numbers import Numbers, read_numbers
+from hushbeam.studies.populations.numbers import NumberPopulation, read_numbers
 from pipelines.errors import RequestError
 
 
-def every_value(numbers: Numbers) -> np.ndarray:
+def every_value(numbers: NumberPopulation) -> np.ndarray:
     return np.concatenate(list(numbers.blocks()))
 
 

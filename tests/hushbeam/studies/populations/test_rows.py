@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushbeam.studies.populations.rows import Rows, read_rows
+from hushbeam.studies.populations.rows import RowPopulation, read_rows
 from pipelines.errors import RequestError
 
 PAPER = "gauss:10000,400,0.33333333,0.25"  # Multi-RPHM's: N(1/3, 1/16)
 
 
-def every_row(rows: Rows) -> np.ndarray:
+def every_row(rows: RowPopulation) -> np.ndarray:
     return np.concatenate(list(rows.blocks()))
 
 

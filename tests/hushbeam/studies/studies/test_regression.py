@@ -17,12 +17,12 @@ import pytest
 from hushbeam.studies.engine.cells import Cell, Outcome
 from hushbeam.studies.engine.figures import figures
 from hushbeam.studies.engine.results import Results
-from hushbeam.studies.populations.tables import Examples, read_examples
+from hushbeam.studies.populations.tables import StudyExamples, read_examples
 from hushbeam.studies.studies.regression import (
     FOLDS,
     STUDY,
     Learner,
-    RegressionOptions,
+    RegressionStudyOptions,
     cross_validate,
     descent,
     fit,
@@ -34,14 +34,14 @@ from mechanisms.randomness import SeededRandom
 REGRESSION = ["evaluate", "train", "--jobs", "1", "--study", "regression", "--data", "census:400"]
 
 
-def setting(population: Examples, system: str, epsilon: float, **options: Any) -> Any:
+def setting(population: StudyExamples, system: str, epsilon: float, **options: Any) -> Any:
     """What `fit` takes."""
-    chosen = RegressionOptions(epsilons=(epsilon,), output="out", **options)
+    chosen = RegressionStudyOptions(epsilons=(epsilon,), output="out", **options)
     (line,) = (line for line in lines(["all"]) if line.system == system)
     return chosen, Cell(population.name, line, epsilon, 1e-6, True), population
 
 
-def mean_error(population: Examples, system: str, epsilon: float) -> float:
+def mean_error(population: StudyExamples, system: str, epsilon: float) -> float:
     options, cell, _ = setting(population, system, epsilon)
     return fit(options, cell, population).release(SeededRandom(cell.seed(0, 0)))["test_mse"]
 

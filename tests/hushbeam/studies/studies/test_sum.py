@@ -13,7 +13,7 @@ from scipy import stats
 
 from hushbeam.studies.engine.cells import Simulation
 from hushbeam.studies.populations.numbers import read_numbers
-from hushbeam.studies.studies.sum import STUDY, SumOptions, fit
+from hushbeam.studies.studies.sum import STUDY, SumStudyOptions, fit
 from hushbeam.studies.systems.number_sums import SYSTEMS, lines
 from mechanisms.randomness import SeededRandom
 
@@ -27,7 +27,7 @@ def fitted(
     liars: float = 0.0, epsilon: float = 1.0,
 ) -> Simulation:  # fmt: skip
     """A system at delta 1e-6."""
-    options = SumOptions.model_validate(
+    options = SumStudyOptions.model_validate(
         {"systems": (name,), "data": (data,), "output": "out", "epsilons": (epsilon,),
          "neighbours": neighbours, "messages": (messages,) if messages else (),
          "liars": (liars,)}

@@ -10,18 +10,18 @@ import pytest
 from numpy.typing import NDArray
 
 from hushbeam.studies.systems.augmented import Augmented
-from hushbeam.studies.systems.augmented_systems import found
-from hushbeam.studies.systems.dummy_laws import LAWS, PUBLISHED, Parts, even_coins, two_sided
+from hushbeam.studies.systems.augmented_systems import best_design
+from hushbeam.studies.systems.dummy_laws import LAWS, PUBLISHED, ThinnedLaw, even_coins, two_sided
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 N = 20_000
 
 
 def of(name: str, epsilon: float = 1.0, d: int = 10, n: int = N, bound: str = "exact") -> Augmented:
-    design = found(Target("shuffle", epsilon, 1e-6, n, FrequencyTask(d), bound=bound), name)
+    design = best_design(Target("shuffle", epsilon, 1e-6, n, FrequencyTask(d), bound=bound), name)
     assert design.release.epsilon <= epsilon
     assert isinstance(design.mechanism, Augmented)
     return design.mechanism
@@ -71,12 +71,14 @@ def test_how_many_reports_are_kept_errs_least(name: str) -> None:
     assert parts.error(target) < 0.85 * max(others)
 
 
-def _exact(name: str, kept: float, target: Target[FrequencyTask]) -> Parts:
+def _exact(name: str, kept: float, target: Target[FrequencyTask]) -> ThinnedLaw:
     """The least noise beside a chance of keeping reports, by trying one size after another."""
     left, right = 1 - (1 - math.exp(-0.5)) / kept, kept / (math.exp(0.5) - 1 + kept)
     for size in range(500):
         parts = (
-            even_coins(kept, size) if name == "sbin" else Parts(kept, two_sided(size, left, right))
+            even_coins(kept, size)
+            if name == "sbin"
+            else ThinnedLaw(kept, two_sided(size, left, right))
         )
         if parts.meets(target):
             return parts
@@ -102,7 +104,7 @@ def test_a_great_many_coins_keep_their_moments() -> None:
 @pytest.mark.parametrize("noise", ["coins", "geometric"])
 def test_the_price_is_that_of_whole_batches(noise: str, kept: float) -> None:
     """Every batch of three users with three values, and everything that may be seen of it."""
-    parts = even_coins(kept, 6) if noise == "coins" else Parts(kept, two_sided(3, 0.4, 0.5))
+    parts = even_coins(kept, 6) if noise == "coins" else ThinnedLaw(kept, two_sided(3, 0.4, 0.5))
     laws = {batch: _seen(batch, parts) for batch in product(range(3), repeat=3)}
     for epsilon in (0.3, 1.0, 2.0):
         worst = max(
@@ -116,7 +118,7 @@ def test_the_price_is_that_of_whole_batches(noise: str, kept: float) -> None:
         assert low - 1e-9 <= worst <= high + 1e-9
 
 
-def _seen(batch: tuple[int, ...], parts: Parts) -> NDArray[np.float64]:
+def _seen(batch: tuple[int, ...], parts: ThinnedLaw) -> NDArray[np.float64]:
     """The joint law of three counts: every way to keep reports, and every number of dummies."""
     size = 40
     dummies = np.zeros(size)

@@ -13,7 +13,7 @@ from hushbeam.studies.systems.common_chance import CommonRun, CommonSteps, Quant
 from hushbeam.studies.systems.gradients import MECHANISMS
 from mechanisms import catalog
 from mechanisms.learning.objectives import SquaredError
-from mechanisms.learning.schedule import Schedule
+from mechanisms.papers.learning.schedule import StepSchedule
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_optimal
 
@@ -50,7 +50,7 @@ def test_reports_follow_the_channel(name, value) -> None:
 @pytest.mark.parametrize("mechanism", [multi_optimal(1.0, 4), multi_optimal(6.0, 4)], ids=str)
 def test_mean_gradients_are_unbiased_and_as_noisy_as_predicted(mechanism) -> None:
     objective = SquaredError(4)
-    steps = CommonSteps(objective, mechanism, Schedule(1, 1.0))
+    steps = CommonSteps(objective, mechanism, StepSchedule(1, 1.0))
     run = CommonRun(steps, Quantiles(mechanism.mechanism))
     rows = np.tile(np.array([0.5, -0.3, 0.1, 1.0], np.float32), (2000, 1))
     targets = np.full(2000, 0.1, np.float32)
@@ -71,7 +71,7 @@ def test_chance_is_common_to_mechanisms() -> None:
 
     def weights(name: str, seed: int) -> np.ndarray:
         mechanism = MECHANISMS[name](1.0, census.d)
-        steps = CommonSteps(objective, mechanism, Schedule(10, 0.2))
+        steps = CommonSteps(objective, mechanism, StepSchedule(10, 0.2))
         run = CommonRun(steps, Quantiles(mechanism.mechanism))
         return run.train(census.rows, census.targets, seed).average
 

@@ -9,27 +9,27 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hushbeam.studies.systems.augmented_systems import found
-from hushbeam.studies.systems.dummy_laws import Parts
+from hushbeam.studies.systems.augmented_systems import best_design
+from hushbeam.studies.systems.dummy_laws import ThinnedLaw
 from hushbeam.studies.systems.filtered import ALPHA, Filtered
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.privacy.two_bins import two_bins_delta
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
-from mechanisms.targets.target import Target
+from mechanisms.targets.rules import Target
 
 N, D = 20_000, 100_000
 HASHES = (0, 1, 0)  # of three values
 SMALL = Filtered(
     1.0, 0.1, 2, 3, 1.0,
-    parts=Parts(1.0, IntegerNoise(0, np.array([0.1, 0.3, 0.4, 0.2]))),
+    parts=ThinnedLaw(1.0, IntegerNoise(0, np.array([0.1, 0.3, 0.4, 0.2]))),
     buckets=2,
-    filters=Parts(1.0, IntegerNoise(0, np.array([0.2, 0.5, 0.3]))),
+    filters=ThinnedLaw(1.0, IntegerNoise(0, np.array([0.2, 0.5, 0.3]))),
 )  # fmt: skip
 
 
 def of(epsilon: float = 1.0, n: int = N, d: int = D) -> Filtered:
-    mechanism = found(Target("shuffle", epsilon, 1e-6, n, FrequencyTask(d)), "fme").mechanism
+    mechanism = best_design(Target("shuffle", epsilon, 1e-6, n, FrequencyTask(d)), "fme").mechanism
     assert isinstance(mechanism, Filtered)
     return mechanism
 

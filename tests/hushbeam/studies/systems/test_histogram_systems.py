@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushbeam.studies.engine.cells import Line
+from hushbeam.studies.engine.cells import FigureLine
 from hushbeam.studies.papers import hp_sdp
 from hushbeam.studies.systems.augmented_systems import AUGMENTED
 from hushbeam.studies.systems.histograms import lines
@@ -32,10 +32,10 @@ def test_all_is_every_system_once() -> None:
 
 def test_the_model_is_the_shuffle_where_it_is_served() -> None:
     assert lines(["grr", "laplace"], "exact") == (
-        Line("grr", "exact", "shuffle"),
-        Line("laplace", "exact", "central"),
+        FigureLine("grr", "exact", "shuffle"),
+        FigureLine("laplace", "exact", "central"),
     )
-    assert lines(["grr@local"], "exact") == (Line("grr", "exact", "local"),)
+    assert lines(["grr@local"], "exact") == (FigureLine("grr", "exact", "local"),)
     assert said(["grr@local", "sh:published"]) == ["grr@local", "sh:published"]
     assert {line.model for line in lines(["all@local"], "exact")} == {"local"}
     assert "laplace" not in said(["all@local"])

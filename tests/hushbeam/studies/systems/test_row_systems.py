@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushbeam.studies.populations.rows import Rows, read_rows
+from hushbeam.studies.populations.rows import RowPopulation, read_rows
 from hushbeam.studies.studies.vector_mean import SETS
 from hushbeam.studies.systems.rows import cut_off, lines, radius
 from mechanisms.vector.rows import shortened
@@ -14,7 +14,7 @@ from pipelines.errors import RequestError
 PAPER = "gauss:10000,400,0.33333333,0.25"  # Multi-RPHM's: N(1/3, 1/16)
 
 
-def every_row(rows: Rows) -> np.ndarray:
+def every_row(rows: RowPopulation) -> np.ndarray:
     return np.concatenate(list(rows.blocks()))
 
 

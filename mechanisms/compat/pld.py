@@ -1,0 +1,103 @@
+"""`dp_accounting.pld`, without the modules of scipy that it imports and we have no use for.
+
+Of `scipy.signal` composing takes one function, and nothing of what comes with it, `scipy.stats` and
+`scipy.optimize` among it: a CPU second, a third of what `hushbeam check` took.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pkgutil
+import sys
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mechanisms.compat.switch import on
+
+_NAMES = ("scipy.optimize", "scipy.signal", "scipy.stats")
+
+
+def accounting() -> ModuleType:
+    """The package `dp_accounting.pld`, which a device that only perturbs does not need.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    _import_alone()
+    try:
+        from dp_accounting import pld
+    except ImportError as missing:
+        raise ImportError(
+            "composing privacy losses needs the package dp-accounting (pip install dp-accounting)"
+        ) from missing
+    package: ModuleType = pld
+    return package
+
+
+def fftconvolve(a: Any, b: Any, *others: Any, **named: Any) -> Any:
+    """`scipy.signal.fftconvolve`, of two vectors to the last bit, and itself of all else."""
+    usual = all(isinstance(of, np.ndarray) and of.dtype == np.float64 for of in (a, b))
+    if others or named or not usual or not a.ndim == b.ndim == 1 or not min(len(a), len(b)):
+        from scipy import signal
+
+        return signal.fftconvolve(a, b, *others, **named)
+    from scipy import fft  # a ledger of one entry composes nothing
+
+    if min(len(a), len(b)) == 1:
+        return a * b
+    size = len(a) + len(b) - 1
+    fast = fft.next_fast_len(size, real=True)
+    return fft.irfft(fft.rfft(a, fast) * fft.rfft(b, fast), fast)[:size]
+
+
+class _Later(ModuleType):
+    """A module, or a name in one, that is imported when something of it is asked for.
+
+    What is asked for while it stands in, but for what who imports a part of a package asks for, is
+    another one.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        standing = any(isinstance(sys.modules.get(module), _Later) for module in _NAMES)
+        if standing and not name.startswith("__"):
+            return _Later(f"{self.__name__}.{name}")
+        return getattr(self._imported(), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._imported()(*args, **kwargs)
+
+    def _imported(self) -> Any:
+        _stand_aside()
+        return pkgutil.resolve_name(self.__name__)
+
+
+@cache
+def _import_alone() -> None:
+    """Import the package while others stand in for what it imports, as far as that goes.
+
+    Who imports one of those modules afterwards gets it itself, and what is there already stays.
+    Another thread might import one meanwhile, and keep what stands in for it: then nothing does.
+    """
+    if not on() or threading.active_count() > 1:
+        return
+    later = {name: _Later(name) for name in _NAMES}
+    vars(later["scipy.signal"]).update(fftconvolve=fftconvolve)
+    try:
+        for name, module in later.items():
+            sys.modules.setdefault(name, module)
+        # Another version may need more than names of them: it is imported as ever, then.
+        with contextlib.suppress(Exception):
+            import dp_accounting.pld  # noqa: F401
+    finally:  # also of who is interrupted
+        _stand_aside()
+
+
+def _stand_aside() -> None:
+    """Take away what stands in for a module."""
+    for name in _NAMES:
+        if isinstance(sys.modules.get(name), _Later):
+            del sys.modules[name]

@@ -1,0 +1,118 @@
+"""A journal in a folder or a bucket: an object that is replaced whole, and earlier segments beside.
+
+A bucket may refuse (412: somebody was faster), put off
+(429, 5xx) or not answer in time; after the last it may still have written. Every leaf has random
+salt, so whoever does not know reads the object again and looks for it. A late write cannot do
+harm: it asks for a generation that a later write of ours has used up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pipelines.errors import FailedError
+from pipelines.journal.checkpoint import Checkpoint, Leaf
+from pipelines.journal.journal import JournalFormat, Segment
+from pipelines.storage.backoff import Backoff
+from pipelines.storage.formats import numbered
+from pipelines.storage.objects import Changed, StoredObject, Unavailable
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class ObjectKeeping:
+    """A journal in an object.
+
+    Attributes:
+        target: of the last segment.
+        form: of the journal.
+        backoff: how long to go on when a bucket is slow, and with what pauses.
+    """
+
+    target: StoredObject
+    form: JournalFormat
+    backoff: Backoff
+
+    def read(self) -> Segment | None:
+        """See `Keeping`."""
+        content, generation = self._answer(self.target.fetch)
+        return opened(content, self.form) if generation else None
+
+    def write(self, before: Segment | None, after: Segment) -> bool:
+        """See `Keeping`."""
+        whole = written(after, self.form)
+        if before is not None and before.checkpoint.count < after.checkpoint.count:
+            self._archive(before)
+        for _ in self.backoff.attempts():
+            content, generation = self._answer(self.target.fetch)
+            now = opened(content, self.form) if generation else None
+            # Our attempt that seemed to fail may have arrived: once more would be done twice.
+            if now is not None and _holds(now, after):
+                return True
+            if (now and now.head) != (before and before.head):
+                if now is not None and now.checkpoint.count > after.checkpoint.count:
+                    raise FailedError(f"{self.form.where}: what was added may have been written")
+                return False
+            with contextlib.suppress(Changed, Unavailable):
+                self.target.swap(whole, generation)
+                return True
+        raise FailedError(self._silent)
+
+    def _archive(self, segment: Segment) -> None:
+        """Keep a segment whose end is reached, under a name that says how far it goes."""
+        stem, ending = os.path.splitext(self.target.name)
+        place = self.target.beside(f"{stem}-{segment.last}{ending}")
+        with contextlib.suppress(Changed):  # a run that was cut off here has put it down
+            self._answer(lambda: place.swap(written(segment, self.form), 0))
+
+    def _answer(self, ask: Callable[[], _Answer]) -> _Answer:
+        """What the place says in the end."""
+        for _ in self.backoff.attempts():
+            with contextlib.suppress(Unavailable):
+                return ask()
+        raise FailedError(self._silent)
+
+    @property
+    def _silent(self) -> str:
+        seconds = self.backoff.seconds
+        return f"{self.target.name} did not answer within {seconds:g} s; try again later"
+
+
+def _holds(now: Segment, after: Segment) -> bool:
+    """Whether what was to be written has arrived, even if other facts came after it."""
+    if after.leaves:
+        return after.leaves[-1] in now.leaves
+    return now.signature == after.signature
+
+
+def written(segment: Segment, form: JournalFormat) -> bytes:
+    """A segment as the content of an object."""
+    begun, (_, signature, leaves, head) = segment.checkpoint, segment
+    checkpoint = {name: getattr(begun, name) for name in ("account", "count", "head", "frontier")}
+    said = {"version": form.version, "store": form.store, "head": head, "signature": signature}
+    said |= {"checkpoint": checkpoint | {"tables": begun.tables}, "facts": leaves}
+    return (json.dumps(said, allow_nan=False) + "\n").encode()
+
+
+def opened(content: bytes, form: JournalFormat) -> Segment:
+    """The segment that an object holds.
+
+    Raises:
+        RequestError: it is damaged, or of another format.
+    """
+    said = numbered(form.where, content, form.version, form.why)
+    try:
+        if said["store"] != form.store:
+            raise form.damaged("it is of another kind of journal")
+        checkpoint = Checkpoint(**said["checkpoint"])
+        checkpoint = replace(checkpoint, frontier=tuple(checkpoint.frontier))
+        leaves = tuple(Leaf(*fact) for fact in said["facts"])
+        return Segment(checkpoint, said["signature"], leaves, said["head"])
+    except (KeyError, TypeError, ValueError):
+        raise form.damaged("a part of it is missing") from None

@@ -1,0 +1,52 @@
+"""Days on which users were active: a user raises a counter of each level, and figures add some."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mechanisms.counters.choose import NoisyCounters
+from pipelines.metrics.counting.design import meeting
+from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.statistics.active_users import DayEvidence
+from pipelines.metrics.statistics.evidence import Accuracy
+from transforms.encoders.activity import ActivityReporting
+
+if TYPE_CHECKING:
+    from pipelines.metrics.counting.by_counters import ByCounters
+    from transforms.collector.collect_counts import Counted
+
+
+class _Days(Shape):
+    """Counters of bitmaps of days."""
+
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ActivityReporting]:
+        options, reporting = statistic.options, ActivityReporting(statistic.activity)
+        design = meeting(options, reporting.levels, (), sealed, releases=options.releases)
+        return design, reporting
+
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        """Of how many were active in the longest span."""
+        month = release.statistic.month
+        columns = len(month.cells)
+        return Accuracy(FigureError.of_level(release.design, month.level, columns, least=0))
+
+    def evidence(self, release: ByCounters, estimate: Counted) -> DayEvidence:
+        counts, shown = release.design.centred(estimate.counts), release.statistic.shown
+        sums = [counts[one.level][list(one.cells)].sum() for one in shown]
+        totals: Any = np.rint(sums).astype(np.int64)
+        none = np.empty(0)
+        sum_error = partial(FigureError.of_level, release.design, least=0)
+        return DayEvidence(totals, none, release.accuracy, lambda *_: None, sum_error=sum_error)
+
+    def influence(self, release: ByCounters) -> float:
+        lifts = release.design.lifts
+        if release.by_devices and not release.sealed:  # dummies of all that is added up
+            return float(lifts[0] * len(release.statistic.month.cells))
+        return float(max(lifts))
+
+
+DAYS = _Days()

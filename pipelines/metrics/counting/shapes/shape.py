@@ -1,0 +1,108 @@
+"""How totals of one shape travel in noisy counters, and what is known of them on arrival."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mechanisms.channel import Messages
+from mechanisms.randomness import RandomSource
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from transforms.encoders.reports import reports_of
+from transforms.encoders.users import UserDigest, fresh_digest
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from mechanisms.counters.choose import NoisyCounters
+    from pipelines.metrics.counting.by_counters import ByCounters
+    from transforms.collector.collect_counts import Counted
+    from transforms.units.contributions import EncodedContributions
+
+
+class ReportShape:
+    """What is the same of reports to counters, whatever is made of them."""
+
+    def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
+        """(groups,) totals of the statistic's levels, less their expected dummies.
+
+        Raises:
+            TypeError: what is made of these counters is more than totals.
+        """
+        raise TypeError(f"{release.kind} is no total")
+
+    def worth(self, release: ByCounters) -> float:
+        """What one more of a counter of weight 1 adds to a figure's total."""
+        return 1.0
+
+    def unit_error(self, release: ByCounters) -> float:
+        """The mean squared error that is predicted, times the number of units."""
+        return release.design.column_variance
+
+    def influence(self, release: ByCounters) -> float:
+        """How far one liar moves a figure, at the most.
+
+        Args:
+            release: whose figure.
+        """
+        return release.counter_influence
+
+    def settled(self, release: ByCounters) -> dict[str, Any]:
+        """What was settled of the request where it does not say."""
+        return {}
+
+    # The clients.
+
+    def contributions(
+        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None
+    ) -> EncodedContributions:
+        """As of `Metric.contributions`."""
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.units import ReportUnits
+
+        users, keep = named or fresh_digest(release.options.user_column), named is not None
+        buckets, viewed = bucket_count(release.telemetry.rows), release.viewed()
+        step = ReportUnits(viewed, release.reporting, users, buckets, release.open_rng, keep)
+        return tables | "Contributions" >> step
+
+    def own_reports(
+        self, release: ByCounters, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        """What a device sends.
+
+        Args:
+            release: whose figures.
+            blocks: of the device's rows.
+            one: whether all of them are one unit's.
+            rng: the generator of the device.
+
+        Yields:
+            (units, F) words.
+        """
+        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
+        numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
+        holds = [block.applies for block in blocks if block.applies is not None]
+        n = min(1, cells.size) if one else cells.size
+        users = np.zeros(cells.size, np.int64) if one else np.arange(n)
+        amounts = np.concatenate(numbers) if numbers else None
+        applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
+        yield from reports_of(release.reporting, users, groups, amounts, n, applies, rng)
+
+
+class Shape(ReportShape, ABC):
+    """Counters for a workload of one shape."""
+
+    @abstractmethod
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
+        """What users send, and what hides it, with the least error; as of `ByCounters.least`."""
+
+    @abstractmethod
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        """What is known of the noise, whatever the data are."""
+
+    @abstractmethod
+    def evidence(self, release: ByCounters, estimate: Counted) -> Evidence:
+        """What is known of a batch."""

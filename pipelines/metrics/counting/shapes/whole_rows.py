@@ -1,0 +1,44 @@
+"""Counters that a whole row raises: one row of each unit counts, with all that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mechanisms.channel import Messages
+from mechanisms.randomness import RandomSource
+from pipelines.metrics.counting.shapes.shape import Shape
+from transforms.encoders.block import RowBlock, one_row
+from transforms.encoders.users import UserDigest, fresh_digest
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from pipelines.metrics.counting.by_counters import ByCounters
+    from transforms.units.contributions import EncodedContributions
+
+
+class WholeRows(Shape):
+    """What shapes share whose reports are made of a whole row."""
+
+    def contributions(
+        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        import apache_beam as beam
+
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.contributions import EncodeContributions
+        from transforms.units.units import ReportRowsDoFn
+
+        users, rng = named or fresh_digest(release.options.user_column), release.open_rng
+        buckets, keep = bucket_count(release.telemetry.rows), named is not None
+        step = EncodeContributions(release.viewed(), users, buckets, rng, keep, reported=False)
+        rows = tables | "Contributions" >> step
+        report = beam.ParDo(ReportRowsDoFn(release.reporting, rng))
+        return rows._replace(blocks=rows.blocks | "Report" >> report)
+
+    def own_reports(
+        self, release: ByCounters, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        for block in one_row(blocks, rng) if one else blocks:
+            yield from release.reporting.reports(block, rng)

@@ -1,1 +1,0 @@
-"""Heavy hitters: frequent strings that nobody declared."""

@@ -1,0 +1,1 @@
+"""What is asked: one file for each kind, whoever adds the noise."""

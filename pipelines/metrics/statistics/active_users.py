@@ -1,0 +1,286 @@
+"""`active-users`: who was active, since when, and who stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.channel import Floats
+from mechanisms.counters.activity import HISTORIES, Activity, Figure
+from mechanisms.mean.fieller import RatioEstimate, quotients
+from pipelines.errors import RequestError
+from pipelines.logs import inputs
+from pipelines.metrics.active_users.options import MONTH, STICKINESS, ActiveUsersOptions
+from pipelines.metrics.counting import result
+from pipelines.metrics.counting.options import require_bounded
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.storage.paths import DAY
+from pipelines.views.digits import digits
+from pipelines.views.headline import FIRST, TRIANGLE
+from transforms.columns import is_moment
+from transforms.encoders.activity import DayEncoder
+
+_EPOCH = date(1970, 1, 1)
+_NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
+_SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
+
+SumError = Callable[[int, int], result.FigureError]
+"""(level, how many of its counters are added up) -> how far off that sum may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayEvidence(Evidence):
+    """What is known of figures that are sums of counters of some level.
+
+    Attributes:
+        sum_error: of such sums.
+    """
+
+    sum_error: SumError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveUsers(Statistic):
+    """How many users are active, new, back again, and still there.
+
+    Attributes:
+        missing: the days that lack a file.
+        dated: whether files were looked for by their day, so that it is told which have none.
+    """
+
+    kind = "active-users"
+    Options = ActiveUsersOptions
+    error_of = f" of how many were active in {MONTH} days"
+    covers = "the noise of the dummies"
+    reading = (
+        "Every figure is the truth plus noise of a known law; the table has the standard error of "
+        "each. Estimates are unbiased, so where there is little some lie below 0. Retention is "
+        "read along days: who was new k before and is active now, over how many the release of "
+        "that day said were new."
+    )
+
+    options: ActiveUsersOptions
+    missing: tuple[str, ...] = ()
+    dated: bool = False
+
+    @classmethod
+    def read(
+        cls, options: ActiveUsersOptions, source: inputs.Source
+    ) -> tuple[ActiveUsers, inputs.Telemetry]:
+        if options.user_column is None:
+            raise RequestError("--user-column is missing: name the column that tells users apart")
+        require_bounded(options, 1)
+        if options.releases > 1 and options.dummies == "devices":
+            raise RequestError("--releases: devices' noise has no choice of laws: leave it out")
+        _ = options.activity  # refused here, if nothing can be told so
+        alone = source.telemetry is None
+        telemetry = source.open(options, empty=True, days=options.days if alone else ())
+        kind = telemetry.column_type(options.time, "--time")
+        if not (telemetry.unseen or is_moment(kind)):
+            raise RequestError(
+                f"--time: {options.time!r} holds {kind}; moments or dates are needed (of a file of "
+                f"text: --types {options.time}=timestamp, or date)"
+            )
+        dated = any(DAY in pattern for pattern in options.input) and not telemetry.unread
+        return cls(options=options, missing=telemetry.missing, dated=dated), telemetry
+
+    @cached_property
+    def activity(self) -> Activity:
+        """What is told of a user's days."""
+        return self.options.activity
+
+    @property
+    def workload(self) -> Workload:
+        groups = len(self.activity.figures)  # whatever the day, which a plan may not have yet
+        return Workload(groups, most_groups=groups, shape="days")
+
+    @property
+    def encoder(self) -> DayEncoder:  # type: ignore[override]
+        last = (self.options.last - _EPOCH).days
+        return DayEncoder(self.options.time, last, self.activity.days)
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.options.time: pa.date32()}
+
+    @cached_property
+    def shown(self) -> tuple[Figure, ...]:
+        """The figures of which no day is missing."""
+        missing = {k for k, day in enumerate(self.options.days) if day in self.missing}
+        return tuple(one for one in self.activity.figures if not one.ages & missing)
+
+    @cached_property
+    def month(self) -> Figure:
+        """How many were active in the longest span."""
+        return next(one for one in self.activity.figures if one.size == MONTH)
+
+    @property
+    def figure(self) -> str:
+        return "users"
+
+    @property
+    def files(self) -> dict[str, str]:
+        return super().files | ({STICKINESS: "share"} if self._pairs else {})
+
+    @property
+    def title(self) -> str:
+        return f"active users, up to {self.options.day}"
+
+    @property
+    def headline(self) -> dict[str, str]:
+        return {"table": self.table, "rows": FIRST, "picture": TRIANGLE}
+
+    def labels(self) -> dict[str, pa.Array]:
+        groups, values = zip(*map(self._label, self.shown), strict=True)
+        return {"group": pa.array(groups), "value": pa.array(values)}
+
+    def _label(self, one: Figure) -> tuple[str, str]:
+        """Of what kind a figure is, and of which part."""
+        period = self.options.period
+        if one.what == "active":
+            return "active", _NAMES[one.size]
+        if one.what in HISTORIES:
+            return f"active in the last {period}", one.what
+        return f"active in the last {period}", f"new {one.size} {period}{'s' * (one.size > 1)} ago"
+
+    def columns(  # type: ignore[override]
+        self, evidence: DayEvidence, confidence: float
+    ) -> dict[str, Any]:
+        # Sums of the same counters are not independent: together their risks add up.
+        together = 1 - (1 - confidence) / len(self.shown)
+        rows = []
+        for one, total in zip(self.shown, evidence.totals, strict=True):
+            errors = evidence.sum_error(one.level, len(one.cells))
+            row, wide = (
+                result.columns(np.array([total]), errors, sure) for sure in (confidence, together)
+            )
+            rows.append(row | {f"{end}_simultaneous": wide[end] for end in ("lower", "upper")})
+        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+    def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
+        shares = self._stickiness(evidence) if self._pairs else {}  # type: ignore[arg-type]
+        return super().tables(evidence) | shares
+
+    @property
+    def _pairs(self) -> list[tuple[Figure, Figure]]:
+        """(those of a span, those of a longer one) of which a share can be told."""
+        known = {one.size: one for one in self.shown if one.what == "active"}
+        return [(known[a], known[b]) for a, b in _SHARES if {a, b} <= known.keys()]
+
+    def _stickiness(self, evidence: DayEvidence) -> dict[str, pa.Table]:
+        """The share of the active users of a span who were active in a shorter one."""
+        totals = dict(zip(self.shown, evidence.totals.astype(float).tolist(), strict=True))
+        sure, rows = self.options.confidence, []
+        together = 1 - (1 - sure) / len(self._pairs)
+        for some, all_ in self._pairs:
+            numbers = np.array([totals[some]]), np.array([totals[all_]])
+            row: dict[str, Any] = {"value": f"{some.size} of {all_.size} days"}
+            for suffix, confidence in (("", sure), ("_simultaneous", together)):
+                quotient = shares(evidence.sum_error, some, all_, *numbers, confidence)
+                if not suffix:
+                    row |= {"estimate": quotient.ratio[0], "standard_error": quotient.error[0]}
+                ends = result.clipped(quotient.lower, quotient.upper, quotient.ratio, 0, 1)
+                row[f"lower{suffix}"], row[f"upper{suffix}"] = (end[0] for end in ends)
+            rows.append(row)
+        # Null where nobody may have been active: then there is none.
+        columns = {name: np.array([row[name] for row in rows]) for name in row}
+        arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
+        return {STICKINESS: pa.table(arrays)}
+
+    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
+        return float(expected), accuracy.total.standard_error
+
+    def error_in_words(self, error: float, expected: int) -> str:
+        return f"active in {MONTH} days ± {error:.3g}"
+
+    # What is said of it.
+
+    def statement(self, evidence: Evidence) -> dict[str, Any]:
+        left_out = [one for one in self.activity.figures if one not in self.shown]
+        days = {
+            "last": self.options.day,
+            "looked_at": self.activity.days,
+            "missing": list(self.missing),
+            "left_out": [" · ".join(self._label(one)) for one in left_out],
+        }
+        return {"days": days}
+
+    @property
+    def exactly(self) -> tuple[str, ...]:
+        return ("which days have files",) * self.dated
+
+    def words(self, influence: float) -> list[str]:
+        before, period = self.activity.before, self.options.period
+        return [
+            f"Counted are users with a row in the days up to {self.options.day} (UTC). New is who "
+            f"was active in the last {period} and in none of the {before} {period}s before it; "
+            f"returning, who was in the {period} before, too; resurrected, who was in an earlier "
+            "one of them alone.",
+            "A user is in the releases of many days, and each of them costs: what is promised here "
+            "is of one release. Days on which a device was not heard of are days on which it was "
+            "not active.",
+        ]
+
+    def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
+        lines = []
+        if self.dated:
+            lines.append(
+                "Which days have files is told as it is. What is promised holds if a file is "
+                "written every day, whether there are rows or not; otherwise a file says that "
+                "somebody was active."
+            )
+        if self.missing:
+            more = f" and {len(self.missing) - 7} more" * (len(self.missing) > 7)
+            lines.append(
+                f"These days lack a file: {', '.join(self.missing[:7])}{more}. That is a gap and "
+                "no day without activity, so what would need them is left out."
+            )
+        return lines
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    """A share of the active users, as a paragraph; nothing where there is none."""
+    if row["estimate"] is None:
+        return ""
+    error = 100 * row["standard_error"]
+    share, low, high = (
+        digits(100 * row[name], error)
+        for name in ("estimate", "lower_simultaneous", "upper_simultaneous")
+    )
+    return f"<p>Active users of {row['value']}: {share} % ({low} to {high}).</p>\n"
+
+
+def shares(
+    sum_error: SumError,
+    part: Figure,
+    whole: Figure,
+    counts: Floats,
+    numbers: Floats,
+    confidence: float,
+) -> RatioEstimate:
+    """Of each number the share, and all shares that it does not refute.
+
+    Args:
+        sum_error: of sums of counters.
+        part: what the counts are of, counters of one level.
+        whole: what the numbers are of: those counters and more.
+        counts: (k,) unbiased.
+        numbers: (k,) unbiased.
+        confidence: of limits in [0, 1], of each share alone.
+    """
+    sizes = len(part.cells), len(whole.cells), len(whole.cells) - len(part.cells)
+    within, all_, rest = (sum_error(whole.level, size) for size in sizes)
+    # Where the share is m, the noise of count - m number is 1 - m of the part's less m of the
+    # rest's. Its tails are heaviest at the ends, where it is of the fewest counters.
+    far = max(one.far(confidence) for one in (within, rest))
+    # Counts are whole, so noise goes in steps: half of one, where its deviation is the least.
+    far += 0.5 * all_.sigma / (within.sigma * rest.sigma)
+    # Whoever is in the part is in the whole: their noise is in both.
+    return quotients(counts, numbers, within.sigma, all_.sigma, far, within.sigma**2)

@@ -1,0 +1,75 @@
+"""`count`: how many users or events there are, in all or of each declared value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.logs import inputs
+from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.statistic import OF_TOTALS, Statistic, Workload
+from pipelines.views.digits import three_digits
+
+_PAIRS = (
+    "Rows that lack one of both values, or have one that is not declared, share one count, "
+    "whatever their other value is; in its row of the table both are empty."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Statistic):
+    """How many there are."""
+
+    kind = "count"
+    Options = CountOptions
+    reading = OF_TOTALS
+
+    options: CountOptions
+
+    @classmethod
+    def read(cls, options: CountOptions, source: inputs.Source) -> tuple[Count, inputs.Telemetry]:
+        pairs = (
+            ("--column", options.column, "--domain", options.domain),
+            ("--by", options.by, "--by-domain", options.by_domain),
+        )
+        require_pairs(*pairs)
+        telemetry = source.open(options, empty=True)
+        statistic = cls(options=options, domains=declared(telemetry, *pairs))
+        require_bounded(options, statistic.encoder.size, options.per_value)
+        return statistic, telemetry
+
+    @property
+    def workload(self) -> Workload:
+        options, groups = self.options, self.encoder.size
+        several = options.per_value > 1 or groups > options.rows_per_user
+        limited = options.user_column is not None and several
+        return Workload(groups, options.rows_per_user, options.per_value, limited=limited)
+
+    @property
+    def figure(self) -> str:
+        return "events" if self.options.per_value > 1 else f"{self.options.unit}s"
+
+    @property
+    def title(self) -> str:
+        of = " × ".join(column for column, _ in self.domains)
+        return f"{of}: {self.figure}" if of else self.figure
+
+    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
+        return evidence.columns(confidence)
+
+    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
+        return expected / self.encoder.size, accuracy.total.standard_error
+
+    def error_in_words(self, error: float, expected: int) -> str:
+        return f"count ± {three_digits(error)}"
+
+    def words(self, influence: float) -> list[str]:
+        pairs = [_PAIRS] * (len(self.domains) > 1)
+        if self.options.unit == "row":
+            return pairs
+        k, b = self.options.rows_per_user, self.options.per_value
+        what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
+        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        return [f"Counted are {what}{several * bool(self.domains)}.", *pairs]

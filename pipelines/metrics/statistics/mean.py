@@ -1,0 +1,162 @@
+"""`mean`: the average of a column of numbers, of everybody or of each group: a sum over a count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.logs import inputs
+from pipelines.logs.numbers import moment_of, of_moments, open_numbers
+from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.options import require_bounded, require_pairs
+from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.unusable.share import Share
+from transforms.encoders.bounds import Bounds
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import UNUSABLE
+
+_USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(Statistic):
+    """The average number of those who have one.
+
+    Totals are of numbers from the middle of the bounds, in halves of the range.
+    """
+
+    kind = "mean"
+    Options = MeanOptions
+    grouped = True
+    divides = True
+    reading = (
+        "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, "
+        "stands beside it: the fewer take part, the larger."
+    )
+
+    options: MeanOptions
+    bounds: Bounds | None
+
+    @classmethod
+    def read(cls, options: MeanOptions, source: inputs.Source) -> tuple[Mean, inputs.Telemetry]:
+        pair = ("--group-by", options.group_by, "--groups", options.groups)
+        require_pairs(pair)
+        counted = options.hides_presence
+        if not counted:
+            require_sense(options)
+        bounds = bounds_of(options)
+        telemetry = open_numbers(options, source, empty=counted)
+        statistic = cls(options=options, domains=declared(telemetry, pair), bounds=bounds)
+        if counted:
+            require_bounded(options, statistic.encoder.size)
+        return statistic, telemetry
+
+    @property
+    def workload(self) -> Workload:
+        groups, k = self.encoder.size, self.options.rows_per_user
+        return Workload(groups, k, amount=self.bounds, people="groups", limited=True)
+
+    @property
+    def known(self) -> Bounds:
+        """The bounds.
+
+        Raises:
+            ValueError: users choose them, and have not yet.
+        """
+        if self.bounds is None:
+            raise ValueError("bounds are not chosen yet")
+        return self.bounds
+
+    @property
+    def encoder(self) -> GroupEncoder:
+        return GroupEncoder(self.domains, self.options.column)
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return super().line_types | {self.options.column: pa.float64()}
+
+    @property
+    def figure(self) -> str:
+        return "mean"
+
+    @property
+    def title(self) -> str:
+        by = f" by {self.options.group_by}" if self.options.group_by else ""
+        return f"{self.options.column}: mean{by}"
+
+    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
+        people, unit = evidence.people, self.options.unit
+
+        def within(confidence: float) -> dict[str, Any]:
+            means = evidence.means(confidence)
+            ends = np.clip(means.ratio, -1, 1), means.lower, means.upper, means.ratio
+            low, half = self.known.low, self.known.half
+            estimate, lower, upper, unclipped = (low + (x + 1) * half for x in ends)
+            columns = {"estimate": estimate, "standard_error": means.error * half}
+            return columns | {"lower": lower, "upper": upper, "unclipped": unclipped}
+
+        table = within(confidence)
+        unclipped = table.pop("unclipped")
+        if people.size > 1:
+            wider = within(evidence.alone(confidence))
+            table |= {f"{name}_simultaneous": wider[name] for name in ("lower", "upper")}
+        numbers = {f"{unit}s": people, f"{unit}s_standard_error": evidence.people_errors}
+        return table | {"unclipped": unclipped} | numbers
+
+    def statement(self, evidence: Evidence) -> dict[str, Any]:
+        """Of timestamps, when the means are, as people write it."""
+        if not of_moments(self.options.bounds):
+            return {}
+        (table,) = self.tables(evidence).values()
+        return {"timestamps": [_moments(row) for row in table.to_pylist()]}
+
+    def unusable(self, evidence: Evidence, confidence: float) -> Mapping[str, Share]:
+        """Of all that were counted, with a number and without: a user may be among both."""
+        half, others = (1 + confidence) / 2, evidence.accuracy.others
+        none = evidence.beside(UNUSABLE, half)
+        if none is None or others is None:
+            return {}
+        far = others.times(evidence.people.size).half(half)
+        return {"": Share.of_counts(none, (float(evidence.people.sum()), far))}
+
+    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
+        of_group = expected / self.encoder.size
+        spread = math.hypot(accuracy.noise, accuracy.rounding(expected), _USUAL * accuracy.people)
+        return self.known.half, self.known.half * spread / of_group
+
+    def error(self, accuracy: Accuracy, expected: int) -> float:
+        """Of a mean of all who are expected, or of a group that has its part of them."""
+        usual = self.foretold(accuracy, expected)[1] / self.options.rows_per_user
+        return min(usual, 2 * self.known.half)
+
+    def error_in_words(self, error: float, expected: int) -> str:
+        return f"mean ± {error:.3g} of {expected:,}"
+
+    def words(self, influence: float) -> list[str]:
+        users = self.options.unit == "user"
+        whose = "The average of all rows of a user" if users else "The number of a row"
+        groups = ", in each of its groups," * (users and bool(self.domains))
+        liars = (
+            "What a liar moves is said of the sum: a mean moves by that over the number of "
+            f"{self.options.unit}s. "
+        )
+        return [
+            f"{whose}{groups} counts once, clipped to "
+            f"{self.known.low:g} .. {self.known.high:g}. {liars * math.isfinite(influence)}"
+            "Intervals are Fieller's: where nobody may have a number they are all between the "
+            "bounds."
+        ]
+
+
+def _moments(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the table says of when, where numbers are seconds since 1970."""
+    names = ("estimate", "lower", "upper")
+    said = {name: row[name] and moment_of(row[name]) for name in names}
+    return ({"group": row["group"]} if "group" in row else {}) | said

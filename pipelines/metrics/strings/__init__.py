@@ -1,0 +1,1 @@
+"""Strings that nobody declared: the frequent ones, by what searches for them."""

@@ -1,0 +1,152 @@
+"""What searches of the job itself share: it counts what a declared domain has counters for."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from mechanisms.channel import Guarantee
+from mechanisms.heavy_hitters.schedule import MISSED
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.shapes.shape import ReportShape
+from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.statistics.strings import UndeclaredStrings
+from transforms.encoders.block import CellBlock, applicable
+from transforms.encoders.users import UserDigest, fresh_digest
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.elements.conservation import Shuffled
+    from transforms.units.contributions import EncodedContributions
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedStrings(ByCounters):
+    """Strings, of which the job counts what a declared domain would have counters for.
+
+    Attributes:
+        drawn: what hides who takes part, in words.
+        sure: what else is sure of what is found, in words.
+    """
+
+    drawn: ClassVar[str]
+    sure: ClassVar[str] = ""
+
+    statistic: UndeclaredStrings
+
+    @property
+    def shape(self) -> ReportShape:  # type: ignore[override]
+        return ReportShape()  # of no workload: a search has evidence of its own
+
+    @property
+    def model(self) -> Literal["shuffle", "central"]:
+        # What no counter is made for, no dummy hides from the job.
+        return "shuffle" if self.sealed else "central"
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        why = "it is not randomised, and the job counts it as it is"
+        return replace(super().guarantees[0], model=self.model), Guarantee.none(why)
+
+    def _who(self) -> str:
+        return (
+            f"Nothing that a {self.unit} sends is randomised: the job that read the log counted it "
+            f"as it is, and drew {self.drawn}. The promise is against who sees this release, if "
+            "the job drew honestly and has told nobody what it drew; it knows the exact counts."
+        )
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """How many units must hold a string so that it is all but sure to be found."""
+
+    @property
+    def prospect(self) -> str | None:
+        return (
+            f"every string that at least {math.ceil(self.limit):,} {self.unit}s hold is found with "
+            f"probability {1 - MISSED:g} or more, and how many do is told with a standard error of "
+            f"{self.error:.3g}{self.sure}"
+        )
+
+    @property
+    def expected_error(self) -> str:
+        return self.statistic.error_in_words(self.limit, self.expected)
+
+    @property
+    def cautions(self) -> list[str]:
+        if self.limit <= self.expected:
+            return super().cautions
+        return [
+            *super().cautions,
+            f"of {self.expected:,} {self.unit}s no string is sure to be found",
+        ]
+
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        search = {"prospect": self.prospect, "detection_limit": self.limit}
+        return super().statement(estimate, tallies) | {"search": search | self.searched(estimate)}
+
+    @abstractmethod
+    def searched(self, estimate: Any) -> dict[str, Any]:
+        """How strings were searched for, and how many there are."""
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        from transforms.units.contributions import EncodeContributions
+
+        users = named or fresh_digest(self.options.user_column)
+        keep = named is not None
+        step = EncodeContributions(
+            self.viewed(), users, self._buckets, self.open_rng, keep,
+            distinct=self._distinct, reported=False,
+        )  # fmt: skip
+        return tables | "Contributions" >> step
+
+    @property
+    def _buckets(self) -> int:
+        """How many groups users are hashed into."""
+        from transforms.elements.blocks import bucket_count
+
+        return bucket_count(self.telemetry.rows)
+
+    @property
+    def _distinct(self) -> int | None:
+        """How many different strings of a unit count; None where one of its rows does."""
+        return None
+
+    @abstractmethod
+    def counted(self, block: CellBlock) -> Any:
+        """What the job counts of a block."""
+
+    def reports(self, tables: beam.PCollection) -> MetricReports:
+        import apache_beam as beam
+
+        from transforms.elements.conservation import entering, reporting
+
+        blocks, tallies, bounded = self.contributions(tables)
+        entered = entering(blocks)
+        if self.options.where:
+            blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(CellBlock)
+        kept = blocks | "Counted" >> beam.Map(self.counted)
+        return MetricReports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
+
+    @property
+    def unfused(self) -> str:
+        return "nothing is shuffled where the job counts strings as they are"
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        from transforms.elements.conservation import Batches, Shuffled
+
+        return Shuffled(0, Batches(1 << 64))
+
+    def shuffled(self, reports: MetricReports) -> MetricReports:
+        return reports  # nobody but the job sees any of it
+
+    @property
+    def influence(self) -> float:
+        return 1.0

@@ -1,1 +1,0 @@
-"""`hushbeam plan`: mechanisms compared for a privacy target, before data is touched."""

@@ -1,0 +1,1 @@
+"""`hushbeam size`: mechanisms compared for a privacy target, before data is touched."""

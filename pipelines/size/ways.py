@@ -1,0 +1,120 @@
+"""`hushbeam size --bounds`: what each way to a sum and to a mean costs, as the commands have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.table import Table
+
+from pipelines.errors import RequestError
+from pipelines.logs.inputs import UNREAD, Source
+from pipelines.logs.numbers import read_bounds
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.design import designed
+from pipelines.metrics.counting.options import SPLIT_MIX
+from pipelines.metrics.statistics.mean import Mean
+from pipelines.metrics.statistics.sum import Sum
+from pipelines.request import answers
+from pipelines.request.requests import Neighbours, request
+from pipelines.size.question import SENT, PlannerQuestion
+
+_CAPTION = (
+    "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
+    "that lies halfway between their middle and an end; bytes: of a user, each message sealed by "
+    "itself, which one job does not do; three parties: digits share noise less, for dummies are "
+    "sealed, too; devices, {split}: all users are enrolled devices; one report: how many take part "
+    "is published"
+)
+
+
+class _Way(NamedTuple):
+    """One way to a statistic.
+
+    Attributes:
+        statistic: sum or mean.
+        name: of the way.
+        kind: of the metric that goes it.
+        options: options of it.
+        then: what is made of the metric.
+    """
+
+    statistic: str
+    name: str
+    kind: Any
+    options: Mapping[str, Any]
+    then: Callable[[Any], Any] = lambda metric: metric
+
+    def metric(self, log: Mapping[str, Any]) -> Any:
+        """The metric of a release.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        options = request(self.kind.Options, {**log, **self.options})
+        return self.then(self.kind.resolve(options, Source(UNREAD)))
+
+
+def table(question: PlannerQuestion, limits: str, users: int) -> Table:
+    """A row for each way.
+
+    Args:
+        question: the terms.
+        limits: the bounds, as they were typed.
+        users: how many have a number.
+
+    Raises:
+        RequestError: bounds are none.
+    """
+    bounds = read_bounds(limits)
+    made = Table(
+        title=f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, "
+        f"{users:,} users, {question.terms}",
+        caption=_CAPTION.format(split=SPLIT_MIX), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+        show_edge=False,
+    )  # fmt: skip
+    for heading in ("", "", "messages", "bytes", "dummies", "error", "ranges"):
+        made.add_column(heading, justify="right" if heading else "left", overflow="fold")
+    log = {"input": ["-"], "output": "-", "column": "number", "bounds": limits,
+           "epsilon": question.epsilon, "delta": question.delta}  # fmt: skip
+    for way in _ways(question.neighbours, users):
+        place = {"statistic": way.statistic, "way": way.name}
+        try:
+            metric = way.metric(log)
+        except RequestError:
+            answers.add("rows", {**place, "refused": "out of reach"})
+            made.add_row(way.statistic, way.name, "out of reach")
+            continue
+        messages, error = metric.messages, metric.error
+        by_shuffler = getattr(metric, "counters", None) is not None and not metric.by_devices
+        dummies = metric.design.number if by_shuffler else None
+        ranges = error / (2 * bounds.half)
+        cost = {"messages": messages, "bytes": SENT * messages, "dummies": dummies}
+        answers.add("rows", {**place, **cost, "error": error, "ranges": ranges})
+        made.add_row(
+            way.statistic, way.name, f"{messages:,.4g}", f"{SENT * messages:,.0f}",
+            "" if dummies is None else f"{dummies:,}", f"{error:.3g}", f"{ranges:.3g}",
+        )  # fmt: skip
+    return made
+
+
+def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
+    """Every way, sums first."""
+    drawn = {"neighbours": neighbours, "expected": n, "dummies": "shuffler"}
+    enrolled = drawn | {"enrolled": n}
+    devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
+    for statistic in (Sum, Mean):
+        name = statistic.kind
+        yield _Way(name, "correlated dummies", statistic, drawn)
+        yield _Way(name, "same, three parties", statistic, drawn, ByCounters.divided)
+        yield _Way(name, "independent dummies", statistic, drawn, _alone)
+        yield _Way(name, "devices' dummies", statistic, devices)
+        yield _Way(name, SPLIT_MIX, statistic, split)
+    yield _Way("mean", "one report", Mean, {"min_reports": n})
+
+
+def _alone(metric: ByCounters) -> ByCounters:
+    """The same without noise that digits share."""
+    return replace(metric, design=designed(metric.options, metric.reporting, correlated=False))

@@ -1,0 +1,173 @@
+"""What people see of a release, of whatever kind: its page, and its tables on the screen.
+
+A page begins with the figure and ends with how it was made; `headline` has its beginning and
+`drawing` its picture. All of it is read from the tables and the statement; a kind adds sentences.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
+
+from pipelines.views import facts, pages, selected
+from pipelines.views.console import numbers_table
+from pipelines.views.drawing import drawn
+from pipelines.views.facts import Fact
+from pipelines.views.headline import chosen, first_word, head, headline, loss, title, written
+from pipelines.views.listing import Listing, listed, texts
+
+_ROWS = 1100  # all bins that there can be, and a few more
+_SHOWN = 10  # on the screen
+
+Tables = Mapping[str, pa.Table]
+
+
+def page(
+    tables: Tables,
+    statement: Mapping[str, Any],
+    reading: Sequence[str] = (),
+    own: Sequence[Fact] = (),
+) -> bytes:
+    """The page of a release.
+
+    Args:
+        tables: of the release, as their kind made them, by file name.
+        statement: of the release.
+        reading: what a reader must know of this kind's figures, beside what the statement says.
+        own: what is said of how this kind was made.
+    """
+    first = chosen(statement)["table"]
+    known = _ordered(tables, statement)
+    listings = {name: listed(name, table, statement) for name, table in known.items()}
+    made = facts.table(facts.made(statement, own))
+    return pages.whole(
+        head(tables.get(first), statement),
+        drawn(tables, statement)
+        + "".join(_table(name, one, len(known) > 1) for name, one in listings.items())
+        + facts.folded(
+            "Reading this page", facts.paragraphs([*_reading(listings, statement), *reading])
+        )
+        + facts.folded(
+            "What was left out or truncated", facts.paragraphs(facts.left_out(statement))
+        )
+        + facts.folded(
+            "How it was made",
+            f'<table class="facts">\n<tbody>\n{made}</tbody>\n</table>\n'
+            + facts.constants(statement),
+        )
+        + pages.STATEMENT_LINK,
+    )
+
+
+def _ordered(tables: Tables, statement: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The table of the headline before all others."""
+    first = chosen(statement)["table"]
+    return {name: tables[name] for name in sorted(tables, key=lambda name: (name != first, name))}
+
+
+def _table(name: str, listing: Listing, several: bool) -> str:
+    """One table in a box."""
+    said = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
+    rows, many = listing.rows(_ROWS), len(listing.table)
+    columns, labels = listing.columns, len(listing.names)
+    heads = "".join(f'<th scope="col" class="of">{html.escape(of)}</th>' for of in listing.heads)
+    heads += "".join(f'<th scope="col">{html.escape(column.head)}</th>' for column in columns)
+    body = "".join(_row(texts(listing, columns, row), labels) for row in rows)
+    more = ""
+    if many > len(rows):
+        which = first_word(listing.figure) if listing.sort else "first"
+        more = (
+            f'<p class="note">The {len(rows):,} {which} of {many:,}; '
+            f"<code>{html.escape(name)}</code> has all.</p>\n"
+        )
+    return (
+        (f"<h2>{html.escape(said[:1].upper() + said[1:])}</h2>\n" if several else "")
+        + f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(said)}">\n'
+        f'<table class="numbers">\n<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table>\n</div>\n{more}"
+    )
+
+
+def _row(cells: Sequence[str], labels: int) -> str:
+    # A second label that there is none of is no heading, which readers for the blind would stop at.
+    heads = "".join(
+        f"<th>{html.escape(text)}</th>" if text else "<td></td>" for text in cells[:labels]
+    )
+    numbers = "".join(f"<td>{html.escape(text)}</td>" for text in cells[labels:])
+    return f"<tr>{heads}{numbers}</tr>\n"
+
+
+def _reading(listings: Mapping[str, Listing], statement: Mapping[str, Any]) -> list[str]:
+    """How to read the figures, as far as that is said of all kinds alike."""
+    error = statement.get("error", {})
+    covers = str(error.get("covers", ""))
+    if covers and not covers.endswith("."):
+        covers = f"Standard errors and intervals cover {covers}."
+    said = [error.get("reading", ""), covers]
+    for listing in listings.values():
+        table = listing.table
+        if "lower" not in table.column_names:
+            continue
+        percent, together = f"{100 * listing.confidence:g} %", ""
+        if selected.LOWER in table.column_names and len(table) > 1:
+            together = (
+                f", each by itself; those of all {len(table):,} together hold at once with that "
+                "probability, also for rows that are picked by looking at all of them"
+            )
+            if listing.figure == "share":
+                said.append(selected.remark(table))
+        said.insert(2, f"Intervals hold the true figure with probability {percent}{together}.")
+        break
+    return said
+
+
+def show(screen: Console, tables: Tables, statement: Mapping[str, Any]) -> None:
+    """A release on the screen: its first figures, its tables, and what it costs.
+
+    Args:
+        screen: where to.
+        tables: as of `page`.
+        statement: of the release.
+    """
+    first = chosen(statement)["table"]
+    said = headline(tables.get(first), statement)
+    about = " · ".join(
+        part for part in (said.about, loss(statement["guarantees"]["release"])) if part
+    )
+    screen.print(Text(f"{title(statement)} ({about})"), highlight=False)
+    for name, table in _ordered(tables, statement).items():
+        if not len(table):
+            screen.print("Nothing stands out of the noise.", highlight=False)
+        elif "cumulative" not in table.column_names:  # bins are for pages
+            _show(screen, listed(name, table, statement))
+    if mean := statement.get("mean"):
+        number = written(*(mean[part] for part in ("estimate", "standard_error", "lower", "upper")))
+        screen.print(f"mean: {number}", highlight=False)
+    if moments := statement.get("timestamps"):
+        screen.print("in seconds since 1970; as timestamps:", highlight=False)
+        for row in moments:
+            line = ", ".join(f"{name} {value}" for name, value in row.items())
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _show(screen: Console, listing: Listing) -> None:
+    columns = [column for column in listing.columns if column.brief] or listing.columns
+    rows, many = listing.rows(_SHOWN), len(listing.table)
+    shown = f"{len(rows)} {first_word(listing.figure)}" if listing.sort else f"first {len(rows)}"
+    name = f"the {shown} of {many:,}" if many > len(rows) else None
+    heads = [column.head for column in columns]
+    if heads and heads[-1].startswith("of all"):
+        heads[-1] = f"{100 * listing.confidence:g} % interval {heads[-1]}"
+    table = numbers_table(listing.heads, heads, name)
+    for row in rows:
+        # A plain string would be read as markup.
+        table.add_row(*map(Text, texts(listing, columns, row)))
+    screen.print(table)
+    shares = listing.figure == "share" and selected.LOWER in listing.table.column_names
+    if shares and (remark := selected.remark(listing.table)):
+        screen.print(remark, highlight=False)

@@ -1,0 +1,131 @@
+"""dp-accounting without scipy's larger modules: the same numbers, and the modules for who asks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import signal
+
+from mechanisms.compat.pld import fftconvolve
+
+_COMPOSED = """
+import sys
+from mechanisms.privacy.accountant import compose
+from mechanisms.privacy.loss import PrivacyLoss
+laws = [PrivacyLoss.from_profile([0.0, e], [d, 0.0]) for e, d in ((1.0, 0.4), (0.5, 0.2))]
+compose({laws[0]: 2, laws[1]: 1})
+assert not {"scipy.optimize", "scipy.signal", "scipy.stats"} & {*sys.modules}
+from dp_accounting import get_epsilon_gaussian
+assert 4 < get_epsilon_gaussian(1.0, 1e-6) < 6  # of who calls scipy.stats and scipy.optimize
+import scipy.stats
+assert scipy.stats is sys.modules["scipy.stats"]
+assert isinstance(scipy.stats.norm, scipy.stats.rv_continuous)
+assert scipy.signal.fftconvolve.__module__ != "mechanisms.compat.pld"
+"""
+_CALLED = """
+from mechanisms.compat.pld import accounting
+accounting()
+import dp_accounting
+from dp_accounting.pld import common, privacy_loss_distribution as pld, privacy_loss_mechanism as of
+assert isinstance(of.stats.norm(), of.stats.distributions.rv_frozen)  # as it might ask when called
+assert 4 < pld.from_gaussian_mechanism(1.0).get_epsilon_for_delta(1e-6) < 6
+assert 0.9 < pld.from_laplace_mechanism(1.0).get_epsilon_for_delta(0.0) < 1.1
+accountant = lambda: dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-3)
+sigma = dp_accounting.calibrate_dp_mechanism(accountant, dp_accounting.GaussianDpEvent, 1.0, 1e-6)
+assert 4 < sigma < 5
+assert common.signal.fftconvolve([1, 2], [1], mode="full").tolist() == [1, 2]
+assert common.signal.fftconvolve([[1, 2]], [[3]], "same").tolist() == [[3, 6]]
+"""
+_MEANWHILE = """
+import sys, threading
+from mechanisms.compat.pld import accounting
+met, left = threading.Event(), threading.Event()
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dp_accounting.pld.pld_pmf":
+            met.set(), left.wait(60)
+sys.meta_path.insert(0, Slow())
+def other():
+    met.wait(60)
+    try:
+        from scipy import stats
+        class Mine(stats.rv_continuous): pass
+    finally:
+        left.set()
+    print("a class of its own")
+thread = threading.Thread(target=other)
+thread.start()
+accounting()
+thread.join()
+"""
+_INTERRUPTED = """
+import sys
+from mechanisms.compat.pld import accounting
+class Stopped:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dp_accounting.pld.pld_pmf":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stopped())
+try:
+    accounting()
+except KeyboardInterrupt:
+    from scipy.stats import rv_continuous
+    class Mine(rv_continuous): pass
+    print("a class of its own")
+"""
+_ANOTHER = """
+from scipy import signal, stats
+from scipy.optimize import OptimizeResult
+class Law(stats.rv_continuous): pass
+Whole = signal.lfilter
+"""
+_PLAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from mechanisms.compat.pld import accounting
+from scipy.stats import rv_continuous
+assert issubclass(accounting().Law, rv_continuous)
+assert accounting().Whole([1.0], [1.0], [2.0]) == [2.0]
+"""
+
+
+@pytest.mark.parametrize("a", [1, 2, 7, 1_001, 40_000])
+@pytest.mark.parametrize("b", [1, 5, 1_001, 131_072])
+def test_vectors_are_convolved_as_by_scipy_to_the_last_bit(a: int, b: int) -> None:
+    rng = np.random.default_rng(a * b)
+    left, right = rng.random(a), rng.random(b)
+    assert fftconvolve(left, right).tobytes() == signal.fftconvolve(left, right).tobytes()
+
+
+def test_composing_imports_little_and_leaves_the_rest_to_who_asks_for_it() -> None:
+    _run(_COMPOSED)
+
+
+def test_who_calls_what_composing_does_not_has_all_of_it() -> None:
+    _run(_CALLED)
+
+
+@pytest.mark.parametrize("program", [_MEANWHILE, _INTERRUPTED], ids=["meanwhile", "interrupted"])
+def test_nobody_else_meets_what_stands_in(program: str) -> None:
+    assert _run(program) == "a class of its own\n"
+
+
+def test_another_version_that_needs_the_modules_at_once_has_them(tmp_path: Path) -> None:
+    package = tmp_path / "dp_accounting" / "pld"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").write_text(_ANOTHER)
+    _run(_PLAIN, str(tmp_path))
+
+
+def _run(program: str, *words: str) -> str:
+    """In a process of its own, where nothing has been imported yet."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
