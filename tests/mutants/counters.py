@@ -343,6 +343,15 @@ MUTANTS = (
         known_by="share",
     ),
     Mutant(
+        "passes-of-layers-chosen-alone",
+        "Layers over noises that are chosen together cost more together than the share they keep.",
+        "mechanisms/counters/passes.py",
+        "releases=_MANY if gaussian else 1,",
+        "releases=1,",
+        (_PASSES,),
+        known_by="chosen_together",
+    ),
+    Mutant(
         "passes-of-one-layer",
         "One layer is drawn for all shares, so what a later pass takes away is told twice.",
         "pipelines/parties/asking.py",

@@ -12,6 +12,8 @@ from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.passes import layer, layered
+from mechanisms.counters.price import Price
+from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.randomness import SeededRandom
 
 SMALL = Counters.meeting([Level(1, 1)], "add or remove", epsilon=3.0, delta=0.01)
@@ -137,3 +139,15 @@ def test_simulated_as_one_a_pass_has_the_same_law() -> None:
 def test_what_is_no_share_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="must lie in"):
         layer(SMALL, share)
+
+
+def test_layers_of_noises_that_are_chosen_together_keep_to_their_share_together() -> None:
+    """Of thirty counts at epsilon 0.3 each: layers that err least alone would cost five shares."""
+    design = Counters.meeting([Level(1, 1)], "add or remove", 0.3, 3.3e-8, releases=30)
+
+    def of_thirty(one: Counters) -> float:
+        charges = one.dummies.charges(one.levels, one.neighbours)
+        several = [charge.repeated(30) for charge in charges]
+        return Price(several, one.neighbours, COARSE).met(1e-6, 3e-3)
+
+    assert of_thirty(layer(design, 0.25)) <= 0.25 * of_thirty(design)
