@@ -122,14 +122,24 @@ def require_integer(name: str, value: int) -> None:
         raise ValueError(f"{name} must be an integer, not {value!r}") from None
 
 
-class Mechanism(ABC):
+class AsFields:
+    """A frozen dataclass that travels as its fields: what follows from them is worked out again.
+
+    A law's weights are megabytes, and each step of a job would carry them.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class Mechanism(AsFields, ABC):
     """One finite channel with its client (`perturb`) and its collector (`count`, `estimate`).
 
     Subclasses are frozen dataclasses whose fields are what the user chose. Derived constants are
     cached properties; they stay out of pickles, so a mechanism travels as a few numbers.
     """
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every concrete mechanism is a dataclass
 
     accounting: ClassVar[str] = (
         "numerical accountant: the privacy blanket (Balle, Bell, Gascon, Nissim 2019, Lemma 5.3) "
@@ -375,9 +385,6 @@ class Mechanism(ABC):
             outside = np.count_nonzero((array < 0) | (array >= self.inputs))
             raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.inputs - 1}")
         return array
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Kinds:

@@ -8,7 +8,7 @@ the dummies do not depend on who does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Messages, Neighbours, require_epsilon
+from mechanisms.channel import (
+    AsFields,
+    Counts,
+    Floats,
+    Guarantee,
+    Messages,
+    Neighbours,
+    require_epsilon,
+)
 from mechanisms.counters.dummies import Dummies, Independent, complete
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.noise import ShufflerNoise, recorded
@@ -39,7 +47,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counters:
+class Counters(AsFields):
     """Counters, their dummies, and what holds for them.
 
     Attributes:
@@ -336,6 +344,3 @@ class Counters:
                 effect[self.layout.nulls[i]] = 1
                 for law in self.dummies.null_laws(i) * level.slots:
                     yield law, effect
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}

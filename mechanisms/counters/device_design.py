@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms import honesty
 from mechanisms.channel import (
+    AsFields,
     Counts,
     Floats,
     Guarantee,
@@ -44,7 +45,7 @@ SPARED = 1e-6  # of delta: for what drawing shares from tables may add, and what
 
 
 @dataclass(frozen=True)
-class DeviceCounters:
+class DeviceCounters(AsFields):
     """Counters, the devices' dummies, and what holds for them.
 
     Codes 0 .. m - 1 add to the m counters of all levels; where noise is masked, codes m .. 2 m - 1
@@ -359,7 +360,3 @@ class DeviceCounters:
     def lifts(self) -> list[int]:
         """How far a device's messages ever move a counter of each level, its own included."""
         return [1 + share.lift for share in self.shares]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Of few devices the tables of what they cost are long, and workers draw without them.
-        return {field.name: getattr(self, field.name) for field in fields(self)}

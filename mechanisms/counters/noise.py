@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import Floats, require_integer
+from mechanisms.channel import AsFields, Floats, require_integer
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.sampling.integer_noise import IntegerNoise
@@ -75,7 +75,7 @@ def laws_in(record: Any) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 @dataclass(frozen=True)
-class ShufflerNoise:
+class ShufflerNoise(AsFields):
     """A law on -mu .. mu, symmetric and falling on either side, in multiples of 2^-64.
 
     Attributes:
@@ -183,10 +183,6 @@ class ShufflerNoise:
     @cached_property
     def _alias(self) -> AliasTable:
         return AliasTable.of(self.weights)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Tables are made anew from two numbers.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True)

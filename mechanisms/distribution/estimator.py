@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from mechanisms.channel import Counts, Floats, Mechanism, require_integer
+from mechanisms.channel import AsFields, Counts, Floats, Mechanism, require_integer
 from mechanisms.distribution.limits import opened_limits
 from mechanisms.distribution.noise import WeightNoise
 from mechanisms.distribution.prefixes import (
@@ -88,7 +88,7 @@ class NumberSummary(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DistributionEstimator:
+class DistributionEstimator(AsFields):
     """The collector of a distribution: what it makes of counts is post-processing.
 
     The inputs of the mechanism are grid points of [-1, 1], to which values are rounded by a coin
@@ -124,9 +124,6 @@ class DistributionEstimator:
         require_integer("span", self.span)
         if not self.span >= 1:
             raise ValueError(f"span must be at least 1, not {self.span}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def around(cls, ramps: Ramps, mechanism: Mechanism) -> DistributionEstimator:

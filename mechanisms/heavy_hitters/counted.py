@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Floats
+from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
-from mechanisms.heavy_hitters.public import Public
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import IntegerNoise
@@ -113,7 +112,7 @@ class _Strings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CountedSearch(Public):
+class CountedSearch(AsFields):
     """A prefix tree whose levels are noisy counters.
 
     Attributes:

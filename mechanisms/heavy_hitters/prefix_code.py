@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import require_integer
+from mechanisms.channel import AsFields, require_integer
 from mechanisms.heavy_hitters import utf8
-from mechanisms.heavy_hitters.public import Public
 from mechanisms.nearest import nearest
 
 Codes = NDArray[np.uint16]
@@ -52,7 +51,7 @@ class Extensions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrefixCode(Public):
+class PrefixCode(AsFields):
     """Strings cut to a length, ended by a symbol of their own and padded with it.
 
     A code has `max_length` symbols and one more, which tells a string that ends there from one

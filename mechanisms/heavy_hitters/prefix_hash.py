@@ -1,4 +1,4 @@
-"""Public hash functions of prefixes: what a longer prefix adds is one more XOR."""
+"""AsFields hash functions of prefixes: what a longer prefix adds is one more XOR."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.channel import AsFields
 from mechanisms.heavy_hitters.prefix_code import Codes
-from mechanisms.heavy_hitters.public import Public
 from mechanisms.randomness import SeededRandom
 
 Buckets = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
-class PrefixHash(Public):
+class PrefixHash(AsFields):
     """For each group of users, a function from prefixes of one length to buckets.
 
     It is simple tabulation: each symbol at each place selects a random word, and the words are

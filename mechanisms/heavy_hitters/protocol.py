@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mechanisms.channel import AsFields
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
-from mechanisms.heavy_hitters.public import Public
 from mechanisms.heavy_hitters.schedule import Schedule
 from mechanisms.randomness import RandomSource
 
@@ -20,7 +20,7 @@ _BLOCK = 1 << 16  # strings encoded at a time
 
 
 @dataclass(frozen=True)
-class Protocol(Public):
+class Protocol(AsFields):
     """A prefix tree that is looked at by groups of users, each at one level.
 
     Attributes:

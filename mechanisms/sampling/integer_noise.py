@@ -17,7 +17,7 @@ _FEW = 64  # outcomes
 _ADDED = 20  # shifted copies of a law are added as fast as one spectrum of it is made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # laws of one sum are one object, by which more is remembered
 class IntegerNoise:
     """A law on consecutive integers, or on these less a mean, as intervals ask for it.
 
@@ -53,8 +53,12 @@ class IntegerNoise:
 
     def isf(self, q: float) -> float:
         """The least integer that is exceeded with probability at most q."""
-        beyond = np.append(self.pmf[:0:-1].cumsum()[::-1], 0.0)
-        return float(self.first + np.count_nonzero(beyond > q))
+        return float(self.first + self.pmf.size - 1 - np.searchsorted(self._beyond, q, "right"))
+
+    @cached_property
+    def _beyond(self) -> Floats:
+        """Of each integer but the greatest, from the last: what is above it."""
+        return self.pmf[:0:-1].cumsum()
 
     @cached_property
     def _integers(self) -> Floats:

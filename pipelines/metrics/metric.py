@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 from rich.console import Console
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import AsFields, Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
@@ -67,7 +67,7 @@ FRESH = Coins()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric(ABC):
+class Metric(AsFields, ABC):
     """A request for a release, held against its input: all that is decided before a row is read.
 
     Most kinds are a `Randomised` or a `Counting`, which say all but what a kind alone knows.

@@ -120,6 +120,7 @@ def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoi
     return _added(design.level_law(place), columns)
 
 
+@lru_cache(maxsize=16)
 def _added(one: IntegerNoise | None, times: int) -> IntegerNoise | None:
     """Of so many independent noises of a law; as `_law`."""
     if one is None:
