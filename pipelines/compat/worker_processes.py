@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from apache_beam.runners.portability import local_job_service
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.worker import sdk_worker_main
 
 from mechanisms.compat.switch import on
@@ -148,7 +149,37 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
         stack.callback(setattr, local_job_service, "subprocess", local_job_service.subprocess)
         # Beam keeps its processes to itself; this is where it starts them.
         local_job_service.subprocess = SimpleNamespace(Popen=start)
-        yield lambda run: _watched(run, workers)
+        over = threading.Event()
+        handler: Any = worker_handlers.GrpcWorkerHandler
+        stack.callback(setattr, handler, "close", handler.close)
+        handler.close = _closing(handler.close, workers, over)
+        yield lambda run: _watched(run, workers, over)
+
+
+def _kill(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.kill()
+
+
+def _closing(
+    close: Callable[[Any], None], workers: Sequence[_Worker], over: threading.Event
+) -> Callable[[Any], None]:
+    """Beam's end of a job's workers; who does not end when told to is killed.
+
+    Where a bundle failed in one worker, another may wait for its data for ever, and Beam for it.
+    """
+
+    def closed(handler: Any) -> None:
+        over.set()
+        late = threading.Timer(_PATIENCE, _kill, [workers])
+        late.daemon = True
+        late.start()
+        try:
+            close(handler)
+        finally:
+            late.cancel()
+
+    return closed
 
 
 @contextlib.contextmanager
@@ -182,8 +213,13 @@ def _join() -> None:
             thread.join(_PATIENCE)
 
 
-def _watched(run: Callable[[], Result], workers: Sequence[_Worker]) -> Result:
-    """What a run returns or raises, while all workers live, those that still wait among them."""
+def _watched(
+    run: Callable[[], Result], workers: Sequence[_Worker], over: threading.Event
+) -> Result:
+    """What a run returns or raises, while all workers live, those that still wait among them.
+
+    Once it is over, they may die: Beam knows by then what came of it.
+    """
     result: Future[Result] = Future()
 
     def work() -> None:
@@ -195,7 +231,7 @@ def _watched(run: Callable[[], Result], workers: Sequence[_Worker]) -> Result:
     # Where it waits it cannot be interrupted; a daemon keeps no process from its end.
     threading.Thread(target=work, name="hushbeam_run", daemon=True).start()
     while not wait([result], _EVERY).done:
-        if any(worker.poll() for worker in workers):
+        if not over.is_set() and any(worker.poll() for worker in workers):
             raise FailedError(
                 "a worker process died, or could not be started, perhaps for want of memory, and "
                 "the job with it; see what stands in the output folder, and run it again, with "
@@ -265,6 +301,8 @@ def _work(place: int, orders: Connection, parent: int) -> NoReturn:
         os._exit(1)
     os.environ.update(orders.recv())
     logging.getLogger().handlers.clear()  # Beam sends a worker's log to the command
+    # And prints what a step has raised: an error's text might quote the data.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as it lives
     be_worker(place)
     pass_on(lambda name, amount: orders.send((name, amount)))
     sdk_worker_main.main([])

@@ -158,6 +158,38 @@ def test_a_worker_that_dies_before_it_begins_ends_the_job(said) -> None:
     assert said(DIES) == "failed\n[]\n"
 
 
+STAYS = """
+from contextlib import contextmanager
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
+from pipelines.compat import worker_processes
+worker_processes._PATIENCE = 0.1
+class Handler(worker_handlers.GrpcWorkerHandler):
+    def __init__(self): pass
+worker_handlers.GrpcWorkerHandler.close = lambda handler: workers[0].wait()
+before = worker_handlers.GrpcWorkerHandler.close
+copies, workers = worker_processes._copies, []
+
+@contextmanager
+def kept(number):
+    with copies(number) as made:
+        workers.extend(made)
+        yield made
+
+worker_processes._copies = kept
+with worker_processes.worker_processes(1) as run:
+    try:
+        run(lambda: (Handler().close(), 1 / 0))
+    except ZeroDivisionError:
+        print("what failed is said")
+print(worker_handlers.GrpcWorkerHandler.close is before, workers[0].returncode)
+"""
+
+
+def test_a_worker_that_does_not_end_holds_up_no_job(said) -> None:
+    """Beam waits for it: where a bundle failed elsewhere, it might wait for that one's data."""
+    assert said(STAYS) == "what failed is said\nTrue -9\n"
+
+
 GARBAGE = """
 import gc, os
 from pipelines.compat import worker_processes
