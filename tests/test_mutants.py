@@ -78,6 +78,7 @@ def test_what_is_no_catch_is_told_from_one(root: Path, capsys: pytest.CaptureFix
     assert (root / "mechanisms/coin.py").read_text().endswith("1 / 2\n")  # a copy was changed
 
 
+@pytest.mark.verify
 def test_a_bug_may_be_a_new_file_that_only_some_tests_may_know(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_bug_may_be_a_new_file_that_only_some_tests_may_know(
     assert "tests/test_coin.py::test_heads" in capsys.readouterr().out
 
 
+@pytest.mark.verify
 def test_a_bug_that_makes_a_test_hang_is_caught_by_its_name(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,6 +144,7 @@ def test_by_three_parties(run) -> None:
     assert "saw shuffled reports and no row" in " ".join(check("releases/tuesday/even")["in_words"])
 
 
+@pytest.mark.verify
 def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
     assert run(["parties", "keys", "new", "keys"]).code == 0
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
@@ -178,6 +179,7 @@ def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) 
     assert (outcome.code, outcome.out) == (0, "6 reports in lines.bin\n")
 
 
+@pytest.mark.verify
 def test_in_a_stream(run) -> None:
     plan = PLAN.replace("unit: user\n", "unit: user per window\n")
     Path("plan.yaml").write_text(plan.replace("log.parquet", "landing/*.parquet") + STREAM)

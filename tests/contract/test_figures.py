@@ -24,6 +24,7 @@ from pipelines.metrics import registry
 from tests.contract import examples, forms, runs
 from tests.contract.laws import ANY, NORMAL, missed
 from tests.contract.truth import Form
+from tests.fakes.few import few
 
 QUICK, MANY = 100, 300
 """Independent errors of each column of figures, at least."""
@@ -35,6 +36,12 @@ RUNS = 12
 
 CASES = [(kind, name) for kind in registry.names() for name in forms.offered(kind)]
 every_case = pytest.mark.parametrize(("kind", "name"), CASES, ids=map(" ".join, CASES))
+# Of each kind one form at first, and all of them in `make verify`.
+most_cases_later = pytest.mark.parametrize(
+    ("kind", "name"), few(CASES, lambda case: case[0]), ids=map(" ".join, CASES)
+)
+SIZES = [(*case.values, QUICK) for case in few(CASES, lambda case: case[0]) if not case.marks]
+SIZES += [pytest.param(*case, MANY, marks=pytest.mark.verify) for case in CASES]
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +69,7 @@ def times(form: Form, size: int) -> int:
     return max(RUNS, -(-(FEW if (each, size) == (1, QUICK) else size) // each))
 
 
-@pytest.mark.parametrize("size", [QUICK, pytest.param(MANY, marks=pytest.mark.verify)])
-@every_case
+@pytest.mark.parametrize(("kind", "name", "size"), SIZES)
 def test_figures_are_true(kind: str, name: str, size: int) -> None:
     form, options = asked(kind, name)
     if form.refused:

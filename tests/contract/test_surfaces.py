@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract import examples, forms, runs, surfaces
-from tests.contract.test_figures import asked, every_case
+from tests.contract.test_figures import asked, most_cases_later
 from tests.oracles.releases import Release
 
 
@@ -16,7 +16,7 @@ def log(workspace: Path) -> None:
     runs.write_inputs(workspace, examples.log())
 
 
-@every_case
+@most_cases_later
 def test_a_job_publishes_one_figure_everywhere(kind: str, name: str, run) -> None:
     form, options = asked(kind, name)
     if form.refused or name == forms.HORIZON:  # totals of a plan: in test_ways

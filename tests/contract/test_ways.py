@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contract import examples, forms, runs
-from tests.contract.test_figures import asked, every_case
+from tests.contract.test_figures import asked, every_case, most_cases_later
 from tests.fakes.repeating import RUNNER, seeded
 
 UNSERVED = (
@@ -46,7 +46,7 @@ def plan(kind: str, options: dict[str, Any], **said: Any) -> None:
     Path("plan.yaml").write_text(text)
 
 
-@every_case
+@most_cases_later
 def test_a_plan(kind: str, name: str, run) -> None:
     form, options = asked(kind, name)
     if form.refused or name == forms.HORIZON:  # as it is tried in test_figures: by a plan

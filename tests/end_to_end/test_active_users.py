@@ -165,6 +165,7 @@ def test_a_day_without_a_file_is_a_gap_and_no_day_without_users(run, refused, wo
     refused(asked(26, "none"), "what is not there yet is no day on")
 
 
+@pytest.mark.verify
 def test_a_day_of_which_one_of_two_logs_is_missing_is_a_gap(run, refused, workspace) -> None:
     """Users of that log would pass for absent on it."""
     log = people(30)
@@ -188,6 +189,7 @@ def test_a_day_of_which_one_of_two_logs_is_missing_is_a_gap(run, refused, worksp
     refused(of_both(26, "none"), f"--input: no file matches logs/us-{day(26)}.parquet: what is not")
 
 
+@pytest.mark.verify
 def test_days_before_the_service_began_are_no_gap(run, refused, workspace: Path) -> None:
     log = people(4)
     for k, users in enumerate(log):
@@ -239,6 +241,7 @@ def ledger(run) -> None:
     assert run(["ledger", "init", "plan.yaml"]).code == 0
 
 
+@pytest.mark.verify
 def test_a_plan_takes_each_day_with_those_before_it(run, workspace: Path) -> None:
     """A late file makes its own release late and nobody else's wrong; a day is released once."""
     Path("plan.yaml").write_text(PLAN.replace(ASKED, f'{ASKED}, begins: "{day(0)}"'))

@@ -31,6 +31,7 @@ def log(day: int, rows: int) -> None:
     pq.write_table(table, f"2026-11-{day:02}.parquet")
 
 
+@pytest.mark.verify
 def test_each_day_has_its_turn_and_one_table_tells_of_all(run, workspace) -> None:
     for day, rows in ((1, 2000), (2, 10), (4, 2000)):  # the second has too few, the third none
         log(day, rows)

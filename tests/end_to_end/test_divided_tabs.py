@@ -80,6 +80,7 @@ def test_of_users_who_answer_another_metric_too_figures_are_estimates(run) -> No
         assert abs(row["estimate"] - truth) < FAR * row["standard_error"]
 
 
+@pytest.mark.verify
 def test_releases_are_compared_and_laid_side_by_side(run) -> None:
     plan()
     for day in (1, 2):
@@ -100,6 +101,7 @@ def test_releases_are_compared_and_laid_side_by_side(run) -> None:
     assert since["names"] == []
 
 
+@pytest.mark.verify
 def test_a_stream_serves_them() -> None:
     stream = "stream: {window: 1h, state: state, time: at}\nmin_reports: 400\n"
     plan(more=stream)

@@ -118,6 +118,7 @@ def test_both_ways_publish_the_same_of_the_same_noise(
     assert {word: fused[word] for word in told} == {word: grouped[word] for word in told}
 
 
+@pytest.mark.verify
 def test_noise_is_fresh_in_every_run(run, log: str) -> None:
     asked = Case("histogram", "shuffle", "row").asked
     tables = []

@@ -96,6 +96,7 @@ def near(parted: Split, place: int, found: list[float], truth: list[int]) -> boo
     return all(abs(one - other) <= mean for one, other in zip(found, truth, strict=True))
 
 
+@pytest.mark.verify
 def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     """What is published lies within the noise, and nothing else tells how many took part."""
     assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
@@ -140,6 +141,7 @@ def test_a_log_without_rows_is_handed_in_like_any_other(run, parted) -> None:
     assert not Path("empty.bin").exists()
 
 
+@pytest.mark.verify
 def test_counts_of_a_plan_whose_users_are_replaced(run, workspace, refused) -> None:
     """That somebody takes part is then not hidden, and noise is for a report that changes."""
     log_and_key(workspace)
@@ -198,6 +200,7 @@ def masked(text: str, window: str) -> str:
     return re.sub(r'"(created|release_id)": "[^"]*"', '"drawn"', text)
 
 
+@pytest.mark.verify
 def test_plain_reports_are_refused_wherever_they_could_be(refused, run, parted) -> None:
     plain = {"client": ["--output", "r.bin"], "shuffle": ["--output", "out"], "collect": []}
     for party, words in plain.items():
@@ -229,6 +232,7 @@ def test_bad_requests_are_one_line(refused, parted) -> None:
     refused(shuffle("log.parquet", into="out"), "room for 1,169 messages, and this one has 1,")
 
 
+@pytest.mark.verify
 def test_whatever_asks_for_the_shufflers_dummies_has_a_way(parted) -> None:
     """Without a least number of reports; and no more dummies than can be sealed."""
     Path("plan.yaml").write_text(PLAN + AVERAGE + SHAPE + VALUED)
@@ -237,6 +241,7 @@ def test_whatever_asks_for_the_shufflers_dummies_has_a_way(parted) -> None:
         assert design.layout.types.size <= MOST_SLOTS
 
 
+@pytest.mark.verify
 def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -> None:
     """Of all rows of a user one counts; a row that is too long to be sealed is refused."""
     Path("plan.yaml").write_text(PLAN.partition("metrics:")[0] + "metrics:\n" + ROW)
@@ -261,6 +266,7 @@ def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -
     refused(shuffle("log.parquet", into="out"), complaint)
 
 
+@pytest.mark.verify
 def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
     """Of all rows of a user one counts, which is of one city and of one of the other column."""
     Path("plan.yaml").write_text(PLAN.partition("metrics:")[0] + "metrics:\n" + TABS)
@@ -280,6 +286,7 @@ def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
             assert sum(each[figure] for each in own) == row[figure]
 
 
+@pytest.mark.verify
 def test_tables_of_users_who_are_divided_among_them(run, parted) -> None:
     """No dummies: whoever shuffles or collects sees randomised reports alone."""
     divided = TABS.replace("domains:", "dummies: none, min_reports: 30, domains:")

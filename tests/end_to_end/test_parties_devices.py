@@ -90,6 +90,7 @@ def sent(path: str, parted: Split):
     return [block.reports for block in blocks]
 
 
+@pytest.mark.verify
 def test_the_road_of_devices_from_a_gateway_and_from_a_device(run, parted) -> None:
     """What is published lies within the noise of the devices; a report that is lost spoils none."""
     assert run(gateway("log.parquet", "log.bin")).code == 0
@@ -223,6 +224,7 @@ def test_all_kinds_that_devices_may_draw_for_have_a_way(parted) -> None:
         assert parted.metrics[place].guarantees[0].delta <= 1e-6
 
 
+@pytest.mark.verify
 def test_bad_requests_are_one_line(refused, run, parted, monkeypatch) -> None:
     one = client("--input", "log.parquet", "--output", "r.bin")
     refused(one, "--devices is missing: where devices draw the dummies every enrolled one sends")

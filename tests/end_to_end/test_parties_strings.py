@@ -159,6 +159,7 @@ def test_three_parties_release_what_one_job_does(run) -> None:
     assert values("d1", "places") == {f"日本 {k}": N // 5 for k in range(5)}
 
 
+@pytest.mark.verify
 def test_a_release_says_who_saw_what(run) -> None:
     assert run(client("log.parquet", "log.bin")).code == 0
     road(run, "log.bin")
@@ -253,6 +254,7 @@ def test_devices_with_another_crowd_key_are_a_crowd_of_their_own(run, monkeypatc
     assert values()["word 1"] == len(users)
 
 
+@pytest.mark.verify
 @pytest.mark.usefixtures("exact")
 def test_words_that_are_forged_come_to_nothing(run) -> None:
     """A crowd of seals that do not open, and one of a string that no client writes."""

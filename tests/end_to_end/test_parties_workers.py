@@ -124,6 +124,7 @@ def typed(words: list[str], before: str = "") -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+@pytest.mark.verify
 def test_two_workers_hand_on_what_one_would(parties: dict[str, list[str]]) -> None:
     for words in parties.values():
         done = typed(words)

@@ -168,6 +168,7 @@ def test_a_window_that_was_missed_is_a_gap_and_counts_when_it_comes(plan, add) -
     assert any("One that was missed is not among them" in text for text in said["in_words"])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("unit", ["", USERS])
 def test_a_ledger_pays_once_for_all_windows(plan, add, run, unit: str) -> None:
     more = ", user_windows: 30, rows_per_user: 2" if unit else ""
@@ -217,6 +218,7 @@ def test_a_run_that_fails_after_its_window_was_drawn_has_paid(
     assert [estimates(1), estimates(2)] == totals
 
 
+@pytest.mark.verify
 def test_a_secret_that_is_lost_or_old_is_refused_and_another_is_paid_for(
     plan, add, run, state: Path
 ) -> None:
@@ -360,6 +362,7 @@ def test_neither_another_machine_nor_a_party_serves_them(plan, run) -> None:
     assert checked["metrics"][0]["client"] is None
 
 
+@pytest.mark.verify
 def test_releases_are_laid_side_by_side_and_not_compared(plan, add, run) -> None:
     plan(last=SUM)
     for day in (1, 2, 3):
@@ -387,6 +390,7 @@ def test_releases_are_laid_side_by_side_and_not_compared(plan, add, run) -> None
     assert str(Path.cwd()) not in said
 
 
+@pytest.mark.verify
 @pytest.mark.usefixtures("noiseless")
 def test_a_stream_goes_on_by_its_calendar(plan, domain: str) -> None:
     """Killed between any two looks; an hour without rows is a window."""

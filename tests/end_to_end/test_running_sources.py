@@ -154,6 +154,7 @@ def moments(name: str, *rows: datetime, kind: pa.DataType | None = None) -> str:
     return name
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "kind",
     [pa.timestamp("us", "UTC"), pa.timestamp("ms"), pa.timestamp("ns", "UTC"), pa.date32()],

@@ -65,6 +65,7 @@ def log(which: str) -> pa.Table:
     )  # fmt: skip
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("case", "which"),
     [

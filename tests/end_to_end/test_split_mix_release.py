@@ -79,6 +79,7 @@ def test_the_sum_is_off_by_central_noise(run, log: str) -> None:
     assert "at least 2,250 people split honestly" in guarantee["how"]
 
 
+@pytest.mark.verify
 def test_the_mean_is_off_by_noise_of_total_and_count_together(run, log: str) -> None:
     """And how many have a number is told; 20 standard errors of Laplace noise."""
     assert run(words(log, "mean")).code == 0
@@ -99,6 +100,7 @@ def test_the_mean_is_off_by_noise_of_total_and_count_together(run, log: str) -> 
     assert statement["mechanism"]["name"] == "split-mix"
 
 
+@pytest.mark.verify
 def test_a_mean_of_users_is_of_their_averages(run, log: str) -> None:
     """Users of whom nobody has a usable number send zeros, and count for neither."""
     table = canaries.table()
@@ -162,6 +164,7 @@ def test_a_lost_or_doubled_share_withholds(kind: str, log: str) -> None:
     assert content(np.concatenate([mixed, more])) is None
 
 
+@pytest.mark.verify
 def test_of_more_than_are_enrolled_as_many_are_drawn(run, workspace: Path) -> None:
     """Whoever comes beyond them changes no number of words; 20 standard errors of noise."""
     many = pa.table({"user": np.arange(3000), "number": np.ones(3000)})

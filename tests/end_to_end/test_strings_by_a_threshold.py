@@ -195,6 +195,7 @@ def planned(log: str, more: str = "") -> None:
     Path("plan.yaml").write_text(PLAN.format(log=log) + more)
 
 
+@pytest.mark.verify
 def test_a_plan_pays_for_it_once(run, log: str) -> None:
     planned(log)
     assert run(["ledger", "init", "plan.yaml"]).code == 0

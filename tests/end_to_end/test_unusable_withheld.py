@@ -179,6 +179,7 @@ def _parted(run, plan: str, sealed: bool) -> dict:
 WITHOUT_LEDGER = PLAN.replace("ledger: ledger.sqlite\nbudget: {epsilon: 8, delta: 1e-5}\n", "")
 
 
+@pytest.mark.verify
 def test_three_parties_withhold_alike(log: Path, run) -> None:
     said = _parted(run, WITHOUT_LEDGER + OTHERS.split("\n")[0] + "\n", False)
     assert (said["metrics"], said["withheld"]) == (["good"], ["s"])
@@ -186,6 +187,7 @@ def test_three_parties_withhold_alike(log: Path, run) -> None:
     assert [*said["cautions"]] == ["good"]
 
 
+@pytest.mark.verify
 def test_three_parties_with_counters_withhold_alike(log: Path, run) -> None:
     """Few rows, for each is sealed; so little noise that they are enough."""
     lines = Path("log.csv").read_text().split("\n")
@@ -196,6 +198,7 @@ def test_three_parties_with_counters_withhold_alike(log: Path, run) -> None:
     assert (said["metrics"], said["withheld"]) == ([], ["s"])
 
 
+@pytest.mark.verify
 def test_a_stream_withholds_alike(log: Path, run) -> None:
     Path("landing").mkdir()
     rows = (f'"{k % 60},{k % 10}",1,2026-11-20T00:{k % 60:02}' for k in range(N))

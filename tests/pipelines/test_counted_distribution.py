@@ -163,6 +163,7 @@ def test_limits_cover_and_hold_their_estimates(
         assert all(each.all() for each in wider)
 
 
+@pytest.mark.verify
 @every_log
 def test_counts_err_as_they_say(draw: Any, high: int, dummies: str, whole: bool) -> None:
     logs = seen(draw, high, dummies, whole)

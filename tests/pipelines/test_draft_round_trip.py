@@ -86,6 +86,7 @@ MANY = settings(
 )
 
 
+@pytest.mark.verify
 @MANY
 @given(COLUMNS, st.sampled_from(FILES), st.sampled_from([",", ";", "\t", "|"]))
 def test_a_draft_of_text_passes_check(
@@ -151,6 +152,7 @@ def test_numbers_alone_make_a_plan(workspace: Path) -> None:
     assert [metric.kind for metric in load("plan.yaml").metrics] == ["count"]
 
 
+@pytest.mark.verify
 def test_names_are_told_apart(workspace: Path) -> None:
     Path("log.csv").write_text("City,city,CITY,a b,a.b\n" + "x,y,z,v,w\n" * 3)
     passes(("log.csv",))

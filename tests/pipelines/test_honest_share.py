@@ -105,6 +105,7 @@ def test_streams_of_rows_draw_for_all_and_streams_of_reports_do_not(written: str
     assert reports.fingerprint == split(plan, "stream").fingerprint != rows.fingerprint
 
 
+@pytest.mark.verify
 def test_a_check_shows_both_and_programs_read_what_clients_run(
     written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_check_shows_both_and_programs_read_what_clients_run(
         assert shown["honest_share"] == 0.9
 
 
+@pytest.mark.verify
 def test_a_check_shows_one_design_where_clients_run_none_of_their_own(
     written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -192,6 +192,7 @@ def test_further_releases_fill_the_budget() -> None:
     assert further([], [loss(0.1, 0.0)], Budget(epsilon=1, delta=0)) == 10
 
 
+@pytest.mark.verify
 def test_thousands_of_releases_fill_a_budget_of_a_hundred() -> None:
     """To find how many fit, a search tries some whose epsilons add up to more than 709."""
     budget = Budget(epsilon=100.0, delta=1e-6)

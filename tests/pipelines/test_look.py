@@ -87,6 +87,7 @@ def test_what_is_likely_wrong_is_named_with_its_cure(
     assert not canaries.found(outcome.said)
 
 
+@pytest.mark.verify
 def test_a_log_as_it_should_be_has_no_finding(workspace: Path, run) -> None:
     write("log.csv", "city,x", ["oslo,1.5", "rome,2"] * 9)
     Path("d.txt").write_text("oslo\nrome\n")

@@ -122,6 +122,7 @@ def test_a_run_asks_each_unit_for_one_metric(run, workspace: Path, unit: str) ->
     assert (entry.metrics, [loss.epsilon for loss in entry.losses]) == (("m0+m1+m2",), [1.0])
 
 
+@pytest.mark.verify
 def test_a_client_of_a_log_asks_each_user_for_one_metric_in_all_its_runs(
     run, workspace: Path
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_schedule_that_never_comes_is_refused(written: str) -> None:
         require_schedule(written)
 
 
+@pytest.mark.verify
 def test_a_check_of_what_a_run_would_refuse_says_so_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

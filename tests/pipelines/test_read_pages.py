@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.metrics import registry
 from pipelines.releases import schema
+from tests.fakes.few import few
 from tests.fakes.releases import Request, prepared, released, requests
 from tests.oracles.read_pages import (
     Read,
@@ -33,7 +34,9 @@ def read(folder: Path) -> tuple[Read, dict]:
     )
 
 
-@pytest.mark.parametrize("request_", requests(), ids=str)
+@pytest.mark.parametrize(
+    "request_", few(requests(), lambda request: request.kind), ids=[*map(str, requests())]
+)
 def test_a_page_says_what_its_release_holds(request_: Request, workspace) -> None:
     page, statement = read(released(request_, prepared(), "out"))
     tables = {path.name: pq.ParquetFile(path).read() for path in Path("out").glob("*.parquet")}

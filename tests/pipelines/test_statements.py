@@ -283,6 +283,7 @@ SMALL = st.recursive(
 )
 
 
+@pytest.mark.verify
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sampled_from(["", "cities"]),
@@ -311,6 +312,7 @@ NUMBERS = st.none() | st.floats() | st.sampled_from([0.0, -1.0, 1e300, 5e-324])
 TEXTS = st.none() | st.sampled_from(["", "a", "0.5", "nan", "\u202e"]) | st.text(max_size=8)
 
 
+@pytest.mark.verify
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.dictionaries(

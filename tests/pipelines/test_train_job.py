@@ -50,6 +50,7 @@ def job(log, tmp_path):
     return job
 
 
+@pytest.mark.verify
 def test_who_holds_the_rows_pays_for_looking_at_errors(job):
     plan = job(epsilon=8.0, epochs=1).plan
     assert plan.averages.epsilon == pytest.approx(0.4)

@@ -214,6 +214,7 @@ def test_a_release_of_classes_tells_the_model_and_no_exact_number(run, log) -> N
         assert not re.search(rf"(?<![\d.]){exact:,}(?![\d.])|(?<![\d.,]){exact}(?![\d.])", said)
 
 
+@pytest.mark.verify
 def test_classes_of_few_rows_are_released_like_many(run, log) -> None:
     write(LACKING + 2)
     outcome = run(CLASSES)

@@ -24,6 +24,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.unusable.share import ALL, MANY, Share
 from pipelines.metrics.unusable.verdict import Verdict, verdict
 from pipelines.request.requests import request
+from tests.fakes.few import few
 from tests.golden.fixed_randomness import fixed_randomness
 from transforms.collector.collect_counts import Counted
 
@@ -117,7 +118,7 @@ def _raised(metric: Any, n: int, unusable: int) -> np.ndarray:
     return sum((np.bincount(w.ravel(), minlength=codes) for w in words), np.zeros(codes, np.int64))
 
 
-@pytest.mark.parametrize("unusable", [0, 1900, 1960, 1990, 2000])
+@pytest.mark.parametrize("unusable", few([1960, 0, 1900, 1990, 2000], lambda _: "a share"))
 def test_how_often_a_mean_is_withheld_is_the_noises_law(mean: Any, unusable: int) -> None:
     n, rng = 2000, SeededRandom(7)
     raised = _raised(mean, n, unusable)

@@ -178,6 +178,7 @@ def test_standard_errors_are_those_of_the_unbiased_shares() -> None:
     assert spread == pytest.approx(told, rel=0.12)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["nm", "pm", "grr"])
 @pytest.mark.parametrize("values", [smooth, spiky])
 def test_standard_errors_are_those_of_who_reported(name: str, values) -> None:

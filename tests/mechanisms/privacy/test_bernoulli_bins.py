@@ -109,6 +109,7 @@ def test_large_batches_look_normal() -> None:
     assert upper == pytest.approx(lower, rel=2e-2)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("n", [20_000_000, 10**10, 1 << 40])
 def test_huge_batches_look_more_normal_still(n: int) -> None:
     for keep, other in (optimised(2.0), symmetric(6.0)):

@@ -106,6 +106,7 @@ def test_the_clearest_differences_make_a_page(releases: Path, capsys) -> None:
     assert Path("changes.html").read_text() == page
 
 
+@pytest.mark.verify
 def test_tables_without_a_finding_raise_an_alarm_as_rarely_as_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

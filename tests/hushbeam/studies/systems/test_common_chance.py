@@ -64,6 +64,7 @@ def test_mean_gradients_are_unbiased_and_as_noisy_as_predicted(mechanism) -> Non
     assert np.mean(apart**2) == pytest.approx(1, abs=6.5 * 0.05)
 
 
+@pytest.mark.verify
 def test_chance_is_common_to_mechanisms() -> None:
     """Differences between runs are much smaller than runs with chance of their own would have."""
     (census,) = read_examples(["census:2000"])
