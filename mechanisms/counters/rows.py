@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Floats
+from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
 from mechanisms.counters.levels import Level, Slots
 from mechanisms.privacy.search import gaussian_mu
@@ -59,7 +59,7 @@ class RowNoise(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RowCounters:
+class RowCounters(AsFields):
     """The counters of rows.
 
     Attributes:

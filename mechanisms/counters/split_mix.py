@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Guarantee, Neighbours, require_epsilon, require_integer
+from mechanisms.channel import (
+    AsFields,
+    Counts,
+    Guarantee,
+    Neighbours,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.counters.noise import LARGEST_MU, Laplace
 from mechanisms.counters.price import Charge, Price, require_neighbours
 from mechanisms.counters.shares import (
@@ -60,7 +67,7 @@ def _laplace(epsilon: float, delta: float, shift: int) -> Laplace:
 
 
 @dataclass(frozen=True)
-class SplitMix:
+class SplitMix(AsFields):
     """A sum of whole numbers by split and mix.
 
     Attributes:

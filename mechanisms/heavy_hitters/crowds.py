@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Floats, Neighbours, require_epsilon, require_integer
+from mechanisms.channel import AsFields, Floats, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Independent
 from mechanisms.counters.levels import Level
@@ -63,7 +63,7 @@ class PublishedCrowds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Crowds:
+class Crowds(AsFields):
     """Which strings are published, and with what number.
 
     Attributes:
