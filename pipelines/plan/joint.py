@@ -23,6 +23,7 @@ from pipelines.plan.document import PlanDocument
 from pipelines.plan.profiles import profile_of
 
 _NEAR = 0.001  # of the plan's epsilon: what the joint one may leave unused
+_LAXER = 3.0  # in each round from the third one on
 _INSIDE = 0.9995  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
@@ -167,8 +168,8 @@ def _largest(
 ) -> Metrics | None:
     """The metrics at nearly the largest scale that the budget holds; None if none is known."""
     best: Metrics | None = None
-    low, high = 1.0, math.inf
-    for _ in range(_ROUNDS):
+    low, high, least = 1.0, math.inf, 0.0
+    for number in range(_ROUNDS):
         metrics = resolve(scale)
         losses = _losses(metrics)
         budget = _budget(plan, losses)
@@ -176,11 +177,15 @@ def _largest(
         if fits(losses, budget):
             # Of metrics that something else keeps small there is nothing left to be had.
             capped = best is not None and losses == _losses(best)
-            best, low = metrics, scale
-            if capped or scale == most or spent >= (1 - _NEAR) * plan.epsilon:
+            best, low, least = metrics, scale, spent
+            if capped or scale == most:
                 break
         else:
             high = scale
+        # Where other noise takes over what is spent leaps: no scale may be as near as is wished.
+        near = _NEAR * _LAXER ** max(number - 1, 0)
+        if best is not None and (least >= (1 - near) * plan.epsilon or high < (1 + near) * low):
+            break
         scale = _corrected(scale, losses, spent, budget)
         scale = min(most, scale if low < scale < high else (low + min(high, most)) / 2)
         scale = downward(scale, _DIGITS)
