@@ -18,7 +18,7 @@ from pipelines.releases import schema
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, folded, paragraphs, prose
-from pipelines.wording import upward
+from pipelines.wording import SEEN, upward
 
 LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
@@ -290,13 +290,15 @@ def loss(promised: Mapping[str, Any]) -> str:
 
 
 def promise(statement: Mapping[str, Any]) -> str:
-    """The first sentence of what a release promises.
+    """Who is protected, from whom, and by which factor: one sentence of what a release promises.
 
-    >>> promise({"in_words": ["Protected is a row. Nothing else is.", "More."]})
-    'Protected is a row.'
+    >>> promise({"in_words": ["Beware.", "What anyone sees is noise. More.", "And more."]})
+    'What anyone sees is noise.'
     """
     words = promised_words(statement) or [""]
-    first, dot, _ = words[0].partition(". ")
+    # Before it stand warnings, of a plan each with the name of its metric.
+    said = next((text for text in words if text.startswith(SEEN)), words[0])
+    first, dot, _ = said.partition(". ")
     return first + "." * bool(dot)
 
 

@@ -641,7 +641,7 @@ def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run,
     assert sum("users, much: Nothing that a user sends" in x for x in statement["in_words"]) == 1
     one = json.loads(Path("out/users/statement.json").read_text())
     assert one["guarantees"]["release"]["neighbours"] == "replace"
-    assert "That there is such a user may show" in one["in_words"][0]
+    assert "It does not cover that there is such a user" in one["in_words"][1]
 
 
 def test_devices_dummies_in_a_plan(run, log: str) -> None:

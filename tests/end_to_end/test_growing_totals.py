@@ -204,9 +204,9 @@ def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> No
     whom = "user who is in at most 2 of 30 windows"
     assert asked("a", *BY_USER)["guarantee"]["unit"] == whom
     said = json.loads(Path("out/statement.json").read_text())
-    assert said["in_words"][0].startswith(f"Protected is all that any one {whom} adds")
-    assert said["in_words"][1].startswith("For anyone who sees this release")
-    assert f"any one {whom} contributes" in said["in_words"][1]
+    assert said["in_words"][0].startswith("What anyone but the collector sees in this release")
+    assert f"any one {whom} contributes" in said["in_words"][0]
+    assert said["in_words"][1].startswith(f"The promise covers all that any one {whom} adds")
     shown = run(["count", "--input", log, "--window", "b", "--horizon", "30", "--epsilon", "4",
                  "--output", "out", "--secret", "secrets/out", *BY_USER])  # fmt: skip
     assert f", per {whom}, presence hidden" in " ".join(shown.said.split())
