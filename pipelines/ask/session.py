@@ -158,7 +158,7 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
         "and its price, may depend on all answers before.",
         who,
     ]
-    nobody = Guarantee.none("values come exactly to the job, which adds noise to answers alone")
+    nobody = Guarantee.none("the job sees exact values, and adds noise to answers alone")
     return {
         **head(KIND, (promise, nobody), first, words, 0),
         "neighbours": f"all that a {unit} contributes is there or not",

@@ -132,7 +132,7 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
     """What a release says of all windows, whichever it has."""
     design, request, promise = kept.design, kept.request, kept.guarantee
     first, *more = words(kept)
-    nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
+    nobody = Guarantee.none("the job sees exact numbers, and adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
     return {
         **head(KIND, (promise, nobody), first, more, 0),

@@ -1,4 +1,4 @@
-/* What every page of a site draws, from the data that the page holds. Texts of strangers only ever
+/* What every page of a site draws, from the data that the page holds. Foreign texts only ever
    become text nodes and attributes that nobody executes. */
 "use strict";
 const hushbeam = (() => {

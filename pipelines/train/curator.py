@@ -86,7 +86,8 @@ class CuratorPlan:
     step_name = "lots"
     poisoning = (
         "Nobody sees who lies: a row that is made up moves what is summed by no more than an "
-        "honest one may, for all that is summed is cut; what comes of many steps is not bounded."
+        "honest one may, for all that is summed is clipped; what comes of many steps is not "
+        "bounded."
     )
 
     @property

@@ -181,7 +181,7 @@ def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
         (["most-common", "--share", "0.1"], "--column is missing: most-common needs it"),
         (["count", "--share", "0.1", "--threshold", "3"], "--threshold: says nothing of count"),
         (["count", "--share", "0.1", "--delta", "1e-9"], "--delta: is a term of the session"),
-        (["count", "--share", "0.1", "--column", "no", "--domain", "1..3"], "no one column"),
+        (["count", "--share", "0.1", "--column", "no", "--domain", "1..3"], "no column"),
         (["--share", "0.1"], "--share: belongs to a question, and there is none"),
         (["--epsilon", "2"], "was begun with other terms"),
         (["--user-column", "user"], "--user-column: is a term that a session is begun with"),

@@ -193,7 +193,7 @@ def test_every_row_that_counts_needs_a_time(add_window) -> None:
 
 @pytest.mark.parametrize(
     ("column", "why"),
-    [("n", "'n' holds int64, and times or dates are needed"), ("gone", "no one column 'gone'")],
+    [("n", "'n' holds int64, and times or dates are needed"), ("gone", "no column 'gone'")],
 )
 def test_what_is_no_column_of_times_is_refused(add_window, column: str, why: str) -> None:
     log = moments("log.parquet", NOON)

@@ -150,7 +150,7 @@ def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job):
     [
         ({"target": "y"}, "--target must be COLUMN=LOW,HIGH"),
         ({"target": "y=3,3"}, "the first must be below the second"),
-        ({"target": "nothing=0,1"}, "has no one column 'nothing'"),
+        ({"target": "nothing=0,1"}, "has no column 'nothing'"),
         ({"target": "city=0,1"}, "linear needs numbers"),
         ({"target": "f0=0,1"}, "is also among --number"),
         ({"target": "y=1,nan"}, "must be finite"),

@@ -160,8 +160,8 @@ class AverageRow(Statistic):
         whose = "One row of each user, drawn uniformly among all of its rows," * users
         return [
             f"{whose or 'Every row'} counts once: all of its numbers, clipped to their bounds, and "
-            "its categories. What a liar moves is said of the sum, in halves of the distance of "
-            f"bounds: a mean moves by that over the number of {self.options.unit}s. How many "
+            "its categories. The bound on poisoning is for the sum, in halves of the distance "
+            f"of bounds; for a mean, divide it by the number of {self.options.unit}s. How many "
             "numbers were clipped is not published. Intervals are Fieller's: where nobody may have "
             "a number they are all between its bounds."
         ]
