@@ -28,6 +28,7 @@ _NAMED = 3  # columns that a title names
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
+OF_ALL_UNITS = "The share of a category's value is of all units, also of those without a value."
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 
 
@@ -57,6 +58,7 @@ class AverageRow(Statistic):
     reading = (
         "A mean is a noisy sum over a noisy count, each coordinate's of those who have it, and its "
         "standard error, by the delta method, stands beside it: the fewer take part, the larger. "
+        f"{OF_ALL_UNITS} "
         "The expected error is on the scale on which bounds are -1 and 1."
     )
 
