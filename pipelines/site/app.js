@@ -52,7 +52,7 @@ const hushbeam = (() => {
 
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 5 });
 
-  const OTHER = "(any other, or none)";
+  const OTHER = "(other or missing)";
 
   /* The rows of a table as objects, with the label of each. */
   function rows(now) {

@@ -24,7 +24,8 @@ LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
 first alone, which is of all, or the one whose probability is nearest to a half."""
 
-OTHER = "(any other, or none)"
+OTHER = "(other or missing)"
+OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
 
 BARS, LINE, HEAT, TRIANGLE = "bars", "line", "heat", "triangle"
@@ -247,7 +248,7 @@ def label(key: tuple[str | None, str | None], figure: str = "", several: bool = 
     """What a figure is of, in characters that are a command to nobody.
 
     >>> label((None, "0.5"), "quantile"), label(("a", "b")), label((None, None)), label((None, ""))
-    ('median', 'a · b', '(any other, or none)', '(empty)')
+    ('median', 'a · b', '(other or missing)', '(empty)')
     """
     group, value = key
     if figure == QUANTILE and math.isfinite(level := _level(value)):
