@@ -187,8 +187,8 @@ def gathered(
     }
     first = [diagnostics, cautions, {name: [share["why"]] for name, share in shares.items()}]
     words = [f"{name}: {text}" for of in first for name, texts in of.items() for text in texts]
-    promise, *more = statement["in_words"]
-    words += [promise, *shared({name: contents[name].shared for name in drawn}), *more]
+    promise, more = statement["in_words"][:1], statement["in_words"][1:]
+    words += [*promise, *shared({name: contents[name].shared for name in drawn}), *more]
     all_ = statements | dict(zip(alone, said, strict=True))
     statement = {**statement, **_of_all(all_), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
