@@ -1,4 +1,4 @@
-"""Rows of made people: how far their two-way tables are from the truth, and what they take.
+"""Synthetic records: how far their two-way tables are from the truth, and what they take.
 
 The anchor is AIM (McKenna et al., VLDB 2022) as its authors publish it, with its own settings, on
 the same columns of *adult*, at the same epsilon and delta and of the same neighbours. It looks at

@@ -29,7 +29,7 @@ _BESIDE: dict[str, tuple[Any, str]] = {
     "ledger": (None, "what is paid to, a file or gs://BUCKET/ledger.json; it needs an output"),
     "population": (None, "whose budget of the ledger it is"),
     "beam": ((), "options for Beam, as on its command lines: ['--runner=DataflowRunner', ...]"),
-    "debug": (False, "show Beam's log and strangers' exceptions, which may quote the data"),
+    "debug": (False, "show Beam's log and exceptions of other packages, which may quote the data"),
 }
 _INPUT = "paths or globs, or a pyarrow table, a pandas or a polars frame"
 _OUTPUT = "a new folder, local or gs:// (default: one that is removed with the release's object)"

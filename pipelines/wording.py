@@ -15,6 +15,9 @@ ALIKE, LEFT_OUT, RAISING_NONE = (
     "Others raise no counter, so that nobody learns who they are.",
 )
 
+SEEN = "What anyone"
+"""How the sentence begins that says who is protected, from whom, and by which factor."""
+
 # What no guarantee of a job that reads the log itself can say, so every one of its releases does.
 RAW_ROWS = (
     "The job that made this release read the rows as they were recorded. These promises are about "
@@ -70,32 +73,26 @@ def many_messages(name: str, messages: float) -> str:
 
 
 def protected(unit: str, hidden: bool, fill: str | None) -> str:
-    """What the promises are about, in everyday words, and what they are not about.
+    """What the promises cover, in everyday words, and what they do not.
 
     Args:
         unit: whose contribution is protected.
         hidden: whether a value that cannot be used is reported like any other.
         fill: what is reported in its place, if it is not.
     """
+    covers = f"The promise covers which value any one {unit} has"
     if hidden:
-        what = (
-            f"Protected is which value any one {unit} has, and whether it has one that can be used "
-            "at all."
-        )
+        what = f"{covers}, and whether it has a usable one at all."
     elif fill is not None:
-        what = (
-            f"Protected is which value any one {unit} has; where it has none that can be used, "
-            f"{fill} was reported in its place."
-        )
+        what = f"{covers}; in place of an unusable value, {fill} was reported."
     else:
         what = (
-            f"Not protected is whether any one {unit} has a value that can be used: rows without "
-            "one were left out, and how many there were is published as it is. Protected is which "
-            "of all other values it is."
+            f"{covers}, not whether it has a usable one: rows without one were left out, and their "
+            "exact number is published."
         )
     return (
-        f"{what} That a {unit} took part is not hidden: how many {unit}s reported is published as "
-        "it is."
+        f"{what} It does not cover that a {unit} took part: the exact number of {unit}s that "
+        "reported is published."
     )
 
 
@@ -156,7 +153,7 @@ def covered(unit: str) -> str:
 
 
 def meaning(guarantee: Guarantee, min_reports: int) -> str:
-    """What a guarantee promises, in two sentences.
+    """What a guarantee promises: one sentence with the numbers, and how they are known.
 
     Args:
         guarantee: of one report (local), of a batch (shuffle), of a release (central), or none.
@@ -164,26 +161,40 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
     """
     if guarantee.model == "none":
         return f"Nothing is promised about a single report before it is shuffled: {guarantee.how}."
-    who = {
-        "local": "anyone who sees the randomised reports themselves and knows whose each one is",
-        "central": "anyone who sees this release, but not the collector, who counted the values as "
-        "they are",
-        "shuffle": f"anyone who sees this release, or the shuffled {_batch(min_reports)} it was "
-        "made from",
+    seen = {
+        "local": "sees in the randomised reports, even knowing whose each one is,",
+        "central": "but the collector sees in this release",
+        "shuffle": f"sees in this release, or in the shuffled {_batch(min_reports)} it was made "
+        "from,",
     }[guarantee.model]
     if guarantee.neighbours == "replace":
-        had = f"any one {guarantee.whose}'s value been another value of the domain"
+        likelier = f"the value of any one {guarantee.whose} than with any other value of the domain"
     else:
-        whose = f"any one {guarantee.whose}"
-        had = f"all that {whose} contributes not been there, or been there besides"
-    what = (
-        f"For {who}: had {had}, the probability of whatever they see would have changed by a "
-        f"factor of at most {factor(guarantee.epsilon)}"
-    )
+        contributed = f"all that any one {guarantee.whose} contributes"
+        likelier = f"{contributed} than without it, or the other way round"
+    trusted = " The collector counted the exact values." * (guarantee.model == "central")
+    return promised(seen, likelier, guarantee) + trusted
+
+
+def promised(seen: str, likelier: str, guarantee: Guarantee) -> str:
+    """A guarantee in one sentence, and how it is known in another.
+
+    Args:
+        seen: by anyone, as the sentence goes on.
+        likelier: with what it is likelier than with, or without, what.
+        guarantee: of which the numbers are.
+
+    >>> central = Guarantee("central", 1.0, 0.0, "row", "proof", "add or remove")
+    >>> promised("sees here", "any one row than without it", central)[:69]
+    'What anyone sees here is at most 2.72 times likelier with any one row'
+    """
     epsilon, delta = upward(guarantee.epsilon, 6), upward(guarantee.delta, 6)
-    if delta:
-        what += f", but for outcomes of total probability at most {delta:g}"
-    return f"{what}. (epsilon = {epsilon:g}, delta = {delta:g}; {guarantee.how}.)"
+    unless = f", except with probability {delta:g}" if delta else ""
+    return (
+        f"{SEEN} {seen} is at most {factor(guarantee.epsilon)} times likelier with "
+        f"{likelier}{unless} (epsilon = {epsilon:g}, delta = {delta:g}). "
+        f"How this is known: {guarantee.how}."
+    )
 
 
 def _batch(least: int) -> str:

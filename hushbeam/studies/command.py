@@ -14,10 +14,10 @@ not see this folder either.
 
 _STUDIES = {
     "histogram": "errors of histograms",
-    "poisoning": "what liars do to histograms, and what can be done about it",
+    "poisoning": "poisoning of histograms by malicious clients, and defences",
     "heavy-hitters": "what searches for undeclared strings find",
     "mean": "errors of means, and what one report gives away",
-    "sum": "errors of sums, messages they take, and what liars do to them",
+    "sum": "errors of sums, messages they take, and poisoning by malicious clients",
     "vector-mean": "errors of many means at once, predicted and measured",
     "key-value": "errors of keys' frequencies and of the means of their numbers",
     "train": "how good private models get",

@@ -49,7 +49,10 @@ LOST_SHARE = (
     "Every share of every report must arrive: if one is lost or doubled, the total is a random "
     "number. The collector counts the words, and withholds where some are missing or left over."
 )
-ONE_LIAR = "One liar can shift the total by any amount, unseen: there is no bound on poisoning."
+ONE_LIAR = (
+    "One malicious client can shift the total by any amount, unseen: there is no bound on "
+    "poisoning."
+)
 SIGMA = 40.0
 _COUNT_SHARE = 0.02  # of epsilon and delta, for the number of reports where presence is hidden
 _SLACKS = (1e-12, 1e-3, 3e-3, 1e-2)  # of epsilon: what composing two laws from above may round up

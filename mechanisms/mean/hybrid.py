@@ -177,7 +177,7 @@ class Hybrid(ScalarMean):
 @register(
     "hm",
     task="mean",
-    sends="by a coin, that of `pm` or of `duchi`",
+    sends="what `pm` or `duchi` sends, drawn at random",
     source="Wang, Xiao, Yang et al., ICDE 2019",
     small=SMALL,
 )

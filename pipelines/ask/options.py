@@ -30,7 +30,7 @@ def _same(name: str, of: type[QuestionOptions] = CountOptions) -> Any:
 class AskOptions(ReleaseOptions):
     """A session that is begun or looked at, or a question in it."""
 
-    subject: ClassVar[str] = "what is asked"
+    subject: ClassVar[str] = "the question"
     withheld: ClassVar[str] = "too little budget"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain", "groups")
     brief: ClassVar[str] = "interactive queries within a budget"
@@ -65,7 +65,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         "the session: a local folder, new if it is begun", metavar="SESSION", positional=True,
         min_length=1,
     )  # fmt: skip
-    question: Kind | None = option("what is asked", None, positional=True, essential=True)
+    question: Kind | None = option("kind of question", None, positional=True, essential=True)
     input: tuple[str, ...] = option(
         f"of a question: {copy(ReleaseOptions.model_fields['input']).json_schema_extra}",
         (), metavar="FILE", essential=True,

@@ -152,13 +152,13 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
         "it is, and adds noise to what it tells. The promise is against who sees the answers, if "
         "the job draws honestly."
     )
-    first = f"Protected is whether all that any one {unit} contributes is there or not."
+    first = f"The promise covers all that any one {unit} contributes: whether it is there or not."
     words = [
-        f"All of it holds of every answer in {FILE} and to come together, though each question, "
+        f"It holds of every answer in {FILE} and to come together, though each question, "
         "and its price, may depend on all answers before.",
         who,
     ]
-    nobody = Guarantee.none("values come exactly to the job, which adds noise to answers alone")
+    nobody = Guarantee.none("the job sees exact values, and adds noise to answers alone")
     return {
         **head(KIND, (promise, nobody), first, words, 0),
         "neighbours": f"all that a {unit} contributes is there or not",

@@ -28,7 +28,7 @@ _PARTS = {
     "init": "begin a ledger, or give a population a budget in it",
     "show": "list the entries",
     "explain": "how the total is composed, and what still fits",
-    "check": "hold it against its witness and the releases that stand",
+    "check": "verify it against the witness and the releases that stand",
     "settle": "end a reservation",
     "archive": "say that releases were moved or have expired",
     "adopt": "take over a ledger that has lost its end, or its witness",
@@ -87,7 +87,7 @@ def _add_beginnings(init: Any, adopt: Any) -> None:
         "--budget", metavar="EPSILON[,DELTA]", help="for all releases together (DELTA: 1e-6)"
     )
     init.add_argument(
-        "--amend", action="store_true", help="give a population that is there another budget"
+        "--amend", action="store_true", help="give an existing population another budget"
     )
     adopt.add_argument(
         "--lost", metavar="EPSILON[,DELTA]",

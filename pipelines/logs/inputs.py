@@ -143,7 +143,7 @@ class Telemetry:
         for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
                 raise RequestError(
-                    f"{flag}: {shown(file)} has no one column {column!r}; "
+                    f"{flag}: {shown(file)} has no column {column!r} (or several); "
                     f"{listed(file, schema, self.reading, column)}"
                 )
             kinds.append(schema.field(column).type)

@@ -12,7 +12,7 @@ from pipelines.wording import upward
 LIARS = 0.01  # the share that statements speak of
 _LIARS = f"{100 * LIARS:g} %"
 
-UNKNOWN = "What liars can do to this release has not been worked out."
+UNKNOWN = "What malicious clients can do to this release has not been worked out."
 
 _LIES = (
     "Nobody sees who lies: if {liars} of the {unit}s state another value than theirs, {figure} "

@@ -181,8 +181,8 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
     if request.devices is None:
         raise RequestError(
             "--devices is missing: where devices draw the dummies every enrolled one sends, with "
-            "rows or without, or it would be seen which have some: name a list of those whose rows "
-            "these are, a text file with one user a line (a single device: --input -)"
+            "rows or without, or it would be seen which have some: name a list of the users whose "
+            "rows these are, a text file with one user a line (a single device: --input -)"
         )
     try:
         names = {name for part in listed(request.devices) for name in part}

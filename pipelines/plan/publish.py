@@ -187,9 +187,10 @@ def gathered(
     }
     first = [diagnostics, cautions, {name: [share["why"]] for name, share in shares.items()}]
     words = [f"{name}: {text}" for of in first for name, texts in of.items() for text in texts]
-    words += shared({name: contents[name].shared for name in drawn})
+    promise, more = statement["in_words"][:1], statement["in_words"][1:]
+    words += [*promise, *shared({name: contents[name].shared for name in drawn}), *more]
     all_ = statements | dict(zip(alone, said, strict=True))
-    statement = {**statement, **_of_all(all_), "in_words": [*words, *statement["in_words"]]}
+    statement = {**statement, **_of_all(all_), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
     files[PAGE] = page(names, statements, statement, shown, [*shares])

@@ -27,7 +27,7 @@ _version = cache(version)  # a package's whole description is read for it, 1 ms 
 def head(
     kind: str,
     guarantees: tuple[Guarantee, Guarantee],
-    first: str,
+    covers: str,
     more_words: Iterable[str],
     least: int,
 ) -> dict[str, Any]:
@@ -36,18 +36,18 @@ def head(
     Args:
         kind: of metric.
         guarantees: what the release promises, and what a single report does.
-        first: what they are about.
+        covers: what the promise covers, in words.
         more_words: cautions, and what else the promises need.
         least: the least batch for which the guarantee was computed.
     """
     released, local = guarantees
-    in_words = [meaning(guarantee, least) for guarantee in dict.fromkeys(guarantees)]
+    promise, *alone = (meaning(guarantee, least) for guarantee in dict.fromkeys(guarantees))
     return {
         "statement_version": STATEMENT_VERSION,
         "release": kind,
         "release_id": None,  # whoever publishes knows it
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "in_words": [first, *in_words, *more_words, RAW_ROWS],
+        "in_words": [promise, covers, *alone, *more_words, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
     }
 

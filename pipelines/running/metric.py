@@ -113,7 +113,7 @@ class Running(ByCounters):
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        nobody = "numbers come exactly to the job, which adds noise to totals alone"
+        nobody = "the job sees exact numbers, and adds noise to totals alone"
         condition = condition_of(self.unit, self.noise, apart=False)
         promise = self.noise.guarantee(self.options.epsilon, self.unit, condition)
         return promise, Guarantee.none(nobody)

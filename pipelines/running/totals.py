@@ -118,9 +118,9 @@ def words(kept: KeptTotals) -> list[str]:
     """Whom the promise is about, of how many windows, and what it rests on."""
     request, promise, design = kept.request, kept.guarantee, kept.design
     return [
-        f"Protected is all that any one {promise.whose} adds to the totals: whether it is there or "
-        "not.",
-        f"All of it holds of {design.factors.horizon:,} windows together, at one price, if a "
+        f"The promise covers all that any one {promise.whose} adds to the totals: whether it is "
+        "there or not.",
+        f"It holds of {design.factors.horizon:,} windows together, charged once, if a "
         f"{request['unit']} adds to {design.contribution.days:,} of them at the most, and no more "
         "in a window than was declared.",
         "Noise of one window is not independent of that of the next: a secret file holds what it "
@@ -132,7 +132,7 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
     """What a release says of all windows, whichever it has."""
     design, request, promise = kept.design, kept.request, kept.guarantee
     first, *more = words(kept)
-    nobody = Guarantee.none("numbers come exactly to the job, which adds noise to totals alone")
+    nobody = Guarantee.none("the job sees exact numbers, and adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
     return {
         **head(KIND, (promise, nobody), first, more, 0),

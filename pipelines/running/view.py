@@ -39,7 +39,7 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
         "figures": {TABLE: unit_of(request)},
         "headline": {"table": TABLE, "rows": LARGEST},
     }
-    lead = f"{windows:,} of {request['horizon']:,} windows, all at one price."
+    lead = f"{windows:,} of {request['horizon']:,} windows, charged once."
     begin = head(
         last if last is None else last.drop_columns(["window"]),
         {**statement, **said},

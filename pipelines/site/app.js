@@ -1,4 +1,4 @@
-/* What every page of a site draws, from the data that the page holds. Texts of strangers only ever
+/* What every page of a site draws, from the data that the page holds. Foreign texts only ever
    become text nodes and attributes that nobody executes. */
 "use strict";
 const hushbeam = (() => {
@@ -52,7 +52,7 @@ const hushbeam = (() => {
 
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 5 });
 
-  const OTHER = "(any other, or none)";
+  const OTHER = "(other or missing)";
 
   /* The rows of a table as objects, with the label of each. */
   function rows(now) {

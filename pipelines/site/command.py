@@ -20,7 +20,7 @@ examples:
   hushbeam site 'releases/2026-*' --ledger ledger.sqlite --output public
   hushbeam site gs://bucket/releases --output public --serve
 
-Open public/index.html, or copy the folder to wherever files are served. A site that is there is
+Open public/index.html, or copy the folder to wherever files are served. An existing site is
 made again, whole. docs/site.md shows what is on it.
 """
 

@@ -41,7 +41,7 @@ class CountsQuestion(PlannerQuestion):
         table = empty(
             f"counts of {self.counts:,} values, {self.terms}",
             "standard error of a count, and bytes that a user seals and sends; one per cent of "
-            "epsilon tells how many users were cut",
+            "epsilon tells how many users were truncated",
             "--rows-\nper-user",
             *(f"--per-value\n{b:,}" for b in self.per_value),
         )

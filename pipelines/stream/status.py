@@ -94,7 +94,7 @@ def status(streamed: Streamed, state: State, clocks: ClockReading) -> dict[str, 
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    yield f"{facts['time']}, time has come to the window of {facts['reached'] or 'no time yet'}"
+    yield f"{facts['time']}, time has reached the window of {facts['reached'] or 'no time yet'}"
     yield f"this machine's clock says {facts['clock']}; files last came at {facts['last_files']}"
     if abs(leap := facts["clock_jumped"]) > 60:
         way = "forward" if leap > 0 else "back"
@@ -105,17 +105,17 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
             f"does not follow until {MOST} do"
         )
     for window in facts["windows"]:
-        why = f"open until time has come to {window['until']}"
+        why = f"open until time reaches {window['until']}"
         if window["state"] == "waits":
             why = f"over, and waits for its release: {window['why'] or 'at the next look'}"
         yield f"window {window['window']}: {why}"
     for file in facts["held"]:
         if file["ready"]:
-            yield f"held {file['file']}: the clock has come to its rows; taken in at the next look"
+            yield f"held {file['file']}: the clock has reached its rows; taken in at the next look"
             continue
         yield (
             f"held {file['file']}: its rows are {file['ahead']} ahead of this machine's clock; "
-            f"taken in when it has come to {file['until']}"
+            f"taken in when it reaches {file['until']}"
         )
     for path, tries in facts["waiting"].items():
         yield f"waiting {shown(path)}: cannot be read ({tries} of {TRIES} looks)"

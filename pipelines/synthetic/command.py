@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transforms.elements.blocks import Generator
 
 _DOC = (
-    "Rows of made people, whose tables of two columns are those of a published cross-tab. They are "
+    "Synthetic records, whose tables of two columns are those of a published cross-tab. They are "
     "made from the release alone: nobody's data are looked at again, so they cost no privacy."
 )
 

@@ -21,7 +21,7 @@ from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
 from pipelines.releases.statement import listed
 from pipelines.train.options import TrainOptions, counted_rows
-from pipelines.wording import factor, upward
+from pipelines.wording import promised
 
 _POINTS = 20  # of a learning curve
 
@@ -86,7 +86,8 @@ class CuratorPlan:
     step_name = "lots"
     poisoning = (
         "Nobody sees who lies: a row that is made up moves what is summed by no more than an "
-        "honest one may, for all that is summed is cut; what comes of many steps is not bounded."
+        "honest one may, for all that is summed is clipped; what comes of many steps is not "
+        "bounded."
     )
 
     @property
@@ -166,14 +167,16 @@ class CuratorPlan:
 
     def promises(self) -> list[str]:
         """The guarantee in words."""
-        released = self.guarantees[0]
-        epsilon, delta = upward(released.epsilon, 6), upward(released.delta, 6)
+        likelier = (
+            f"any one {self._whose} than if it counted for nothing, at unchanged row counts, or "
+            "the other way round"
+        )
         return [
-            "For anyone who sees this release, but not the curator, who held the rows: had any one "
-            f"{self._whose} counted for nothing, and all numbers of rows been what they are, the "
-            "probability of whatever they see would have changed by a factor of at most "
-            f"{factor(released.epsilon)}, but for outcomes of total probability at most {delta:g}. "
-            f"(epsilon = {epsilon:g}, delta = {delta:g}; {released.how}.)",
+            promised(
+                "but the curator, who held the rows, sees in this release",
+                likelier,
+                self.guarantees[0],
+            ),
             f"{self._exact}is published as it is: nothing is promised about these numbers.",
         ]
 

@@ -90,7 +90,7 @@ class TrainOptions(RowOptions):
         None, group=_CURATOR, metavar="R", gt=0,
     )  # fmt: skip
     clip: float | None = option(
-        "the length at which gradients are cut (default: 1)",
+        "the length at which gradients are clipped (default: 1)",
         None, group=_CURATOR, metavar="C", gt=0,
     )  # fmt: skip
     lot: Count | None = option(

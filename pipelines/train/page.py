@@ -33,11 +33,12 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     table = layers[0][:_ROWS, :_COLUMNS]
     title = f"{schema.target.column}: {statement['model']['kind']}"
     lead = f"Fitted to {used(statement)} rows."
-    promised = statement["in_words"][1:]  # how well it does stands first, and below
+    verdict = statement["error"]["verdict"]  # that has a section of its own
+    promised = [text for text in statement["in_words"] if text != verdict]
     return pages.page(
         "pipelines.train",
         head(None, {**statement, "title": title, "in_words": promised}, lead),
-        curve=facts.paragraphs(statement["in_words"][:1]) + _section(curve, statement),
+        curve=_section(curve, statement),
         columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
         heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
         weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),

@@ -147,7 +147,7 @@ def _in_words(job: TrainJob, trained: Trained) -> list[str]:
     comparison = trained.comparison
     words = [*job.plan.promises(), *job.cautions, job.plan.poisoning, RAW_ROWS]
     if not job.options.hides_presence:
-        words = [protected(job.options.unit, job.options.hides, None), *words]
+        words.insert(1, protected(job.options.unit, job.options.hides, None))
     line = _verdict(job, trained)
     gained = comparison is not None and comparison.gained
     return [*words, line] if gained else [line, *words]

@@ -20,7 +20,7 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
-from pipelines.wording import factor, upward
+from pipelines.wording import meaning
 from transforms.elements.conservation import (
     PASSED,
     PERTURBED,
@@ -97,19 +97,14 @@ class SumsPlan:
         unit, (released,) = self.options.unit, self.guarantees
         whole = "it is" if unit == "row" else "all of its rows together, they are"
         return [
-            f"Protected is all that any one {unit} contributes: whether {whole} there or not. "
-            f"Whether anybody took part is hidden, and so is how many {unit}s did.",
-            "For anyone who sees this release, or the shuffled messages it was made from: had any "
-            f"one {unit} not been there, or one more, the probability of whatever they see would "
-            f"have changed by a factor of at most {factor(released.epsilon)}, but for outcomes of "
-            f"total probability at most {upward(released.delta, 6):g}. (epsilon = "
-            f"{upward(released.epsilon, 6):g}, delta = {upward(released.delta, 6):g}; "
-            f"{released.how}.)",
+            meaning(released, 0),
+            f"The promise covers all that any one {unit} contributes: whether {whole} there or "
+            f"not. It hides whether anybody took part, and how many {unit}s did.",
             f"Nothing that a {unit} sends is randomised: the shuffler, here the job that read the "
             f"log, drew dummies that nobody can tell from what {unit}s send. The promise holds if "
             "it drew them honestly and tells nobody what it drew, the collector least of all; it "
             "knows the exact sums.",
-            "Nothing is published as it is: neither how many took part, nor how many could be "
+            "No exact counts are published: neither how many took part, nor how many could be "
             "used.",
         ]
 

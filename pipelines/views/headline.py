@@ -18,13 +18,14 @@ from pipelines.releases import schema
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, folded, paragraphs, prose
-from pipelines.wording import upward
+from pipelines.wording import SEEN, upward
 
 LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
 first alone, which is of all, or the one whose probability is nearest to a half."""
 
-OTHER = "(any other, or none)"
+OTHER = "(other or missing)"
+OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
 
 BARS, LINE, HEAT, TRIANGLE = "bars", "line", "heat", "triangle"
@@ -247,7 +248,7 @@ def label(key: tuple[str | None, str | None], figure: str = "", several: bool = 
     """What a figure is of, in characters that are a command to nobody.
 
     >>> label((None, "0.5"), "quantile"), label(("a", "b")), label((None, None)), label((None, ""))
-    ('median', 'a · b', '(any other, or none)', '(empty)')
+    ('median', 'a · b', '(other or missing)', '(empty)')
     """
     group, value = key
     if figure == QUANTILE and math.isfinite(level := _level(value)):
@@ -290,13 +291,15 @@ def loss(promised: Mapping[str, Any]) -> str:
 
 
 def promise(statement: Mapping[str, Any]) -> str:
-    """The first sentence of what a release promises.
+    """Who is protected, from whom, and by which factor: one sentence of what a release promises.
 
-    >>> promise({"in_words": ["Protected is a row. Nothing else is.", "More."]})
-    'Protected is a row.'
+    >>> promise({"in_words": ["Beware.", "What anyone sees is noise. More.", "And more."]})
+    'What anyone sees is noise.'
     """
     words = promised_words(statement) or [""]
-    first, dot, _ = words[0].partition(". ")
+    # Before it stand warnings, of a plan each with the name of its metric.
+    said = next((text for text in words if text.startswith(SEEN)), words[0])
+    first, dot, _ = said.partition(". ")
     return first + "." * bool(dot)
 
 

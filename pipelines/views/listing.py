@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell
-from pipelines.views.headline import QUANTILE, label, order, unit_of
+from pipelines.views.headline import OTHER, QUANTILE, label, order, unit_of
 
-OTHER, OTHER_PAIR = "(any other, or none)", "(any other pair)"
+OTHER_PAIR = "(any other pair)"
 LONGER = "… (and longer)"
 
 _SHARES = frozenset(
@@ -74,6 +75,13 @@ class Listing:
         return [
             name for name in known if name == "low" or pa.types.is_string(kinds.field(name).type)
         ]
+
+    @property
+    def has_other(self) -> bool:
+        """Whether a row holds the values that are not declared, or are missing."""
+        nulls = [pc.is_null(self.table[name]).to_numpy() for name in self.names]
+        of_row = np.sum(nulls, axis=0)  # where all of several labels are, it is `OTHER_PAIR`
+        return bool(np.any((of_row > 0) & ((of_row < len(nulls)) | (len(nulls) == 1))))
 
     @property
     def heads(self) -> list[str]:

@@ -18,7 +18,16 @@ from pipelines.views import facts, pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.drawing import drawn
 from pipelines.views.facts import Fact
-from pipelines.views.headline import chosen, first_word, head, headline, loss, title, written
+from pipelines.views.headline import (
+    OTHER_IN_WORDS,
+    chosen,
+    first_word,
+    head,
+    headline,
+    loss,
+    title,
+    written,
+)
 from pipelines.views.listing import Listing, listed, texts
 
 _ROWS = 1100  # all bins that there can be, and a few more
@@ -109,6 +118,8 @@ def _reading(listings: Mapping[str, Listing], statement: Mapping[str, Any]) -> l
     if covers and not covers.endswith("."):
         covers = f"Standard errors and intervals cover {covers}."
     said = [error.get("reading", ""), covers]
+    if any(listing.has_other for listing in listings.values()):
+        said.append(OTHER_IN_WORDS)
     for listing in listings.values():
         table = listing.table
         if "lower" not in table.column_names:

@@ -121,7 +121,7 @@ def test_a_day_and_those_before_it(run, workspace: Path) -> None:
     }  # fmt: skip
     assert statement["published_exactly"] == "which days have files"
     words = " ".join(statement["in_words"])
-    assert "Nothing but which days have files is published here as it is" in words
+    assert "No exact counts are published, except which days have files" in words
     assert "holds if a file is written every day, whether there are rows or not" in words
     table = pq.read_table("out/active-users.parquet")
     errors = dict(zip(table["value"].to_pylist(), table["standard_error"].to_pylist(), strict=True))
@@ -354,7 +354,7 @@ def test_what_is_published_as_it_is_is_told_of_devices_and_of_files(workspace: P
     assert replace(there, sealed=True).redesigned().exactly == (sent,)
     both = replace(here, sealed=True).redesigned()
     assert both.exactly == (sent, "which days have files")
-    said = f"Nothing but {sent} and which days have files is published here as it is"
+    said = f"No exact counts are published, except {sent} and which days have files"
     assert said in " ".join(both.shared_words)
 
 
@@ -420,7 +420,7 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     said = json.loads(Path("releases", day(4), "active", "statement.json").read_text())
     assert said["mechanism"]["messages_per_user"] == 2
     assert said["published_exactly"] == "nothing"  # a collector sees no file of any day
-    assert "Nothing is published here as it is" in " ".join(said["in_words"])
+    assert "No exact counts are published" in " ".join(said["in_words"])
     # A report of another day is none of this one's.
     other = [day(3) if word == day(4) else word for word in [*shuffle, "--seal", public]]
     outcome = run([*other, "--output", "other"])

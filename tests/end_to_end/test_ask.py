@@ -55,7 +55,7 @@ def test_every_question_is_answered_by_what_is_in_the_log(asked) -> None:
     values = canaries.table()["value"].to_pylist()
     rows = asked("count", *BY_VALUE, "--share", "0.1")["answers"][0]["rows"]
     expected = {name: values.count(name) for name in canaries.DECLARED}
-    expected["(any other, or none)"] = canaries.ROWS - sum(expected.values())
+    expected["(other or missing)"] = canaries.ROWS - sum(expected.values())
     assert {row["of"]: row["estimate"] for row in rows} == expected
     exact = numbers()
     total = asked("sum", *NUMBERS, "--whole-numbers", "--share", "0.1")
@@ -181,7 +181,7 @@ def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
         (["most-common", "--share", "0.1"], "--column is missing: most-common needs it"),
         (["count", "--share", "0.1", "--threshold", "3"], "--threshold: says nothing of count"),
         (["count", "--share", "0.1", "--delta", "1e-9"], "--delta: is a term of the session"),
-        (["count", "--share", "0.1", "--column", "no", "--domain", "1..3"], "no one column"),
+        (["count", "--share", "0.1", "--column", "no", "--domain", "1..3"], "no column"),
         (["--share", "0.1"], "--share: belongs to a question, and there is none"),
         (["--epsilon", "2"], "was begun with other terms"),
         (["--user-column", "user"], "--user-column: is a term that a session is begun with"),

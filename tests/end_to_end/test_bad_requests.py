@@ -91,9 +91,9 @@ def refuse(refused, log, domain) -> Callable[..., None]:
                 ("no file matches no-such-*.parquet", {"input": "no-such-*.parquet"}),
                 ("no file matches", {"input": ""}),
                 ("cannot look for nowhere://log", {"input": "nowhere://log"}),
-                ("no one column 'city'; it has: value, user,", {"column": "city"}),
-                ("no one column ''", {"column": ""}),
-                ("no one column 'who'", {"user_column": "who", "min_reports": "9"}),
+                ("no column 'city' (or several); it has: value, user,", {"column": "city"}),
+                ("no column ''", {"column": ""}),
+                ("no column 'who'", {"user_column": "who", "min_reports": "9"}),
                 *(
                     ("--user-column: ", {"user_column": c, "min_reports": "9"})
                     for c in ("real", "moment", "tags", "flag")
@@ -216,7 +216,7 @@ def test_refuses_files_that_disagree(refuse, workspace) -> None:
         "column 'n' holds integers (int64) in wide.parquet but text (string) in text.parquet",
         input=["wide.parquet", "text.parquet"], **asked,
     )  # fmt: skip
-    refuse("other.parquet has no one column 'n'", input=["wide.parquet", "other.parquet"], **asked)
+    refuse("other.parquet has no column 'n'", input=["wide.parquet", "other.parquet"], **asked)
     refuse(
         "column 'who' holds integers (int64) in wide.parquet but text (string) in named.parquet",
         input=["wide.parquet", "named.parquet"], user_column="who", min_reports=2, **asked,
@@ -226,7 +226,9 @@ def test_refuses_files_that_disagree(refuse, workspace) -> None:
 def test_refuses_two_columns_of_one_name(refuse, workspace) -> None:
     twins = pa.table([pa.array([1, 2]), pa.array([1, 2])], names=["n", "n"])
     pq.write_table(twins, workspace / "twins.parquet")
-    refuse("no one column 'n'; it has: n, n", input="twins.parquet", column="n", domain="1..2")
+    refuse(
+        "no column 'n' (or several); it has: n, n", input="twins.parquet", column="n", domain="1..2"
+    )
 
 
 # ---- domains that are none ---------------------------------------------------------------------

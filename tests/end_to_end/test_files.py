@@ -238,7 +238,9 @@ def test_a_plan_runs_over_its_files(files, run) -> None:
 @pytest.mark.verify
 def test_a_column_that_no_file_has_is_refused_before_a_row_is_read(files, refused) -> None:
     where = plan(PLAN.replace("n < 4", "usr < 4"))
-    refused(["run", where], "line 8: where: there is no one column 'usr', at position 1; it has: ")
+    refused(
+        ["run", where], "line 8: where: no such column (or several): 'usr', at position 1; it has: "
+    )
 
 
 @pytest.mark.verify
@@ -406,7 +408,10 @@ def test_a_stream_reads_files_of_many_writers_as_one_log(files, run) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"where": "valu == 'x'"}, "where: there is no one column 'valu', at position 1; it has: "),
+        (
+            {"where": "valu == 'x'"},
+            "where: no such column (or several): 'valu', at position 1; it has: ",
+        ),
         ({"where": "number"}, "--where: yes or no is needed: column 'number' holds a whole number"),
         ({"where": "value == 'CANARY-Q"}, "--where: a quote is opened and not closed, at"),
         ({"derive": "value=lower(value)"}, "--derive: value: the file has a column of that name"),

@@ -75,7 +75,7 @@ def test_each_window_adds_what_a_count_counts(asked, more: list[str], expected) 
 def test_values_have_totals_of_their_own_and_all_others_one(asked) -> None:
     values = canaries.table()["value"].to_pylist()
     expected = {name: values.count(name) for name in canaries.DECLARED}
-    expected["(any other, or none)"] = canaries.ROWS - sum(expected.values())
+    expected["(other or missing)"] = canaries.ROWS - sum(expected.values())
     assert estimates(asked("a", *BY_VALUE)) == expected
     users = estimates(asked("a", *BY_VALUE, *BY_USER, "--rows-per-user", "5", output="users"))
     assert max(users.values()) <= 500 == canaries.ROWS // 4
@@ -88,9 +88,9 @@ def test_sums_of_whole_numbers_are_clipped_and_added_up(asked) -> None:
     within = [min(max(number or 0, -2), 3) for number in numbers]
     told = ["--column", "number", "--bounds=-2,3"]
     assert estimates(asked("a", *told, kind="sum")) == {"all": sum(within)}
-    expected = dict.fromkeys([*canaries.DECLARED, "(any other, or none)"], 0)
+    expected = dict.fromkeys([*canaries.DECLARED, "(other or missing)"], 0)
     for value, number in zip(values, within, strict=True):
-        expected[value if value in canaries.DECLARED else "(any other, or none)"] += number
+        expected[value if value in canaries.DECLARED else "(other or missing)"] += number
     told += ["--group-by", "value", "--groups", DOMAIN]
     assert estimates(asked("a", *told, output="values", kind="sum")) == expected
     said = json.loads(Path("values/statement.json").read_text())
@@ -204,9 +204,9 @@ def test_it_is_said_of_which_users_the_promise_holds(asked, run, log: str) -> No
     whom = "user who is in at most 2 of 30 windows"
     assert asked("a", *BY_USER)["guarantee"]["unit"] == whom
     said = json.loads(Path("out/statement.json").read_text())
-    assert said["in_words"][0].startswith(f"Protected is all that any one {whom} adds")
-    assert said["in_words"][1].startswith("For anyone who sees this release")
-    assert f"any one {whom} contributes" in said["in_words"][1]
+    assert said["in_words"][0].startswith("What anyone but the collector sees in this release")
+    assert f"any one {whom} contributes" in said["in_words"][0]
+    assert said["in_words"][1].startswith(f"The promise covers all that any one {whom} adds")
     shown = run(["count", "--input", log, "--window", "b", "--horizon", "30", "--epsilon", "4",
                  "--output", "out", "--secret", "secrets/out", *BY_USER])  # fmt: skip
     assert f", per {whom}, presence hidden" in " ".join(shown.said.split())

@@ -283,4 +283,4 @@ def test_views_are_counted_like_other_text(run, log, domain, workspace) -> None:
 def test_the_page_shows_every_value(release: Histogram) -> None:
     assert "<svg" in release.page
     for value in release.rows["value"].to_pylist():
-        assert f"<th>{'(any other, or none)' if value is None else value}</th>" in release.page
+        assert f"<th>{'(other or missing)' if value is None else value}</th>" in release.page

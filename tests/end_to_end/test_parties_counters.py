@@ -169,7 +169,7 @@ def test_counts_of_a_plan_whose_users_are_replaced(run, workspace, refused) -> N
         assert promise["epsilon"] <= 9
         assert "rows_read" not in said
         assert said["neighbours"] == "a user's rows, all of them, become any others"
-        assert "That there is such a user may show" in said["in_words"][0]
+        assert "It does not cover that there is such a user" in said["in_words"][1]
 
 
 @pytest.mark.verify

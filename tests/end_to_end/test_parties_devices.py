@@ -109,7 +109,7 @@ def test_the_road_of_devices_from_a_gateway_and_from_a_device(run, parted) -> No
     assert said["mechanism"]["dummies"] == "devices"
     whole = json.dumps(said)
     assert "all that it was sent; it counts on 20 devices" in whole
-    assert "Nothing but how many devices sent is published here as it is" in whole
+    assert "No exact counts are published, except how many devices sent" in whole
     assert "the job that read the log" not in whole
     slots = parted.counters[0].layout.poisoning
     assert said["poisoning"]["per_liar"] == slots[0]

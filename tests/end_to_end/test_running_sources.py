@@ -194,7 +194,7 @@ def test_every_row_that_counts_needs_a_time(add_window) -> None:
 
 @pytest.mark.parametrize(
     ("column", "why"),
-    [("n", "'n' holds int64, and times or dates are needed"), ("gone", "no one column 'gone'")],
+    [("n", "'n' holds int64, and times or dates are needed"), ("gone", "no column 'gone'")],
 )
 def test_what_is_no_column_of_times_is_refused(add_window, column: str, why: str) -> None:
     log = moments("log.parquet", NOON)
@@ -274,8 +274,8 @@ def test_the_promise_is_of_every_row_where_times_hold_windows_apart(
     assert json.loads(outcome.out)["guarantee"]["unit"] == whom
     said = json.loads(Path("out/statement.json").read_text())
     assert said["guarantees"]["release"]["unit"] == whom
-    assert f"all that any one {whom} adds to the totals" in said["in_words"][0]
-    assert f"all that any one {whom} contributes not been there" in said["in_words"][1]
+    assert f"all that any one {whom} adds to the totals" in said["in_words"][1]
+    assert f"all that any one {whom} contributes than without it" in said["in_words"][0]
     page = Path("out/report.html").read_text()
     assert f"any one {whom} adds to the totals" in page
 

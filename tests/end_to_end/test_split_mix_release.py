@@ -95,7 +95,7 @@ def test_the_mean_is_off_by_noise_of_total_and_count_together(run, log: str) -> 
     said = " ".join(statement["in_words"])
     assert LOST_SHARE in said
     assert ONE_LIAR in said
-    assert "What a liar moves" not in said
+    assert "The bound on poisoning" not in said
     assert (statement["poisoning"]["per_liar"], statement["cut"]) == (None, {})
     assert statement["mechanism"]["name"] == "split-mix"
 

@@ -320,7 +320,7 @@ def test_the_command_says_what_is_held_and_takes_it_in_later(workspace, run, clo
 def test_status_tells_what_waits_and_why_while_the_stream_runs(machine: Machine, run) -> None:
     outcome = run(["stream", "status", "plan.yaml"])
     assert outcome.code == 0
-    assert "time has come to the window of no time yet" in outcome.out
+    assert "time has reached the window of no time yet" in outcome.out
     machine.wait(24 * 40)
     machine.files = 1
     for k in range(3):
@@ -345,7 +345,7 @@ def test_status_tells_what_waits_and_why_while_the_stream_runs(machine: Machine,
     assert list(waiting) == [str(Path("landing/half.parquet").absolute())]
     lines = run(["stream", "status", "plan.yaml"]).out
     assert "1 of the last 9 files say that it is 2026-12-10T20:00:00+00:00 or later" in lines
-    assert "ahead of this machine's clock; taken in when it has come to 2027-11-30" in lines
+    assert "ahead of this machine's clock; taken in when it reaches 2027-11-30" in lines
     windows = [line for line in lines.splitlines() if line.startswith("window ")]
     assert len(windows) == 2
     assert not any("40" in line for line in windows)  # how many have reported

@@ -321,7 +321,7 @@ def test_help_teaches(run) -> None:
         ("argument --model: invalid choice: 'central'", {"model": "central"}),
         ("unknown mechanism 'magic'", {"oracle": "magic"}),
         ("one message each", {"oracle": "oue"}),
-        ("no one column 'city'", {"column": "city"}),
+        ("no column 'city'", {"column": "city"}),
         ("--column: 'real' holds double; text is needed, or integers", {"column": "real"}),
         ("--user-column: 'real' holds double", {"user_column": "real"}),
         ("no file matches no-such.parquet", {"input": "no-such.parquet"}),

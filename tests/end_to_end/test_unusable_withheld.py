@@ -72,11 +72,14 @@ def test_a_newcomers_path(log: Path, run) -> None:
                 "report.html", "statement.json", "unusable.parquet",
             ]  # fmt: skip
             (row,) = pq.read_table(f"{out}/unusable.parquet").to_pylist()
+            assert row["value"] == "no usable value"
             assert row["lower"] > 0.95
             assert row["lower"] <= row["estimate"] <= row["upper"] <= 1
             page = Path(out, "report.html").read_text()
             assert '<p class="caution">Withheld: at least 95 % of the rows' in page
             assert page.count("have no value that can be used") == 1  # before what is promised
+            assert "other or missing" not in page + outcome.said
+            assert "no usable value</th>" in page
             assert "`" not in page
             told = statement(out)
             assert "mean" not in told

@@ -386,3 +386,26 @@ def test_what_to_expect_is_told_before(run, rows_log) -> None:
     worst = json.loads(Path("out/statement.json").read_text())["mechanism"]["constants"]
     expected = math.sqrt(worst["worst_variance"] / ROWS)
     assert f"at most {expected:.3g} with {ROWS:,} reports" in outcome.out
+
+
+@pytest.mark.parametrize("noise", ["reports", "dummies"])
+def test_shares_of_a_category_are_of_all_units_also_of_those_without_one(noise: str, run) -> None:
+    """A quarter lacks one: a value of a third of the others is one of a quarter of all."""
+    rows = np.arange(24_000)
+    kind = np.array([None, "a", "b", "c"], object)[rows % 4]
+    pq.write_table(pa.table({"x": rows / rows.size, "kind": pa.array(kind)}), "quarter.parquet")
+    Path("kinds.txt").write_text("a\nb\nc\n")
+    asked = ["vector-mean", "--input", "quarter.parquet", "--number", "x=0,1", "--category",
+             "kind=kinds.txt", "--epsilon", "4"]  # fmt: skip
+    drawn = ["--dummies", "shuffler", "--expected", "24000"]
+    how = drawn if noise == "dummies" else ["--min-reports", "20000"]
+    assert run([*asked, *how, "--output", "out"]).code == 0
+    release = Release(Path("out"))
+    found = release.table("frequencies.parquet")
+    assert found["value"].to_pylist() == ["a", "b", "c"]
+    for row in found.to_pylist():
+        assert row["standard_error"] < 1 / 12 / FAR  # a third would show
+        assert abs(row["unbiased"] - 1 / 4) < FAR * row["standard_error"]
+        assert abs(row["rows"] - 6000) < FAR * row["rows_standard_error"]
+        assert row["lower_simultaneous"] <= row["lower"] <= row["upper"]
+    assert "is of all units, also of those without a value." in release.page

@@ -284,7 +284,7 @@ def test_the_promise_says_of_whom_it_holds(terms: dict[str, Any], whom: str) -> 
     assert totals.guarantee.whose == whom
     said = hushbeam.Release("totals").statement
     assert said["guarantees"]["release"]["unit"] == whom
-    assert f"any one {whom} adds to the totals" in said["in_words"][0]
+    assert f"any one {whom} adds to the totals" in said["in_words"][1]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"version": 2}'])
@@ -304,7 +304,7 @@ def test_the_folder_is_a_release_that_says_what_holds_of_all_windows() -> None:
     said = release.statement
     assert said["guarantees"]["release"]["delta"] == totals.guarantee.delta
     assert said["guarantees"]["local"]["epsilon"] is None
-    assert any("30 windows together, at one price" in line for line in said["in_words"])
+    assert any("30 windows together, charged once" in line for line in said["in_words"])
     assert str(Path.cwd()) not in json.dumps(said)
 
 

@@ -63,7 +63,7 @@ def class_names() -> frozenset[str]:
 
 def require_promise(text: str, statement: Mapping[str, Any]) -> None:
     """What is promised first stands on the page, whole."""
-    first = next(words for words in statement["in_words"] if "rotected" in words)
+    first = next(words for words in statement["in_words"] if words.startswith("What anyone"))
     sentence = first.partition(". ")[0].replace("`", "")
     assert _spaced(sentence) in _spaced(text), sentence
 

@@ -114,7 +114,7 @@ def test_debug_is_an_option_of_every_command_and_a_value_as_well(run, log, domai
     for words in (["--debug", "audit", "grr"], ["audit", "grr", "--debug"]):
         assert "unknown" not in run([*words, "--epsilon", "1", "--domain-size", "4"]).err
     refused = run([*canaries.request(log, domain=domain, column=None), "--column=--debug"])
-    assert "no one column '--debug'" in refused.err
+    assert "no column '--debug'" in refused.err
 
 
 # ---- as a process of its own -------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_the_largest_come_first_and_markup_in_values_is_text() -> None:
     assert "city: share of users (from 7 reports · epsilon 1, delta 0 per user)" in shown
     assert "the 10 largest of 12" in shown
     assert "99.9 % interval" in shown
-    labels = ["[/red] x", "(any other, or none)", "[bold]b[/bold]", ":smile:", "v0"]
+    labels = ["[/red] x", "(other or missing)", "[bold]b[/bold]", ":smile:", "v0"]
     places = [shown.index(label) for label in labels]
     assert places == sorted(places)
     assert "v6" not in shown  # the eleventh

@@ -451,5 +451,5 @@ def test_what_is_decided_before_a_job_is_made_does_not_wait_for_beam(tmp_path: P
     done = process(["-c", _ASK, "\n".join(lines), "apache_beam", "scipy.stats"])
     assert done.returncode == 0, done.stderr
     assert "fingerprint" in done.stdout
-    assert done.stderr.count("has no one column 'orign'") == 3
+    assert done.stderr.count("has no column 'orign'") == 3
     assert "'origin' holds string" in done.stderr

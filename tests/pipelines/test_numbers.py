@@ -66,8 +66,8 @@ def test_a_statement_begins_with_what_is_promised():
     start = head("mean", (released, local), "Values.", ["Beware."], 500)
     assert (start["release"], start["release_id"]) == ("mean", None)
     assert len(start["in_words"]) == 5
-    assert start["in_words"][0] == "Values."
-    assert "500 or more reports" in start["in_words"][1]
+    assert "500 or more reports" in start["in_words"][0]
+    assert start["in_words"][1] == "Values."
     assert start["in_words"][3] == "Beware."
     assert start["guarantees"]["local"]["epsilon"] == 2
     alone = head("mean", (local, local), "Values.", [], 1)

@@ -157,9 +157,11 @@ def test_a_table_that_is_too_long_says_where_the_rest_is() -> None:
 
 
 def test_the_bin_of_all_others_has_a_name() -> None:
-    assert "(any other, or none)" in page(
-        table(["a", None], np.array([0.7, 0.3])), statement()
-    ).decode()  # fmt: skip
+    source = page(table(["a", None], np.array([0.7, 0.3])), statement()).decode()
+    assert "<th>(other or missing)</th>" in source
+    assert source.count("The row (other or missing) holds all values that are not declared") == 1
+    alone = page(table(["a", "b"], np.array([0.7, 0.3])), statement()).decode()
+    assert "other or missing" not in alone
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_name_that_looks_like_a_glob_is_that_column(tmp_path):
         ((["f0=5,1"], [], []), "the first must be below the second"),
         ((["f0=0,nan"], [], []), "must be finite"),
         ((["z*=0,1"], [], []), "no column matches 'z\\*'; it has: f0"),
-        ((["zz=0,1"], [], []), "has no one column 'zz'"),
+        ((["zz=0,1"], [], []), "has no column 'zz'"),
         ((["v=0,1"], [], []), "'v' holds list<.*>; numbers are needed"),
         ((["*=0,1"], [], []), "'v' holds list<.*>; .*'\\*' matches it"),
         ((["f0=0,1", "f?=0,1"], [], []), "column 'f0' is named twice"),
@@ -123,7 +123,7 @@ def test_files_that_disagree_are_refused(tmp_path):
         RequestError, match=r"'f0' holds numbers \(double\) in .*a.parquet but text"
     ):
         read_attributes(["f0=0,1"], [], [], open_telemetry((f"{tmp_path}/[ab].parquet",)))
-    with pytest.raises(RequestError, match=r"c.parquet has no one column 'f1'"):
+    with pytest.raises(RequestError, match=r"c.parquet has no column 'f1'"):
         read_attributes(["f*=0,1"], [], [], open_telemetry((f"{tmp_path}/[ac].parquet",)))
 
 

@@ -53,18 +53,19 @@ def test_what_was_asked_for_is_said_as_it_was(value: float) -> None:
 
 def test_a_shuffled_promise_names_batch_factor_and_exception() -> None:
     text = meaning(guarantee(epsilon=1.00000001), min_reports=12_345)
-    assert "anyone who sees this release" in text
+    assert text.startswith("What anyone sees in this release, or in the shuffled batch of ")
     assert "12,345 or more reports" in text
-    assert "any one user's value been another value of the domain" in text
-    assert "a factor of at most 2.72, but for outcomes of total probability at most 1e-06" in text
-    assert "(epsilon = 1.00001, delta = 1e-06; proof.)" in text
+    sentence = text.partition(". ")[0]
+    assert "at most 2.72 times likelier with the value of any one user than with any" in sentence
+    assert sentence.endswith("except with probability 1e-06 (epsilon = 1.00001, delta = 1e-06)")
+    assert text.endswith("How this is known: proof.")
 
 
 def test_a_local_promise_holds_against_who_knows_the_senders() -> None:
     text = meaning(guarantee(model="local", delta=0.0, unit="row"), min_reports=1)
-    assert "sees the randomised reports themselves and knows whose each one is" in text
-    assert "any one row's value" in text
-    assert "but for outcomes" not in text
+    assert "sees in the randomised reports, even knowing whose each one is, is at most" in text
+    assert "the value of any one row than" in text
+    assert "except with" not in text
 
 
 @pytest.mark.parametrize("model", ["local", "shuffle"])

@@ -51,7 +51,7 @@ def _compare(given: Given) -> Bound:
         a, b = (
             said(*both) for both in zip(given.call.arguments, (left.kind, right.kind), strict=True)
         )
-        raise given.refuse(f"two of a kind are needed: {a}, and {b}")
+        raise given.refuse(f"cannot compare two kinds: {a}, and {b}")
     return Bound(TRUTH, lambda batch: compare(parts[0](batch), parts[1](batch)))
 
 

@@ -20,7 +20,7 @@ repetition has a seed of its own, so results do not depend on --jobs, nor on int
 """
 _RESULT = (
     "what comes out: results.parquet, refused.json, the journal to go on from, and figures against "
-    "everything of which there is more than one, as .png and .svg ({figures}){more}."
+    "everything that has several values, as .png and .svg ({figures}){more}."
 )
 _CODES = """
 exit codes: 0 done; 2 the request or its data are wrong; 3 the run failed or was interrupted.

@@ -71,7 +71,7 @@ class PoisoningStudyOptions(EpsilonOptions):
     deltas: Deltas = option("of the shuffle model", (1e-6,), metavar="D")
     attacks: Annotated[
         tuple[Literal["none", "random", "input", "target", "adaptive"], ...], Once
-    ] = option("what liars do; see below", ("target",), metavar="ATTACK", min_length=1)
+    ] = option("what malicious clients do; see below", ("target",), metavar="ATTACK", min_length=1)
     liars: float = option("their share of the users", 0.05, metavar="SHARE", gt=0, lt=1)
     targets: Whole = option("values that they push up, drawn at random", 1, metavar="K", ge=1)
 
@@ -140,7 +140,9 @@ STUDY = Study(
     fit=fit,
     columns=COLUMNS,
     measures=[
-        Measure("gain", "gain of a target's unbiased share ({liars:g} liars)", log=False),
+        Measure(
+            "gain", "gain of a target's unbiased share ({liars:g} malicious clients)", log=False
+        ),
         Measure("gain_released", "gain of a target's released share", log=False),
         Measure("gain_recovered", "gain of a target's share after LDPRecover", log=False),
     ],
@@ -152,8 +154,9 @@ _NAMES = textwrap.fill(" ".join(SYSTEMS), 96, break_on_hyphens=False)
 
 COMMAND = StudyCommand(
     description="""\
-How far liars push up the shares of values that they choose, system by system, beside the bound that
-statements give, what LDPRecover makes of it, and whether a collector would be warned.
+How far malicious clients push up the shares of values that they choose, system by system, beside
+the bound that statements give, what LDPRecover makes of it, and whether a collector would be
+warned.
 """,
     about=f"""\
 systems, with their exact bounds:
@@ -164,9 +167,9 @@ systems, with their exact bounds:
 attacks ({", ".join(ATTACKS)}), of Cao, Jia, Gong (USENIX Security 2021):
   none     nobody lies
   random   reports at random, of those that a mechanism knows (RPA)
-  input    each liar states a target, and reports it as honest users do (RIA)
-  target   each liar sends a report that supports as many targets as any does (MGA), of the usual
-           size, or of the most messages that any client may send
+  input    each malicious client states a target, and reports it as honest users do (RIA)
+  target   each malicious client sends a report that supports as many targets as any does (MGA), of
+           the usual size, or of the most messages that any client may send
   adaptive the same, of unary reports whose sizes are drawn as honest ones come
 
 data:

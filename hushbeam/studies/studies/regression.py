@@ -78,8 +78,8 @@ class RegressionStudyOptions(EpsilonOptions):
         "runs with other noise that each fold's error is the mean of", 1, metavar="N", ge=1, le=1000
     )
     clip: float | None = option(
-        "where coordinates of gradients are cut (default: each run's opening chooses; 0.5 is what "
-        "it starts from)",
+        "where coordinates of gradients are clipped (default: each run's opening chooses; 0.5 is "
+        "what it starts from)",
         None, metavar="C", gt=0, le=100,
     )  # fmt: skip
 

@@ -198,8 +198,8 @@ STUDY = Study(
 COMMAND = StudyCommand(
     description="""\
 Errors of the sum of one number a user, system by system, over repeated simulated releases, beside
-how many messages that takes and how far liars move it: a tidy table, figures, and what could not be
-served and why. Errors are in ranges, of which the bounds of a number are one apart.
+how many messages that takes and how far malicious clients move it: a tidy table, figures, and what
+could not be served and why. Errors are in ranges, of which the bounds of a number are one apart.
 """,
     about=f"""\
 systems:
@@ -213,9 +213,10 @@ systems:
   laplace, gaussian: of a curator who sees everything; discrete, the second with the analytic sigma
   all: all of them
 
-liars, each as far as its report goes: the largest number with counters (whose slots allow no more)
-or with a curator; as many messages as a device ever sends with devices' dummies; the report that
-counts for most; and with split-mix the largest sum that a collector believes, of one liar alone.
+--liars, malicious clients, each as far as its report goes: the largest number with counters (whose
+slots allow no more) or with a curator; as many messages as a device ever sends with
+devices' dummies; the report that counts for most; and with split-mix the largest sum that a
+collector believes, of one alone.
 
 data, clipped to [-1, 1]:
   gauss:N,MEAN,SD   exponential:N,RATE   uniform:N   beta:N,A,B   spike:N,X
@@ -228,7 +229,7 @@ examples:
   hushbeam evaluate sum --systems counters counters-correlated split-mix one-report --epsilons 1 \\
       --data beta:1e6,2,5 --messages 2 4 6 8 10 12 --output messages
   hushbeam evaluate sum --systems all --epsilons 1 --data beta:1e6,2,5 --liars 0 0.01 0.05 \\
-      --output liars
+      --output poisoned
 """,
     figures=ERRORS,
     studies={"": STUDY},

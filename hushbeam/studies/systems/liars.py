@@ -149,4 +149,4 @@ def pushed(names: Sequence[str], bound: str, shares: Sequence[float]) -> list[At
 
 
 def _lying(share: float) -> str:
-    return f", {100 * share:g} % liars" if share else ""
+    return f", {100 * share:g} % malicious clients" if share else ""

@@ -290,5 +290,5 @@ def lines(
 def _label(name: str, messages: int | None, liars: float) -> str:
     words = [name]
     words += [] if messages is None else [f"{messages} message{'s' * (messages != 1)}"]
-    words += [f"{100 * liars:g} % liars"] if liars else []
+    words += [f"{100 * liars:g} % malicious clients"] if liars else []
     return ", ".join(words)

@@ -72,7 +72,7 @@ examples:
     )  # fmt: skip
     releases: Count = option(
         "R, over how many releases of a user a budget is to last: noise is then of the law that "
-        "errs least at the price of so many together (28 for every day of a month), and the "
+        "errs least in so many together (28 for every day of a month), and the "
         "promise of each is still --epsilon. With 1, of the law that errs least in one",
         1, group=PROMISE, metavar="R", le=1000,
     )  # fmt: skip

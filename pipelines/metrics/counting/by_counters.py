@@ -258,7 +258,7 @@ class ByCounters(Counting):
         statistic, covers = self.statistic, self.statistic.covers
         if not statistic.divides and statistic.workload.amount is not None and self.accuracy.coin:
             most = f"{self.rounded:,} {self.unit}s at the most"
-            covers = f"the noise of the dummies, and roundings of {most}; not what was cut"
+            covers = f"the noise of the dummies, and roundings of {most}; not what was truncated"
         said = {"covers": covers, "reading": statistic.reading}
         if statistic.divides:
             of = {f"{self.unit}s": self.expected, statistic.error_key: self.error}

@@ -35,8 +35,8 @@ MEAN_FACTOR = "0.9 to 0.95 times that of counters with up to a million users"
 
 SPLIT_MIX_TERMS = (
     "numbers are split into random shares, and the shuffler adds noise; but one lost message "
-    "spoils the release, and one liar moves it anywhere, so take it where that little is worth "
-    "it. Every --enrolled device sends, and --honest-share of them are counted on"
+    "spoils the release, and one malicious client moves it anywhere, so take it where that little "
+    "is worth it. Every --enrolled device sends, and --honest-share of them are counted on"
 )
 
 PRESENCE = (

@@ -48,16 +48,13 @@ def source(design: NoisyCounters) -> str:
 
 
 def exact(exactly: Sequence[str]) -> str:
-    """What is published as it is, and what is not.
+    """Which exact counts are published.
 
     >>> exact(["how many devices sent"]).partition(":")[0]
-    'Nothing but how many devices sent is published here as it is'
+    'No exact counts are published, except how many devices sent'
     """
-    but = f" but {' and '.join(exactly)}" if exactly else ""
-    return (
-        f"Nothing{but} is published here as it is: neither how many took part nor what was left "
-        "out."
-    )
+    but = f", except {' and '.join(exactly)}" if exactly else ""
+    return f"No exact counts are published{but}: neither how many took part nor what was left out."
 
 
 def who(design: NoisyCounters, unit: str, elsewhere: bool) -> str:
@@ -108,14 +105,14 @@ def protected(unit: str, which: str) -> str:
         what = "what is in it" if unit == "row" else "which rows it has, and how many of them"
         there = "there is a row" if unit == "row" else "there is such a user"
         return (
-            f"Protected is all that any one {unit} contributes: {what}. That {there} may show: "
-            f"nothing is promised about how many {unit}s took part."
+            f"The promise covers all that any one {unit} contributes: {what}. It does not cover "
+            f"that {there}, nor how many {unit}s took part."
         )
     rows = "all of its rows together, whether they are there or not"
     whole = "whether it is there or not" if unit == "row" else rows
     return (
-        f"Protected is all that any one {unit} contributes: {whole}. Whether anybody took part is "
-        f"hidden, and so is how many {unit}s did."
+        f"The promise covers all that any one {unit} contributes: {whole}. It hides whether "
+        f"anybody took part, and how many {unit}s did."
     )
 
 

@@ -27,9 +27,9 @@ def _about_cells() -> str:
     from mechanisms.mean.task import LOCAL_CELLS, SHUFFLE_CELLS
 
     return (
-        "into how many cells the range between the bounds is cut; values are rounded to their ends "
-        f"by a coin (default: {LOCAL_CELLS} in the local model, {SHUFFLE_CELLS} in the shuffle "
-        "model, what is best for private groups)"
+        "into how many cells the range between the bounds is divided; values are stochastically "
+        f"rounded to their ends (unbiased; default: {LOCAL_CELLS} in the local model, "
+        f"{SHUFFLE_CELLS} in the shuffle model, what is best for private groups)"
     )
 
 

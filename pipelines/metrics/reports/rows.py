@@ -39,7 +39,7 @@ from pipelines.metrics.reports.row_estimates import (
 )
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence
-from pipelines.metrics.statistics.vector_mean import REPORTS, TABLE
+from pipelines.metrics.statistics.vector_mean import OF_ALL_UNITS, REPORTS, TABLE
 from pipelines.metrics.terms import best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
@@ -286,7 +286,8 @@ class RowsByReports(ByReports):
         return self.statistic.statement(self.evidence(estimate)) | {"error": error}
 
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, [*READING, *shrunk_words(statement)])
+        shares = [OF_ALL_UNITS] * bool(self.statistic.categories)
+        return report.page(tables, statement, [*READING, *shares, *shrunk_words(statement)])
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transforms.rounds.scout import ChooseBounds, ScoutedBounds
 
 _TWO_ROUNDS = (
-    "Bounds were chosen by a first round: one user in ten, drawn by a coin, told privately how "
+    "Bounds were chosen by a first round: one user in ten, drawn at random, told privately how "
     "large a number is, to the next power of two, and the others were averaged. Nobody took part "
     "in both rounds, so nobody's promise is spent twice. The first round was planned for "
     "{first:,} reports or more, the second for {second:,}. Numbers that few users hold may lie "
@@ -147,6 +147,6 @@ def _larger(average: Guarantee, bounds: Guarantee) -> Guarantee:
         average,
         epsilon=max(average.epsilon, bounds.epsilon),
         delta=max(average.delta, bounds.delta),
-        how="each takes part in one of two rounds, by a coin; the average: "
+        how="each takes part in one of two rounds, drawn at random; the average: "
         f"{average.how}; the bounds: {bounds.how}",
     )

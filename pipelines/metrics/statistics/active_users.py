@@ -219,10 +219,10 @@ class ActiveUsers(Statistic):
     def words(self, influence: float) -> list[str]:
         before, period = self.activity.before, self.options.period
         return [
-            f"Counted are users with a row in the days up to {self.options.day} (UTC). New is who "
-            f"was active in the last {period} and in none of the {before} {period}s before it; "
-            f"returning, who was in the {period} before, too; resurrected, who was in an earlier "
-            "one of them alone.",
+            f"The figures count users with a row in the days up to {self.options.day} (UTC). New "
+            f"is who was active in the last {period} and in none of the {before} {period}s before "
+            f"it; returning, who was in the {period} before, too; resurrected, who was in an "
+            "earlier one of them alone.",
             "A user is in the releases of many days, and each of them costs: what is promised here "
             "is of one release. Days on which a device was not heard of are days on which it was "
             "not active.",

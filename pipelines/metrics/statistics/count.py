@@ -72,4 +72,4 @@ class Count(Statistic):
         k, b = self.options.rows_per_user, self.options.per_value
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
         several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
-        return [f"Counted are {what}{several * bool(self.domains)}.", *pairs]
+        return [f"The figures count {what}{several * bool(self.domains)}.", *pairs]

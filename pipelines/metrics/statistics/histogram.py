@@ -34,7 +34,7 @@ class Histogram(Statistic):
     divides = True
     error_of = " of the share of a rare value"
     error_key = "standard_error_of_a_rare_value"
-    covers = "the noise of the dummies; not what was cut"
+    covers = "the noise of the dummies; not what was truncated"
     reading = (
         "A share is of all that took part, of whom there were about as many as the statement says; "
         "it is a noisy count over a noisy count. Intervals belong to the unbiased share, and hold "
@@ -80,7 +80,7 @@ class Histogram(Statistic):
         """What is done with the shares."""
         if self.options.postprocess == "none":
             return "none"
-        return "cut to 0 .. 1" if self.several else "pop"
+        return "truncated to 0 .. 1" if self.several else "pop"
 
     @property
     def figure(self) -> str:
@@ -153,8 +153,8 @@ class Histogram(Statistic):
         k, unit = self.options.rows_per_user, self.options.unit
         several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
         return [
-            f"Shares are of all {unit}s{several * (unit == 'user')}. What a liar moves is said of "
-            f"a count: a share moves by that over the number of {unit}s."
+            f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "
+            f"is for a count; for a share, divide it by the number of {unit}s."
         ]
 
 

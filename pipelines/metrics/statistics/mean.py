@@ -144,7 +144,7 @@ class Mean(Statistic):
         whose = "The average of all rows of a user" if users else "The number of a row"
         groups = ", in each of its groups," * (users and bool(self.domains))
         liars = (
-            "What a liar moves is said of the sum: a mean moves by that over the number of "
+            "The bound on poisoning is for the sum; for a mean, divide it by the number of "
             f"{self.options.unit}s. "
         )
         return [

@@ -163,7 +163,7 @@ class Statistic(ABC):
     @property
     def covers(self) -> str:
         """What its predicted error covers, and what it does not."""
-        return "the noise of the dummies, and roundings; not what was cut"
+        return "the noise of the dummies, and roundings; not what was truncated"
 
     @property
     @abstractmethod

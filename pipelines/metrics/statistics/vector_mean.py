@@ -28,6 +28,7 @@ _NAMED = 3  # columns that a title names
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
+OF_ALL_UNITS = "The share of a category's value is of all units, also of those without a value."
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 
 
@@ -57,6 +58,7 @@ class AverageRow(Statistic):
     reading = (
         "A mean is a noisy sum over a noisy count, each coordinate's of those who have it, and its "
         "standard error, by the delta method, stands beside it: the fewer take part, the larger. "
+        f"{OF_ALL_UNITS} "
         "The expected error is on the scale on which bounds are -1 and 1."
     )
 
@@ -160,8 +162,8 @@ class AverageRow(Statistic):
         whose = "One row of each user, drawn uniformly among all of its rows," * users
         return [
             f"{whose or 'Every row'} counts once: all of its numbers, clipped to their bounds, and "
-            "its categories. What a liar moves is said of the sum, in halves of the distance of "
-            f"bounds: a mean moves by that over the number of {self.options.unit}s. How many "
+            "its categories. The bound on poisoning is for the sum, in halves of the distance "
+            f"of bounds; for a mean, divide it by the number of {self.options.unit}s. How many "
             "numbers were clipped is not published. Intervals are Fieller's: where nobody may have "
             "a number they are all between its bounds."
         ]

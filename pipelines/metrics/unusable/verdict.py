@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
 
 TABLE = "unusable.parquet"
+NO_USABLE = "no usable value"
+"""The label of the one share of a metric of one column."""
+
 
 _SHOWN = 3  # parts that a caution names
 
@@ -116,7 +119,7 @@ def share_alone(
     """
     names, shares = [*judgement.parts], [*judgement.parts.values()]
     rows = {name: [getattr(share, name) for share in shares] for name in Share._fields}
-    table = pa.table({"value": pa.array([name or None for name in names], pa.string()), **rows})
+    table = pa.table({"value": pa.array([name or NO_USABLE for name in names]), **rows})
     parts = {name: share._asdict() for name, share in judgement.parts.items()}
     treatment = {"treated": statement.get("unusable", {}).get("treated", "counted apart")}
     kept = {key: statement[key] for key in _KEPT if key in statement} | {

@@ -108,10 +108,10 @@ def _figures(
 
 
 def _shares(values: Floats, rows: float, noise: RowNoise, far: float, farther: float) -> RowFigures:
-    """The shares of a category's values among those who have one of them."""
-    own, some = values[:-1], np.full(values.size - 1, rows - values[-1])
-    errors = noise.value, math.hypot(noise.rows, noise.value)
-    alone, together = (quotients(own, some, *errors, reach) for reach in (far, farther))
+    """The shares of a category's values among all units, as reports have them."""
+    own, all_rows = values[:-1], np.full(values.size - 1, rows)
+    errors = noise.value, noise.rows
+    alone, together = (quotients(own, all_rows, *errors, reach) for reach in (far, farther))
     return _figures(alone, together, 0, own, np.full_like(own, noise.value))
 
 

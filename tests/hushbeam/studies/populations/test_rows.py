@@ -98,7 +98,7 @@ def test_rows_that_are_chosen_are_the_same_ones_always(tmp_path) -> None:
         ("uneven=0,1", "unequal"),
         ("none=0,1", "fewer than two rows"),
         ("nulls=0,1", "empty, unequal"),
-        ("absent=0,1", "has no one column 'absent'"),
+        ("absent=0,1", "has no column 'absent'"),
         ("x=0,1:x=0,1", "named twice"),
         ("x=1,0", "not of the form"),
         ("x=0", "not of the form"),

@@ -55,4 +55,4 @@ def test_liars_and_messages_are_drawn(run, workspace) -> None:
     }  # fmt: skip
     drawn = Path(f"out/mse-by-liars-{named}.svg").read_text()
     assert ">fme<" in drawn
-    assert "% liars" not in drawn  # one line a system
+    assert "% malicious clients" not in drawn  # one line a system
