@@ -36,8 +36,8 @@ MUTANTS = (
         _ROLLBACK,
     ),
     Mutant(
-        "earlier-segments-not-asked",
-        "What was seen before the last segment of a ledger is believed, whoever says it.",
+        "seen-before-it-began",
+        "What is said of a ledger from before it was adopted is believed, whoever says it.",
         "pipelines/ledger/evidence.py",
         "if heads.get(seen.changes) != seen.head:",
         "if heads.get(seen.changes, seen.head) != seen.head:",
@@ -170,6 +170,15 @@ MUTANTS = (
         "return keyed(self.key, digest)",
         _JOURNAL,
         known_by="altered",
+    ),
+    Mutant(
+        "earlier-segment-of-another-history",
+        "A segment of a copy that went on by itself proves what is said of this journal.",
+        "pipelines/journal/journal.py",
+        "if segment.head != begun.head:",
+        "if not segment.head:",
+        _JOURNAL,
+        known_by="another_history",
     ),
     Mutant(
         "leaves-without-salt",

@@ -189,7 +189,7 @@ def test_init_of_a_plan_says_all_of_it(run, workspace: Path) -> None:
     assert run(["ledger", "init", "plan.yaml", "--amend"]).code == 0
     assert "there is no ledger" not in run(["check", "plan.yaml"]).out
     checked = run(["ledger", "check", "--ledger", "kept/l.sqlite", "--releases", "out/*"])
-    assert "2 changes, 0 entries; its witness" in checked.out
+    assert "3 changes, 0 entries; its witness" in checked.out
     assert "and 0 releases agree with it" in checked.out
 
 

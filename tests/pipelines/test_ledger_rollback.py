@@ -431,6 +431,18 @@ def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
         publish(path, 5)
 
 
+def test_a_release_from_before_its_ledger_was_adopted_is_forged(path: str, tmp_path: Path) -> None:
+    adopt(path, str(tmp_path / "out" / "witness.json"), LITTLE, False)
+    entry, seen = publish(path, 5).id, CollectionLedger.open(path).read().seen
+    (tmp_path / "out" / "evil").mkdir()
+    said = {"id": seen.ledger, "changes": 3, "head": seen.head, "entry": entry}
+    (tmp_path / "out" / "evil" / "statement.json").write_text(
+        json.dumps({"statement_version": 1, "ledger": said})
+    )
+    with pytest.raises(RequestError, match=r"another history than the release in .*/evil has seen"):
+        publish(path, 6)
+
+
 def test_a_witness_follows_one_ledger_alone(tmp_path: Path) -> None:
     witness = Witness(
         LocalObject(str(tmp_path / "w.json"), "--witness"), Backoff(SecureRandom(), 1.0)
