@@ -21,7 +21,6 @@ from pipelines.errors import Caution
 from pipelines.ledger import accounting
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.sqlite_store import SqliteStore
 from tests.fakes import ledger_rivals
 from tests.fakes.bucket_server import serving
 
@@ -141,7 +140,7 @@ def _kills(folder: str) -> Table:
 
 def _require_kept(path: str, out: Path, before: dict[str, str]) -> dict[str, str]:
     """End if an entry was lost, or a release has none."""
-    snapshot = CollectionLedger.open(path).entries() if SqliteStore(path).stands() else ()
+    snapshot = CollectionLedger.open(path).entries() if Path(path).exists() else ()
     outputs = {entry.output for entry in snapshot if entry.counted}
     now: dict[str, str] = {entry.id: entry.state for entry in snapshot}
     lost = [id for id, state in before.items() if now.get(id) not in (state, "committed")]

@@ -53,8 +53,8 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     for entry in published:
         require_there(entry)
     return _say(
-        f"{arguments.ledger}: {len(snapshot.links):,} changes, {len(snapshot.entries):,} entries; "
-        f"its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
+        f"{arguments.ledger}: {snapshot.seen.changes:,} changes, {len(snapshot.entries):,} entries;"
+        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
     )
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -90,6 +91,17 @@ class Keeping(Protocol):
 
     def read(self) -> Segment | None:
         """The last segment; None if nothing stands there.
+
+        Raises:
+            RequestError: it is damaged, of another format, or cannot be read.
+            FailedError: the place does not answer.
+        """
+
+    def before(self, begun: Checkpoint) -> Segment | None:
+        """The segment that ended where another one begins; None if it is not there.
+
+        Args:
+            begun: the checkpoint of the later one.
 
         Raises:
             RequestError: it is damaged, of another format, or cannot be read.
@@ -185,26 +197,73 @@ class FactJournal:
         Raises:
             RequestError: it is absent, not as it was written, of another format, or cannot be read.
         """
+        state = self.unverified()
+        self.require_whole(state.segment)
+        return state
+
+    def unverified(self) -> JournalState:
+        """The same, believed: for who has not its key, or has yet to learn which one it is.
+
+        Raises:
+            RequestError: it is absent, of another format, or cannot be read.
+        """
         segment, form = self.keeping.read(), self.keeping.form
         if segment is None:
             raise RequestError(form.absent)
-        try:
-            state = self._state(segment)
+        return replace(self._state(segment), segment=segment)
+
+    def require_whole(self, segment: Segment) -> None:
+        """Refuse a segment that is not as it was written under the key."""
+        form, state = self.keeping.form, self._state(segment)
+        with self._legible():
             signed = segment.checkpoint.signature(self.key)
-        except (ValueError, TypeError, AttributeError):
-            raise form.damaged("its facts are none") from None
         if not hmac.compare_digest(signed, segment.signature):
             raise form.damaged("its checkpoint is not as it was written")
         if not hmac.compare_digest(state.segment.head, segment.head):
             raise form.damaged("its history is not as it was written")
-        return state
 
-    def add(self, before: JournalState, facts: Iterable[Fact]) -> JournalState:
+    def heads(self, state: JournalState, since: int) -> dict[int, str]:
+        """The heads that its account has had, by how many facts there were.
+
+        Args:
+            state: read under the key.
+            since: the least of these numbers that is needed: no segment that ended before it is
+                read.
+
+        Raises:
+            RequestError: an earlier segment is missing, or not as it was written.
+        """
+        heads: dict[int, str] = {}
+        segment: Segment | None = state.segment
+        while segment is not None and segment.checkpoint.account == state.account:
+            begun = segment.checkpoint
+            head = heads[begun.count] = begun.head
+            for leaf in segment.leaves:
+                head = heads[leaf.number] = self._after(head, leaf.digest)
+            segment = self._earlier(begun) if begun.count > max(since, 0) else None
+        return heads
+
+    def _earlier(self, begun: Checkpoint) -> Segment:
+        """The segment before a checkpoint, whole; as it stands if it is of another account."""
+        segment, form = self.keeping.before(begun), self.keeping.form
+        if segment is None:
+            raise form.damaged(f"the segment that ends at fact {begun.count} is missing")
+        if segment.checkpoint.account == begun.account:
+            self.require_whole(segment)
+            if segment.head != begun.head:
+                raise form.damaged("an earlier segment is of another history")
+        return segment
+
+    def add(
+        self, before: JournalState, facts: Iterable[Fact], account: str | None = None
+    ) -> JournalState:
         """Add facts, all or none; they outlive a crash when this returns.
 
         Args:
             before: what the decision to add them was taken on.
             facts: in their order.
+            account: whose the journal is from now on; None if it stays whose it was. Only who
+                changes it may go on under another key.
 
         Returns:
             What there is now.
@@ -216,8 +275,8 @@ class FactJournal:
         """
         end, rows = before.segment, sum(map(len, before.segment.checkpoint.tables.values()))
         begun = before
-        if len(end.leaves) >= max(_LEAST, rows):
-            checkpoint = before.checkpoint
+        if account is not None or len(end.leaves) >= max(_LEAST, rows):
+            checkpoint = replace(before.checkpoint, account=account or before.account)
             signature = checkpoint.signature(self.key)
             begun = replace(before, segment=Segment(checkpoint, signature, (), end.head))
         after = self._with(begun, self._salted(end.last, facts))
@@ -225,6 +284,10 @@ class FactJournal:
             where = self.keeping.form.where
             raise RivalError(f"{where} was changed meanwhile; nothing was added: run again")
         return after
+
+    def _after(self, head: str, digest: str) -> str:
+        """The head after one more leaf."""
+        return keyed(self.key, head, digest)
 
     def _salted(self, count: int, facts: Iterable[Fact]) -> list[Leaf]:
         plain = [(kind, name, json.loads(canonical(body))) for kind, name, body in facts]
@@ -237,7 +300,16 @@ class FactJournal:
     def _state(self, segment: Segment) -> JournalState:
         begun = segment.checkpoint
         empty = segment._replace(leaves=(), head=begun.head)
-        return self._with(JournalState(empty, begun.tables, begun.frontier), segment.leaves)
+        with self._legible():
+            return self._with(JournalState(empty, begun.tables, begun.frontier), segment.leaves)
+
+    @contextmanager
+    def _legible(self) -> Iterator[None]:
+        """Say that something is damaged which is of other types than were written."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError):
+            raise self.keeping.form.damaged("its facts are none") from None
 
     def _with(self, before: JournalState, leaves: Sequence[Leaf]) -> JournalState:
         """A state after some more leaves.
@@ -251,7 +323,7 @@ class FactJournal:
             if leaf.number != count + 1:
                 raise ValueError("a fact is missing")
             digest = leaf.digest
-            head, frontier = keyed(self.key, head, digest), with_leaf(frontier, count, digest)
+            head, frontier = self._after(head, digest), with_leaf(frontier, count, digest)
             rows = tables.setdefault(leaf.kind, {})
             if leaf.body is None:
                 rows.pop(leaf.name, None)

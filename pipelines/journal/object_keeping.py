@@ -44,6 +44,11 @@ class ObjectKeeping:
         content, generation = self._answer(self.target.fetch)
         return opened(content, self.form) if generation else None
 
+    def before(self, begun: Checkpoint) -> Segment | None:
+        """See `Keeping`."""
+        content, generation = self._answer(self._archived(begun.count, begun.head).fetch)
+        return opened(content, self.form) if generation else None
+
     def write(self, before: Segment | None, after: Segment) -> bool:
         """See `Keeping`."""
         whole = written(after, self.form)
@@ -53,21 +58,31 @@ class ObjectKeeping:
             content, generation = self._answer(self.target.fetch)
             now = opened(content, self.form) if generation else None
             # Our attempt that seemed to fail may have arrived: once more would be done twice.
-            if now is not None and _holds(now, after):
+            if now is not None and _holds(self._back_to(after, now), after):
                 return True
             if (now and now.head) != (before and before.head):
-                if now is not None and now.checkpoint.count > after.checkpoint.count:
-                    raise FailedError(f"{self.form.where}: what was added may have been written")
                 return False
             with contextlib.suppress(Changed, Unavailable):
                 self.target.swap(whole, generation)
                 return True
-        raise FailedError(self._silent)
+        raise FailedError(f"{self._silent}; what was to be added may have been written")
+
+    def _back_to(self, after: Segment, now: Segment) -> Segment:
+        """What the segment to be written became: others may have begun later ones behind it."""
+        while now.checkpoint.count > after.checkpoint.count:
+            earlier = self.before(now.checkpoint)
+            if earlier is None:
+                raise FailedError(f"{self.form.where}: what was added may have been written")
+            now = earlier
+        return now
+
+    def _archived(self, last: int, head: str) -> StoredObject:
+        """Where a segment is kept whose end is reached; no two histories share a name."""
+        stem, ending = os.path.splitext(self.target.name)
+        return self.target.beside(f"{stem}-{last}-{head[:8]}{ending}")
 
     def _archive(self, segment: Segment) -> None:
-        """Keep a segment whose end is reached, under a name that says how far it goes."""
-        stem, ending = os.path.splitext(self.target.name)
-        place = self.target.beside(f"{stem}-{segment.last}{ending}")
+        place = self._archived(segment.last, segment.head)
         with contextlib.suppress(Changed):  # a run that was cut off here has put it down
             self._answer(lambda: place.swap(written(segment, self.form), 0))
 

@@ -42,8 +42,9 @@ CREATE TRIGGER {0}_unchanged BEFORE UPDATE ON {0}
 CREATE TRIGGER {0}_kept BEFORE DELETE ON {0}
     BEGIN SELECT RAISE(ABORT, 'a journal only grows'); END;
 """
-_LAST = "SELECT * FROM checkpoints ORDER BY count DESC LIMIT 1"
-_SINCE = "SELECT * FROM facts WHERE number > ? ORDER BY number"
+_LAST = "SELECT * FROM checkpoints WHERE count < ? ORDER BY count DESC LIMIT 1"
+_SINCE = "SELECT * FROM facts WHERE number > ? AND number <= ? ORDER BY number"
+_END = 1 << 62  # after every fact
 _BEGIN = "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)"
 _ADD = "INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -64,13 +65,20 @@ class SqliteKeeping:
 
     def read(self) -> Segment | None:
         """See `Keeping`."""
-        if not os.path.lexists(self.path):
-            return None
+        return self._segment(_END) if os.path.lexists(self.path) else None
+
+    def before(self, begun: Checkpoint) -> Segment | None:
+        """See `Keeping`."""
+        return self._segment(begun.count)
+
+    def _segment(self, until: int) -> Segment:
+        """The last one that begins before so many facts."""
         with self._open() as database:
             database.execute("BEGIN")  # one moment of it, whatever is written meanwhile
             try:
-                count, account, head, frontier, tables, signature = _row(database.execute(_LAST))
-                facts = database.execute(_SINCE, (count,)).fetchall()
+                checkpoint = _row(database.execute(_LAST, (until,)))
+                count, account, head, frontier, tables, signature = checkpoint
+                facts = database.execute(_SINCE, (count, until)).fetchall()
                 begun = Checkpoint(
                     account, count, head, tuple(json.loads(frontier)), json.loads(tables)
                 )

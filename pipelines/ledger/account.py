@@ -134,7 +134,7 @@ def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
 def _entries(path: str, silent: bool = False) -> tuple[Entry, ...]:
     """What is there, with a caution if it may be old: then above all one has to look."""
     ledger = CollectionLedger.at(path)
-    snapshot = ledger.store.read()
+    snapshot = ledger.unverified()
     try:
         ledger.require_newest(())
     except RequestError as error:

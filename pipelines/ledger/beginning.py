@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger import chain
-from pipelines.ledger.entries import (
-    Before,
-    Beginning,
-    Budget,
-    Entry,
-    Loss,
-    Population,
-    Record,
-    decoded,
-)
-from pipelines.ledger.evidence import Standing, require_chained, standing
-from pipelines.ledger.key import key, key_to_begin
+from pipelines.journal.journal import FactJournal, RivalError
+from pipelines.ledger.entries import Before, Beginning, Budget, Entry, Loss, Population, Record
+from pipelines.ledger.evidence import Standing, standing
+from pipelines.ledger.key import fingerprint, key, key_to_begin
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
-from pipelines.ledger.store import Change, Written
+from pipelines.ledger.snapshot import Snapshot, fact_of
 from pipelines.ledger.witness import Seen, witness_at
 from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import folder_of
@@ -68,7 +60,7 @@ def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
     """
     wanted, place = request.population, _place(request.path, request.witness)
     ledger = ledger or CollectionLedger.at(request.path)
-    if not ledger.store.stands():
+    if ledger.keeping.read() is None:
         _require_unpaid(request)
         _put(ledger, place, [], ())
         ledger.require_newest(())
@@ -117,28 +109,25 @@ def adopt(
         FailedError: it was changed meanwhile.
     """
     ledger = CollectionLedger.at(path)
-    earlier, place = ledger.store.earlier(), _place(path, witness)
-    before = _before(ledger, lost is not None, surely, place, releases)
-    records = {id: decoded(id, text, path) for id, text in earlier.changes}
-    people = _populations(records.values())
+    snapshot, place = ledger.unverified(), _place(path, witness)
+    before = _before(ledger, snapshot, lost is not None, surely, place, releases)
+    people = _populations(snapshot)
     spent = [] if lost is None else [_lost(one, lost) for one in people.values()]
-    new = [one for one in people.values() if one.id not in records] + spent
-    texts = [*earlier.changes, *((record.id, record.model_dump_json()) for record in new)]
-    _put(ledger, place, texts, before, over=earlier.revision)
+    new = [one for name, one in people.items() if name not in snapshot.populations]
+    _put(ledger, place, [*new, *spent], before, over=snapshot)
     ledger.require_newest(())
-    count = sum(isinstance(record, Entry) for record in records.values())
-    return f"adopted {path}: {count:,} entries, {len(people)} populations"
+    return f"adopted {path}: {len(snapshot.entries):,} entries, {len(people)} populations"
 
 
 def _before(
-    ledger: CollectionLedger, lost: bool, surely: bool, place: str, releases: Sequence[Standing]
-) -> tuple[Before, ...]:
+    ledger: CollectionLedger, snapshot: Snapshot, lost: bool, surely: bool, place: str,
+    releases: Sequence[Standing],
+) -> tuple[Before, ...]:  # fmt: skip
     """The ledgers that an adopted one takes the place of, if that may be adopted."""
-    snapshot, where = ledger.store.read(), ledger.store.where
-    begun = snapshot.beginning
+    begun, where = snapshot.beginning, ledger.where
     ours = _has_key_of(begun)
     if ours:  # --lost is about changes that are gone, and never about such as were made otherwise
-        require_chained(snapshot, key(), where)
+        ledger.read()
     if not (lost or surely):
         try:
             ledger.require_newest(releases)
@@ -150,7 +139,7 @@ def _before(
         raise RequestError(f"--ledger: {where} is sound: there is nothing to adopt")
     seen = [_seen(ledger, one) for one in {begun.witness, place}]
     seen += [release.seen for release in releases]
-    known = {one.id: one.changes for one in begun.before} | {begun.id: len(snapshot.links)}
+    known = {one.id: one.changes for one in begun.before} | {begun.id: snapshot.seen.changes}
     most = {
         id: max([count, *(one.changes for one in seen if one and one.ledger == id)])
         for id, count in known.items()
@@ -179,24 +168,20 @@ def _seen(ledger: CollectionLedger, place: str) -> Seen | None:
 
 def _has_key_of(begun: Beginning) -> bool:
     try:
-        return begun.key == chain.fingerprint(key())
+        return begun.key == fingerprint(key())
     except RequestError:  # this machine has none
         return False
 
 
-def _populations(records: Iterable[Record]) -> dict[str, Population]:
+def _populations(snapshot: Snapshot) -> dict[str, Population]:
     """Those that are known, and those that entries alone speak of."""
     populations: dict[str, Population] = {}
-    for record in records:
-        if isinstance(record, Entry):
-            populations[record.people] = Population(
-                name=record.people,
-                unit="row" if record.unit == "row" else "user",
-                scope=record.scope,
-                budget=record.budget,
-            )
-    known = (record for record in records if isinstance(record, Population))
-    return populations | {record.name: record for record in known}
+    for entry in snapshot.entries:
+        unit: Literal["row", "user"] = "row" if entry.unit == "row" else "user"
+        populations[entry.people] = Population(
+            name=entry.people, unit=unit, scope=entry.scope, budget=entry.budget
+        )
+    return populations | snapshot.populations
 
 
 def _lost(people: Population, lost: Budget) -> Entry:
@@ -233,24 +218,27 @@ def _require_unpaid(request: LedgerRequest) -> None:
 
 
 def _put(
-    ledger: CollectionLedger, place: str, texts: Sequence[tuple[str, str]],
-    before: tuple[Before, ...], over: int | None = None,
+    ledger: CollectionLedger, place: str, records: Sequence[Record],
+    before: tuple[Before, ...], over: Snapshot | None = None,
 ) -> None:  # fmt: skip
-    """Write a ledger with its first changes, and then its witness."""
+    """Write a ledger with its first changes, and then its witness.
+
+    One that is adopted goes on as another account, under this machine's key.
+    """
     secret = key_to_begin()
+    journal = FactJournal(ledger.keeping, secret, ledger.rng)
     begun = Beginning(
-        id=_word(), begun_at=now(), witness=place, key=chain.fingerprint(secret), before=before
+        id=_word(), begun_at=now(), witness=place, key=fingerprint(secret), before=before
     )
-    text = begun.model_dump_json()
-    heads = chain.heads(secret, text, [chain.Link.of(*change) for change in texts])
-    changes = [Change(*change, head) for change, head in zip(texts, heads[1:], strict=True)]
+    facts = [fact_of(begun), *map(fact_of, records)]
     _require_vacant(ledger, place, {earlier.id for earlier in before})
-    if not ledger.store.begin(Written(text, heads[0], changes), over):
-        what = "begun" if over is None else "changed"
-        raise FailedError(
-            f"another process has {what} {ledger.store.where} meanwhile; run it again"
-        )
-    seen = Seen(ledger=begun.id, changes=len(texts), head=heads[-1])
+    if over is not None:
+        state = journal.add(over.state, facts, begun.id)
+    elif journal.begin(begun.id, facts):
+        state = journal.read()
+    else:
+        raise RivalError(f"another process has begun {ledger.where} meanwhile; run it again")
+    seen = Snapshot(state, ledger.where).seen
     witness_at(place, ledger.backoff).follow(seen, over=over is not None)
 
 
@@ -260,7 +248,7 @@ def _require_vacant(ledger: CollectionLedger, place: str, before: set[str]) -> N
     if seen is not None and seen.ledger not in before:
         raise RequestError(
             f"--witness: {place} has seen a ledger of {seen.changes} changes that is not at "
-            f"{ledger.store.where}: put it back (a new one would forget what was spent), or name "
+            f"{ledger.where}: put it back (a new one would forget what was spent), or name "
             "another place"
         )
 

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError
-from pipelines.ledger import chain
-from pipelines.ledger.bucket_store import BucketStore
+from pipelines.journal.journal import FactJournal, Keeping, RivalError
+from pipelines.journal.object_keeping import ObjectKeeping
+from pipelines.journal.sqlite_keeping import SqliteKeeping
 from pipelines.ledger.entries import Entry, Record
 from pipelines.ledger.evidence import (
     Standing,
-    require_chained,
+    require_own,
     require_released,
     require_witnessed,
     standing,
@@ -22,8 +23,7 @@ from pipelines.ledger.evidence import (
 from pipelines.ledger.key import key
 from pipelines.ledger.publication import committed
 from pipelines.ledger.reservation import caution, now
-from pipelines.ledger.sqlite_store import SqliteStore
-from pipelines.ledger.store import Snapshot, Store
+from pipelines.ledger.snapshot import Snapshot, fact_of, ledger_format
 from pipelines.ledger.witness import Seen, witness_at
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.google_object import GoogleObject
@@ -36,12 +36,14 @@ class Book:
     """What is kept, whatever is decided on it.
 
     Attributes:
-        store: where it is kept.
-        rng: draws ids and pauses.
+        where: its path.
+        keeping: of its journal.
+        rng: draws ids, salt and pauses.
         backoff: how long to go on when others are faster.
     """
 
-    store: Store
+    where: str
+    keeping: Keeping
     rng: RandomSource
     backoff: Backoff
 
@@ -82,14 +84,14 @@ class Book:
         """The same, believed: for workers, who have no key, and for who begins one."""
         rng = open_rng()
         backoff = Backoff(rng, timeout)
-        store: SqliteStore | BucketStore
+        keeping: Keeping
         if path.startswith("gs://"):
-            store = BucketStore(GoogleObject(path), backoff)
+            keeping = ObjectKeeping(GoogleObject(path), ledger_format(path), backoff)
         elif "://" in path:
             raise RequestError(f"--ledger: {path}: name a local file or gs://BUCKET/ledger.json")
         else:
-            store = SqliteStore(path, timeout)
-        return cls(store, rng, backoff)
+            keeping = SqliteKeeping(path, ledger_format(path), timeout)
+        return cls(path, keeping, rng, backoff)
 
     def require_newest(self, releases: Iterable[Standing], collection: str | None = None) -> None:
         """Hold it against its witness and releases; a witness that lags behind is told.
@@ -101,16 +103,18 @@ class Book:
         Raises:
             RequestError: it is an older copy, or was rewritten, or there is no witness.
         """
-        where = self.store.where
+        where = self.where
         # Looked at before the ledger is, which only grows: none may know more than it.
-        place = self.store.read().beginning.witness
+        place = self.unverified().beginning.witness
         witness = witness_at(place, self.backoff)
         seen, stand = witness.seen(), [*releases]
-        snapshot = self.store.read()
-        heads = require_chained(snapshot, self._key, where)
-        now = Seen(ledger=snapshot.beginning.id, changes=len(heads) - 1, head=heads[-1])
+        snapshot = self.read()
+        now = snapshot.seen
+        known = (seen or now, *(release.seen for release in stand))
+        since = min(one.changes for one in (now, *known) if one.ledger == now.ledger)
+        heads = self._journal.heads(snapshot.state, since)
         # A ledger that was cut off while it was begun holds nothing yet, not even a budget.
-        if seen is None and snapshot.links:
+        if seen is None and (snapshot.entries or snapshot.populations):
             raise RequestError(
                 f"--ledger: the witness of {where} is not there: {place}: put it back; if it is "
                 "lost, `hushbeam ledger adopt` tells what to do"
@@ -119,7 +123,7 @@ class Book:
             if seen.ledger != now.ledger:
                 raise RequestError(f"--witness: {place} is of another ledger than {where}")
             require_witnessed(heads, seen, f"its witness {place}", where)
-        require_released(snapshot, heads, stand, where, collection)
+        require_released(snapshot, heads, stand, collection)
         self._tell(place, now)
         self._count_again(snapshot, stand)
 
@@ -144,7 +148,7 @@ class Book:
         Raises:
             RequestError: none or several begin so.
         """
-        return self.read().named(id, self.store.where)
+        return self.read().named(id)
 
     def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
         """Change one entry, whatever others do to the ledger meanwhile.
@@ -159,7 +163,7 @@ class Book:
         word = self.word()
         for _ in self.backoff.attempts():
             snapshot = self.read()
-            entry = snapshot.named(id, self.store.where)
+            entry = snapshot.named(id)
             changed = facts(entry)
             if changed is None:
                 return entry
@@ -172,9 +176,14 @@ class Book:
 
     def read(self) -> Snapshot:
         """The ledger as it is now, if it is as it was written."""
-        snapshot = self.store.read()
-        require_chained(snapshot, self._key, self.store.where)
+        snapshot = self.unverified()
+        require_own(snapshot, self._key)
+        self._journal.require_whole(snapshot.state.segment)
         return snapshot
+
+    def unverified(self) -> Snapshot:
+        """The same, believed."""
+        return Snapshot(FactJournal(self.keeping).unverified(), self.where)
 
     def write(self, record: Record, snapshot: Snapshot) -> Seen | None:
         """Add a change, if nothing else has changed since a snapshot, and tell the witness.
@@ -182,14 +191,17 @@ class Book:
         Returns:
             The ledger after it; None if others were faster.
         """
-        begun, count = snapshot.beginning, len(snapshot.links) + 1
-        link = chain.Link.of(record.id, record.model_dump_json())
-        head = chain.after(self._key, snapshot.head, link)
-        if not self.store.write(record, snapshot, head):
+        try:
+            state = self._journal.add(snapshot.state, [fact_of(record)])
+        except RivalError:
             return None
-        now = Seen(ledger=begun.id, changes=count, head=head)
-        self._tell(begun.witness, now)
+        now = Snapshot(state, self.where).seen
+        self._tell(snapshot.beginning.witness, now)
         return now
+
+    @cached_property
+    def _journal(self) -> FactJournal:
+        return FactJournal(self.keeping, self._key, self.rng)
 
     @cached_property
     def _key(self) -> bytes:
@@ -210,6 +222,6 @@ class Book:
     def crowded(self) -> str:
         """That others were always faster."""
         return (
-            f"the ledger {self.store.where} was changed by others at every attempt for "
+            f"the ledger {self.where} was changed by others at every attempt for "
             f"{self.backoff.seconds:g} s; try again"
         )

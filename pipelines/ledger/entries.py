@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from mechanisms.channel import Guarantee, Neighbours
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
-from pipelines.storage import formats
-
-# Of ledgers; no other is read. 6: populations, keyed heads, attempts.
-VERSION = 6
-_WHY = "a new one would forget what was spent"
 
 # reserved: begun, and nobody knows better; committed: published; returned: ended with nothing
 # published; spent, not run: how an operator settled a reservation whose run was lost. One that is
@@ -31,9 +26,6 @@ _POINTS = 64  # of a stored profile
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-_Kind = TypeVar("_Kind", bound=_Record)
 
 
 class Budget(_Record):
@@ -173,9 +165,11 @@ class Beginning(_Record):
         id: 16 hexadecimal digits.
         begun_at: when, ISO 8601 in UTC.
         witness: where the witness stands: a local file, or gs://bucket/object.
-        key: `chain.fingerprint` of the key of its heads.
+        key: `key.fingerprint` of the key of its heads.
         before: the ledgers that it took the place of, when it was adopted.
     """
+
+    table: ClassVar[str] = "beginning"
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
     begun_at: str
@@ -194,6 +188,8 @@ class Population(_Record):
         budget: for all releases about one unit together.
     """
 
+    table: ClassVar[str] = "populations"
+
     name: str = Field(min_length=1)
     unit: Literal["row", "user"]
     scope: Scope
@@ -201,8 +197,8 @@ class Population(_Record):
 
     @property
     def id(self) -> str:
-        """Under which it stands among the changes; no entry's looks like it."""
-        return f"population {self.name}"
+        """Under which it stands in its table."""
+        return self.name
 
 
 class Owner(_Record):
@@ -255,6 +251,8 @@ class Entry(_Record):
         in_doubt: whether an attempt was overtaken that may still live, for it was only silent.
         archived: whether an operator has said that its release was moved or has expired.
     """
+
+    table: ClassVar[str] = "entries"
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
     collection: str
@@ -311,47 +309,3 @@ class Entry(_Record):
 
 
 Record = Entry | Population
-
-
-def decoded(id: str, text: str, where: str) -> Record:
-    """An entry or a population, as a ledger holds it.
-
-    Args:
-        id: under which it stands there.
-        text: JSON.
-        where: the ledger's name.
-
-    Raises:
-        RequestError: it is damaged.
-    """
-    if id.startswith("population "):
-        return read(Population, text, where)
-    return read(Entry, text, where)
-
-
-def read(kind: type[_Kind], text: str, where: str) -> _Kind:
-    """What a ledger holds of one kind."""
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as error:
-        field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"]) or "all"
-        name = kind.__name__.lower()
-        raise RequestError(f"{damaged(where)} (field {field} of an {name})") from None
-
-
-def damaged(where: str) -> str:
-    """What to say, and what to do, about a ledger that is not whole."""
-    return f"--ledger: {where} is damaged or no ledger: restore it from a copy ({_WHY})"
-
-
-def require_known(where: str, number: object) -> None:
-    """Refuse a ledger of another format."""
-    formats.require_known(f"--ledger: {where}", number, VERSION, _WHY)
-
-
-def absent(where: str) -> str:
-    """What to say about a ledger that is not there."""
-    return (
-        f"--ledger: there is no {where}: `hushbeam ledger init PLAN` begins one; if there was one, "
-        f"restore it from a copy ({_WHY})"
-    )

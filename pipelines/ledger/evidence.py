@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
-from pipelines.ledger import chain
-from pipelines.ledger.entries import damaged
-from pipelines.ledger.key import VARIABLE
-from pipelines.ledger.store import Snapshot
+from pipelines.ledger.key import VARIABLE, fingerprint
+from pipelines.ledger.snapshot import Snapshot
 from pipelines.ledger.witness import Seen
 from pipelines.storage.formats import OtherFormatError
 
@@ -39,33 +37,20 @@ class Standing(NamedTuple):
     population: str | None
 
 
-def require_chained(snapshot: Snapshot, key: bytes, where: str) -> list[str]:
-    """All heads of a ledger, if it is as it was written.
-
-    Args:
-        snapshot: of it.
-        key: that is at hand.
-        where: its name.
-
-    Raises:
-        RequestError: it was kept under another key, or somebody has changed it without one.
-    """
-    if snapshot.beginning.key != chain.fingerprint(key):
+def require_own(snapshot: Snapshot, key: bytes) -> None:
+    """Refuse a ledger that is kept under another key than the one at hand."""
+    if snapshot.beginning.key != fingerprint(key):
         raise RequestError(
-            f"{VARIABLE}: {where} is kept under another key than this machine's: copy the key from "
-            f"where the ledger was begun, or let {VARIABLE} name its file"
+            f"{VARIABLE}: {snapshot.where} is kept under another key than this machine's: copy the "
+            f"key from where the ledger was begun, or let {VARIABLE} name its file"
         )
-    heads = chain.heads(key, snapshot.text, snapshot.links)
-    if heads[-1] != snapshot.head:
-        raise RequestError(f"{damaged(where)} (its history is not as it was written)")
-    return heads
 
 
-def require_witnessed(heads: Sequence[str], seen: Seen, name: str, where: str) -> None:
+def require_witnessed(heads: Mapping[int, str], seen: Seen, name: str, where: str) -> None:
     """Refuse a ledger that is not what someone else has seen of it.
 
     Args:
-        heads: of the ledger.
+        heads: of the ledger, by its changes, back to what was seen.
         seen: of it.
         name: of who has seen it.
         where: the ledger's name.
@@ -73,12 +58,12 @@ def require_witnessed(heads: Sequence[str], seen: Seen, name: str, where: str) -
     Raises:
         RequestError: it is an older copy, or has another history.
     """
-    if seen.changes >= len(heads):
+    if seen.changes > max(heads):
         raise RequestError(
-            f"--ledger: {where} has {len(heads) - 1} changes, and {name} knows of {seen.changes}: "
+            f"--ledger: {where} has {max(heads)} changes, and {name} knows of {seen.changes}: "
             f"it is an older copy; {_RESTORE}"
         )
-    if heads[seen.changes] != seen.head:
+    if heads.get(seen.changes) != seen.head:
         raise RequestError(
             f"--ledger: {where} has another history than {name} has seen: it was rewritten, or "
             f"is a copy that went on by itself; {_RESTORE}"
@@ -86,22 +71,21 @@ def require_witnessed(heads: Sequence[str], seen: Seen, name: str, where: str) -
 
 
 def require_released(
-    snapshot: Snapshot, heads: Sequence[str], releases: Iterable[Standing], where: str,
+    snapshot: Snapshot, heads: Mapping[int, str], releases: Iterable[Standing],
     collection: str | None = None,
 ) -> None:  # fmt: skip
     """Refuse a ledger that does not know of releases that stand.
 
     Args:
         snapshot: of it.
-        heads: of it.
+        heads: of it, as of `require_witnessed`.
         releases: that can be seen.
-        where: the ledger's name.
         collection: that is about to spend; it may have no entry yet.
 
     Raises:
         RequestError: it is an older copy, or another ledger has paid for the same collection.
     """
-    begun = snapshot.beginning
+    begun, where = snapshot.beginning, snapshot.where
     before = {earlier.id: earlier.changes for earlier in begun.before}
     collections = {entry.collection for entry in snapshot.entries}
     if collection is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from pipelines.errors import RequestError
+from pipelines.journal.checkpoint import keyed
 from pipelines.storage.secrets import KeptSecret, default_place, made_once, read
 
 VARIABLE = "HUSHBEAM_LEDGER_KEY"
@@ -33,6 +34,11 @@ def key() -> bytes:
 def key_to_begin() -> bytes:
     """The same; made if this machine has none."""
     return read(VARIABLE, made_once(_KEY, os.environ.get(VARIABLE)))
+
+
+def fingerprint(key: bytes) -> str:
+    """What tells keys apart and says nothing of them."""
+    return keyed(key, "fingerprint")[:16]
 
 
 def _place() -> str:

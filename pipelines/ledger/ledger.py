@@ -28,7 +28,7 @@ from pipelines.ledger.rules import (
     require_declared,
 )  # fmt: skip
 from pipelines.ledger.runs import paid, runs_of
-from pipelines.ledger.store import Snapshot
+from pipelines.ledger.snapshot import Snapshot
 from pipelines.ledger.witness import Seen
 from pipelines.storage.alive import alive
 
@@ -129,7 +129,7 @@ class CollectionLedger(Book):
                 continue
             others = [e for e in snapshot.entries if e.collection == request.collection]
             require_continuing(request, others)
-            require_declared(request, snapshot.populations, self.store.where)
+            require_declared(request, snapshot.populations, self.where)
             mine = paid(request, account, entry)
             if not vacant:
                 require_vacant(request.output)

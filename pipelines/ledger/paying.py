@@ -20,7 +20,7 @@ from pipelines.storage.paths import beside, siblings
 if TYPE_CHECKING:
     from pipelines.ledger.reservation import Reservation
     from pipelines.ledger.rules import Spend
-    from pipelines.ledger.store import Snapshot
+    from pipelines.ledger.snapshot import Snapshot
 
 PREFIX = "pay_"  # of what is typed for the ledger, and not for the release
 

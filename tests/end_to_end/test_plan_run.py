@@ -170,7 +170,7 @@ def test_a_budget_is_not_overspent(run, small) -> None:
     first, _ = CollectionLedger.open("ledger.sqlite").entries()
     stamp = json.loads(Path("out/d1/statement.json").read_text())["ledger"]
     assert (stamp["entry"], stamp["attempt"]) == (first.id, 1)
-    assert stamp["changes"] == 2  # the population, and this reservation
+    assert stamp["changes"] == 3  # the beginning, the population, and this reservation
 
 
 def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, small, log) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 from mechanisms.channel import Guarantee
 from pipelines.errors import Caution, WithheldError
+from pipelines.journal.sqlite_keeping import SqliteKeeping
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import Spend
-from pipelines.ledger.sqlite_store import SqliteStore
 from pipelines.releases import release
 from tests.fakes.ledgers import begun
 from tests.fakes.waiting import HANGS
@@ -103,7 +103,7 @@ def publish_windows(
 
 
 STEPS: dict[str, tuple[Any, str]] = {
-    "write": (SqliteStore, "write"),
+    "write": (SqliteKeeping, "write"),
     "publish": (release, "publish"),
     "rename": (release.os, "rename"),
     "fsync": (release.os, "fsync"),

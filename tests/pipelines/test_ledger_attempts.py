@@ -108,7 +108,7 @@ def test_an_attempt_that_stops_in_the_middle_of_a_bucket_mixes_nothing(
     sleeper.start()
     assert stopped.wait(HANGS)
     ledger.change(entry.id, lambda _: {"owner": DEAD, "handed_over": False})
-    with CollectionLedger.open(ledger.store.where).spend(request("monday", BUCKET)) as late:
+    with CollectionLedger.open(ledger.where).spend(request("monday", BUCKET)) as late:
         assert late.published  # the claim held all of it
     before = dict(MemoryFileSystem.objects)
     wake.set()
@@ -157,7 +157,7 @@ def test_a_run_out_of_sight_is_overtaken_when_it_is_silent_too_long(
     late = ledger.change(entry.id, lambda _: {"state": "not run"})
     release.publish(asked.output, {}, next_one.stamp)  # as it did
     with pytest.warns(Caution, match="was 'not run', and has published: it counts"):
-        CollectionLedger.open(ledger.store.where, [str(tmp_path / "*")])
+        CollectionLedger.open(ledger.where, [str(tmp_path / "*")])
     assert (late.counted, ledger.entries()[0].counted) == (False, True)
 
 
@@ -253,10 +253,10 @@ def test_a_command_that_was_overtaken_publishes_nothing(
     with ledger.spend(asked) as lost:
         lost.hand_over()
     ledger.change(lost.entry.id, lambda _: {"attempt": 2})
-    PublishDoFn(asked.output, lost.stamp, ledger.store.where).process(Content({"t": b"x"}, {}))
+    PublishDoFn(asked.output, lost.stamp, ledger.where).process(Content({"t": b"x"}, {}))
     assert not release.holds_release(asked.output)
     ledger.change(lost.entry.id, lambda _: {"attempt": 1})
-    PublishDoFn(asked.output, lost.stamp, ledger.store.where).process(Content({"t": b"x"}, {}))
+    PublishDoFn(asked.output, lost.stamp, ledger.where).process(Content({"t": b"x"}, {}))
     assert release.holds_release(asked.output)
 
 
@@ -281,12 +281,12 @@ def test_a_worker_that_lives_on_is_told_that_its_attempt_was_overtaken(
     asked = request("monday", str(tmp_path / "out"))
     with ledger.spend(asked) as lost:
         lost.hand_over()
-    target = ReleaseTarget(asked.output, lost.stamp, ledger.store.where)
+    target = ReleaseTarget(asked.output, lost.stamp, ledger.where)
     assert target.stands()
     ledger.change(lost.entry.id, lambda _: {"owner": DEAD, "handed_over": False})
     with ledger.spend(asked) as next_one:
         assert not target.stands()
-        assert ReleaseTarget(asked.output, next_one.stamp, ledger.store.where).stands()
+        assert ReleaseTarget(asked.output, next_one.stamp, ledger.where).stands()
 
 
 def test_who_goes_on_is_accounted_by_what_is_read_now(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from pipelines.errors import FailedError, RequestError, WithheldError
-from pipelines.ledger.bucket_store import BucketStore
+from pipelines.journal.object_keeping import ObjectKeeping
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.store import Written
+from pipelines.ledger.snapshot import ledger_format
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.objects import Changed, Unavailable
 from tests.fakes.ledger_rivals import request
@@ -28,6 +31,7 @@ class MemoryObject:
     Attributes:
         faults: of the next writes: "refuse" (nothing is written), "lost" (it is, and nobody says
             so), "rival" (another entry is put in between first).
+        overtake: what others do after the next write, which nobody confirms.
     """
 
     content: bytes = b""
@@ -36,6 +40,7 @@ class MemoryObject:
     silent: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     name: str = "gs://bucket/ledger.json"
+    overtake: Callable[[], Any] | None = None
 
     def fetch(self) -> tuple[bytes, int]:
         with self.lock:
@@ -53,6 +58,11 @@ class MemoryObject:
             if generation != self.generation:
                 raise Changed
             self.content, self.generation = content, self.generation + 1
+            overtake, self.overtake = self.overtake, None
+        if overtake is not None:
+            overtake()
+            raise Unavailable
+        with self.lock:
             if fault == "lost":
                 raise Unavailable
             if fault == "lost for good":
@@ -62,7 +72,8 @@ class MemoryObject:
 
 def opened(target: MemoryObject, seconds: float = HANGS) -> CollectionLedger:
     backoff = Backoff(SecureRandom(), seconds, sleep=lambda _: None)
-    return CollectionLedger(BucketStore(target, backoff), SecureRandom(), backoff)
+    keeping = ObjectKeeping(target, ledger_format(target.name), backoff)
+    return CollectionLedger(target.name, keeping, SecureRandom(), backoff)
 
 
 def first(target: MemoryObject, folder: Path, seconds: float = HANGS) -> CollectionLedger:
@@ -96,11 +107,14 @@ def test_a_write_that_was_lost_and_overtaken_is_recognised(tmp_path: Path) -> No
     with ledger.spend(request("monday", str(tmp_path / "a"))) as reservation:
         entry, before = reservation.entry, ledger.read()
         changed = entry.model_copy(update={"operations": (*entry.operations, "mine")})
-        assert ledger.write(changed, before)
         # A settlement by somebody else, on top of ours.
-        ledger.change(entry.id, lambda _: {"state": "spent"})
-        assert ledger.write(changed, before)
+        target.overtake = lambda: opened(target).change(entry.id, lambda _: {"state": "spent"})
+        seen = ledger.write(changed, before)
+        assert seen is not None
+        assert seen.changes == before.seen.changes + 1
+        assert ledger.read().seen.changes == before.seen.changes + 2
         assert ledger.entries()[0].state == "spent"
+        assert "mine" in ledger.entries()[0].operations
 
 
 @pytest.mark.parametrize("fault", ["refuse", "lost for good"])
@@ -147,26 +161,21 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
     assert [entry.window for entry in ledger.entries()] == ["before", f"window {won[0]}"]
 
 
+def renumbered(number: object, **more: object) -> bytes:
+    return json.dumps({"version": number, "store": "ledger", **more}).encode()
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "damaged"),
-        (b"{}", "damaged"),
-        (b'{"format": "hushbeam ledger", "version": 1, "count": 2, "entries": [', "damaged"),
-        (b'{"format": "hushbeam ledger", "version": 6, "count": 1, "entries": []}', "not as they"),
-        (b'{"format": "notes", "version": 9, "count": 0, "entries": []}', "damaged"),
-        (
-            b'{"format": "hushbeam ledger", "version": 5, "count": 1, "entries": [{"id": 5}]}',
-            "of format 5, and this hushbeam keeps format 6",
-        ),
-        (
-            b'{"format": "hushbeam ledger", "version": 6, "links": [["a", "b"]], "records": []}',
-            "not as they were written",
-        ),
-        (
-            b'{"format": "hushbeam ledger", "version": 99, "count": 0, "entries": 5}',
-            "of format 99, and this hushbeam keeps format 6",
-        ),
+        (b"", "has no format number"),
+        (b"{}", "has no format number"),
+        (b'{"store": "ledger", "version": 7, "facts": [', "has no format number"),
+        (renumbered(7), "is damaged"),
+        (renumbered(7, store="notes"), "of another kind of journal"),
+        (renumbered(7, checkpoint={}, facts=[], signature="", head=""), "is damaged"),
+        (renumbered(6), "of format 6, and this hushbeam keeps format 7"),
+        (renumbered(99, facts=5), "of format 99, and this hushbeam keeps format 7"),
     ],
 )
 def test_what_is_not_a_whole_ledger_is_refused_and_left_alone(content: bytes, said: str) -> None:
@@ -177,13 +186,11 @@ def test_what_is_not_a_whole_ledger_is_refused_and_left_alone(content: bytes, sa
 
 
 def test_a_missing_object_is_no_empty_ledger() -> None:
-    store = BucketStore(MemoryObject(), Backoff(SecureRandom()))
+    ledger = opened(MemoryObject())
     with pytest.raises(RequestError, match=r"there is no gs://bucket/ledger.json"):
-        store.read()
-    whole = Written('{"id": "0123456789abcdef", "begun_at": "", "witness": "", "key": ""}', "head")
-    assert store.begin(whole)
-    assert not store.begin(whole)
-    assert store.read().entries == ()
+        ledger.read()
+    with pytest.raises(RequestError, match=r"there is no gs://bucket/ledger.json"):
+        ledger.unverified()
 
 
 def test_pauses_grow_and_differ() -> None:

@@ -179,7 +179,7 @@ def test_init_of_a_plan_says_all_of_it(run, workspace: Path) -> None:
     assert (first.code, first.err) == (0, "")
     assert "population 'trips' has epsilon 2, delta 1e-06" in first.out
     seen = json.loads(Path("out/l.witness.json").read_text())  # beside the releases
-    assert seen["changes"] == 1
+    assert seen["changes"] == 2  # its beginning, and the population
     again = run(["ledger", "init", "plan.yaml", "--json"])
     assert "as before" in json.loads(again.out)["done"]
     assert json.loads(Path("out/l.witness.json").read_text()) == seen
@@ -189,7 +189,7 @@ def test_init_of_a_plan_says_all_of_it(run, workspace: Path) -> None:
     assert run(["ledger", "init", "plan.yaml", "--amend"]).code == 0
     assert "there is no ledger" not in run(["check", "plan.yaml"]).out
     checked = run(["ledger", "check", "--ledger", "kept/l.sqlite", "--releases", "out/*"])
-    assert "2 changes, 0 entries; its witness" in checked.out
+    assert "3 changes, 0 entries; its witness" in checked.out
     assert "and 0 releases agree with it" in checked.out
 
 

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import FailedError, RequestError
+from pipelines.journal import journal as journals
+from pipelines.ledger.beginning import adopt
+from pipelines.ledger.entries import Budget
+from pipelines.ledger.evidence import standing
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.releases import release
 from pipelines.storage.google_object import GoogleObject
@@ -59,6 +63,29 @@ def test_a_release_goes_through_its_states(
     assert bucket.uploads == 4  # begun, a population, reserved, committed
     with CollectionLedger.open(PATH).spend(request("monday", output)) as again:
         assert again.published
+
+
+def test_a_ledger_goes_on_in_segments_and_is_adopted(
+    bucket: Bucket, ledger: CollectionLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_LEAST", 4)
+    folders = [str(tmp_path / "out" / "*")]
+    for day in range(6):
+        output = str(tmp_path / "out" / str(day))
+        with CollectionLedger.open(PATH, folders).spend(request(str(day), output)) as reservation:
+            release.publish(output, {}, reservation.stamp)
+            reservation.commit()
+    (tmp_path / "witness.json").unlink()
+    lost = Budget(epsilon=0.1, delta=0.0)
+    adopt(PATH, str(tmp_path / "other.json"), lost, False, [*standing(folders)])
+    adopted = CollectionLedger.open(PATH, folders)
+    assert [entry.window for entry in adopted.entries()] == [*"012345", "lost"]
+    assert adopted.read().seen.changes == 16  # 14, its new beginning, and what was lost
+    own, *earlier = sorted(bucket.objects, key=len)
+    assert own == "folder/a ledger.json"
+    ends = sorted(int(name.split("-")[1]) for name in earlier)
+    assert ends[0] <= 5
+    assert ends[-1] == 14
 
 
 def test_a_swap_of_an_older_generation_changes_nothing(bucket: Bucket) -> None:

@@ -109,7 +109,7 @@ def test_of_many_that_try_again_one_does(ledger, tmp_path) -> None:
     failed, outcomes, done = fail(ledger, str(tmp_path / "a")), [], threading.Barrier(6)
 
     def rival() -> None:
-        mine = CollectionLedger.open(ledger.store.where)
+        mine = CollectionLedger.open(ledger.where)
         try:
             with mine.spend(request("monday", str(tmp_path / "b"), 0.6)) as reservation:
                 outcomes.append(reservation.entry.id)
@@ -134,7 +134,7 @@ def test_what_is_kept_cannot_be_settled_as_not_run(ledger, tmp_path, capsys) -> 
     with pytest.raises(RequestError, match="the collector has the reports; settle it with --spent"):
         ledger.settle(reservation.entry.id, spent=False)
     assert ledger.settle(reservation.entry.id, spent=True).state == "spent"
-    assert cli.main(["ledger", "show", "--ledger", ledger.store.where]) == 0
+    assert cli.main(["ledger", "show", "--ledger", ledger.where]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "1 spent without a release: the collector has the reports, or the window" in said
     assert collect(ledger, str(tmp_path / "a")).state == "committed"

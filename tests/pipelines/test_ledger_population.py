@@ -46,7 +46,7 @@ def ledger(tmp_path: Path) -> CollectionLedger:
 def spend(
     ledger: CollectionLedger, collection: str, population: str | None, epsilon: float = 0.6
 ) -> Entry:
-    folder = str(Path(ledger.store.where).parent / f"{collection}-{len(ledger.entries())}")
+    folder = str(Path(ledger.where).parent / f"{collection}-{len(ledger.entries())}")
     fingerprint = collection.encode().hex()
     asked = request(
         f"w{len(ledger.entries())}", folder, epsilon, collection=collection,

@@ -14,14 +14,17 @@ import pytest
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, FailedError, RequestError
-from pipelines.ledger import chain
+from pipelines.journal import journal as journals
+from pipelines.journal.checkpoint import Leaf, keyed
+from pipelines.journal.journal import FactJournal
+from pipelines.journal.sqlite_keeping import SqliteKeeping
 from pipelines.ledger.beginning import LedgerRequest, adopt, init
 from pipelines.ledger.entries import Budget, Entry, Population
 from pipelines.ledger.evidence import standing
 from pipelines.ledger.key import key
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import BudgetExceeded
-from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.ledger.snapshot import fact_of
 from pipelines.ledger.witness import Seen, Witness
 from pipelines.releases import release
 from pipelines.storage.backoff import Backoff
@@ -71,22 +74,21 @@ def put_back(path: str, copy: str) -> None:
 def cut(path: str, _: str) -> None:
     """The last changes are taken out, as a text editor for databases can."""
     database = sqlite3.connect(path)
-    database.executescript("DROP TRIGGER kept; DELETE FROM changes WHERE revision > 7")
+    database.executescript("DROP TRIGGER facts_kept; DELETE FROM facts WHERE number > 8")
     database.close()
 
 
 def rewrite(path: str, _: str) -> None:
     """One price is made smaller, and all heads after it are made anew: without the key."""
     database = sqlite3.connect(path)
-    rows = database.execute("SELECT id, entry FROM changes ORDER BY revision").fetchall()
-    (text,) = database.execute("SELECT text FROM beginning").fetchone()
-    database.execute("DROP TRIGGER unchanged")
-    texts = [entry.replace('"epsilon":0.1', '"epsilon":0.0') for _, entry in rows]
-    links = [chain.Link.of(id, text) for (id, _), text in zip(rows, texts, strict=True)]
-    heads = chain.heads(bytes(32), text, links)
-    for revision, (text, head) in enumerate(zip(texts, heads[1:], strict=True), 1):
+    rows = database.execute("SELECT number, kind, name, body, salt FROM facts ORDER BY number")
+    ((head,),) = database.execute("SELECT head FROM checkpoints").fetchall()
+    database.execute("DROP TRIGGER facts_unchanged")
+    for number, kind, name, text, salt in rows.fetchall():
+        text = text.replace('"epsilon":0.1', '"epsilon":0.0')
+        head = keyed(bytes(32), head, Leaf(number, kind, name, json.loads(text), salt).digest)
         database.execute(
-            "UPDATE changes SET entry = ?, digest = ? WHERE revision = ?", (text, head, revision)
+            "UPDATE facts SET body = ?, head = ? WHERE number = ?", (text, head, number)
         )
     database.commit()
     database.close()
@@ -95,10 +97,10 @@ def rewrite(path: str, _: str) -> None:
 def alter(path: str, _: str) -> None:
     """One early price is made smaller, and nothing else is touched."""
     database = sqlite3.connect(path)
-    database.execute("DROP TRIGGER unchanged")
+    database.execute("DROP TRIGGER facts_unchanged")
     database.execute(
-        "UPDATE changes SET entry = replace(entry, '\"epsilon\":0.1', '\"epsilon\":0.0') "
-        "WHERE revision = 3"
+        "UPDATE facts SET body = replace(body, '\"epsilon\":0.1', '\"epsilon\":0.0') "
+        "WHERE number = 4"
     )
     database.commit()
     database.close()
@@ -107,14 +109,10 @@ def alter(path: str, _: str) -> None:
 def fork(path: str, copy: str) -> None:
     """An older copy that has gone on by itself, and is as long as the other by now."""
     ledger = CollectionLedger.at(copy)
-    while len(ledger.read().links) < len(CollectionLedger.at(path).read().links):
-        entry = ledger.read().entries[0]
-        ledger.store.write(entry, now := ledger.read(), chain.after(key(), now.head, _link(entry)))
+    journal, last = FactJournal(ledger.keeping, key()), CollectionLedger.at(path).read().seen
+    while (now := ledger.read()).seen.changes < last.changes:
+        journal.add(now.state, [fact_of(now.entries[0])])  # the witness is not told
     put_back(path, copy)
-
-
-def _link(entry: Entry) -> chain.Link:
-    return chain.Link.of(entry.id, entry.model_dump_json())
 
 
 @pytest.mark.parametrize(
@@ -152,6 +150,31 @@ def test_rollbacks_are_refused_all_of_them(
     assert not (tmp_path / "out" / "8").exists()
 
 
+@pytest.mark.parametrize(
+    ("tampered", "said"), [(put_back, "it is an older copy"), (fork, "has another history than")]
+)
+@pytest.mark.parametrize("witness", ["stands", "is put back, too"])
+def test_rollbacks_are_refused_across_segments(
+    path: str, tmp_path: Path, tampered: Callable[[str, str], None], said: str, witness: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What releases and witness know of is read back as far as that, and no farther."""
+    monkeypatch.setattr(journals, "_LEAST", 4)
+    copy, seen = str(tmp_path / "copy.sqlite"), tmp_path / "out" / "witness.json"
+    for day in range(5, 8):
+        publish(path, day)
+    CollectionLedger.open(path, [str(tmp_path / "out" / "*")])  # the first release, too
+    assert CollectionLedger.open(path).read().state.segment.checkpoint.count > 0
+    shutil.copyfile(path, copy)
+    before = seen.read_bytes()
+    publish(path, 8)
+    tampered(path, copy)
+    if witness != "stands":
+        seen.write_bytes(before)
+    with pytest.raises(RequestError, match=said):
+        publish(path, 9)
+
+
 def test_a_ledger_that_is_ahead_of_its_witness_is_sound(path: str, tmp_path: Path) -> None:
     """A run died between its two writes: the next one tells the witness."""
     seen = tmp_path / "out" / "witness.json"
@@ -159,7 +182,7 @@ def test_a_ledger_that_is_ahead_of_its_witness_is_sound(path: str, tmp_path: Pat
     publish(path, 5)
     seen.write_bytes(before)
     CollectionLedger.open(path)
-    assert json.loads(seen.read_text())["changes"] == len(CollectionLedger.at(path).read().links)
+    assert json.loads(seen.read_text())["changes"] == CollectionLedger.at(path).read().seen.changes
 
 
 def test_a_witness_that_cannot_be_written_ends_nothing(
@@ -217,7 +240,7 @@ def test_a_key_that_is_absent_or_another_is_told(
     (tmp_path / "key").write_bytes(bytes(32))
     with pytest.raises(RequestError, match=r"is kept under another key than this machine's"):
         CollectionLedger.open(path)
-    assert len(CollectionLedger.at(path).store.read().entries) == 5  # as a worker reads it
+    assert len(CollectionLedger.at(path).unverified().entries) == 5  # as a worker reads it
 
 
 def test_a_missing_release_stops_its_own_window_alone(path: str, tmp_path: Path) -> None:
@@ -280,10 +303,10 @@ def test_what_is_damaged_or_rewritten_is_not_adopted(path: str, tmp_path: Path) 
     witness, copy = tmp_path / "out" / "witness.json", str(tmp_path / "copy.sqlite")
     shutil.copyfile(path, copy)
     database = sqlite3.connect(path)
-    database.executescript("DROP TRIGGER kept; DELETE FROM changes WHERE revision IN (4, 5)")
+    database.executescript("DROP TRIGGER facts_kept; DELETE FROM facts WHERE number IN (5, 6)")
     database.close()
     for lost, surely in ((None, False), (None, True), (LITTLE, False)):
-        with pytest.raises(RequestError, match="changes are missing"):
+        with pytest.raises(RequestError, match="its facts are none"):
             adopt(path, str(witness), lost, surely)
     put_back(path, copy)
     alter(path, copy)
@@ -339,7 +362,7 @@ def test_what_is_spent_while_a_ledger_is_adopted_stays(
     witness = str(tmp_path / "out" / "witness.json")
     with monkeypatch.context() as patch:
         patch.setattr("pipelines.ledger.beginning.key_to_begin", meanwhile)
-        with pytest.raises(FailedError, match=r"has changed .* meanwhile; run it again"):
+        with pytest.raises(FailedError, match="changed meanwhile; nothing was added: run again"):
             adopt(path, witness, None, True)
     assert len(CollectionLedger.open(path, [str(tmp_path / "out" / "*")]).entries()) == 6
 
@@ -348,21 +371,21 @@ def test_who_waits_for_a_ledger_that_is_replaced_writes_nothing(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file under its lock has no name any more: what it took would be forgotten."""
-    store = CollectionLedger.open(path).store
-    snapshot = store.read()
-    honest = SqliteStore._open
+    ledger = CollectionLedger.open(path)
+    snapshot = ledger.read()
+    honest = SqliteKeeping._open
 
     @contextmanager
-    def late(self: SqliteStore) -> Iterator[sqlite3.Connection]:
+    def late(self: SqliteKeeping) -> Iterator[sqlite3.Connection]:
         with honest(self) as database:
             shutil.copyfile(path, f"{path}.new")
             os.replace(f"{path}.new", path)
             yield database
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteStore, "_open", late)
-        assert not store.write(snapshot.entries[0], snapshot, "head")
-    assert len(store.read().links) == len(snapshot.links)
+        patch.setattr(SqliteKeeping, "_open", late)
+        assert ledger.write(snapshot.entries[0], snapshot) is None
+    assert ledger.read().seen == snapshot.seen
 
 
 def test_a_second_ledger_is_found_out_by_its_first_run(path: str, tmp_path: Path) -> None:
@@ -406,6 +429,18 @@ def test_a_forged_release_is_named(path: str, tmp_path: Path) -> None:
     )
     with pytest.raises(RequestError, match=r"in .*/evil knows of 1000.*Its witness agrees with it"):
         publish(path, 5)
+
+
+def test_a_release_from_before_its_ledger_was_adopted_is_forged(path: str, tmp_path: Path) -> None:
+    adopt(path, str(tmp_path / "out" / "witness.json"), LITTLE, False)
+    entry, seen = publish(path, 5).id, CollectionLedger.open(path).read().seen
+    (tmp_path / "out" / "evil").mkdir()
+    said = {"id": seen.ledger, "changes": 3, "head": seen.head, "entry": entry}
+    (tmp_path / "out" / "evil" / "statement.json").write_text(
+        json.dumps({"statement_version": 1, "ledger": said})
+    )
+    with pytest.raises(RequestError, match=r"another history than the release in .*/evil has seen"):
+        publish(path, 6)
 
 
 def test_a_witness_follows_one_ledger_alone(tmp_path: Path) -> None:

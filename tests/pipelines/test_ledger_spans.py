@@ -142,7 +142,7 @@ def test_explain_shows_each_account_once(make, ledger: CollectionLedger, capsys)
     make("2026-11-16", 0.5, span=days(0, 7))
     for day in range(2):
         make(f"2026-11-{17 + day}", 0.2, 2, days(1 + day, 1))
-    path = ledger.store.where
+    path = ledger.where
     assert cli.main(["ledger", "explain", "--ledger", path, "--json"]) == 0
     accounts = json.loads(capsys.readouterr().out)
     shown = [(each["window"], round(each["basic"]["epsilon"], 9)) for each in accounts]

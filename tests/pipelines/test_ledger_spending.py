@@ -116,7 +116,7 @@ def test_a_failure_that_left_something_stays_reserved(ledger: CollectionLedger, 
 
 
 def test_a_ledger_that_breaks_meanwhile_hides_no_error(ledger: CollectionLedger, out: str) -> None:
-    path = ledger.store.where
+    path = ledger.where
 
     def take_away(_: Reservation) -> None:
         os.rename(path, path + ".bak")
@@ -194,7 +194,7 @@ def test_windows_do_not_compose_where_the_unit_is_a_window(tmp_path: Path, out: 
 
 
 def test_collections_have_budgets_of_their_own(ledger: CollectionLedger, out: str) -> None:
-    begun(ledger.store.where, "crashes")
+    begun(ledger.where, "crashes")
     make(ledger, "monday", out, 1.0)
     make(ledger, "monday", out + "2", 1.0, collection="crashes")
 
@@ -265,8 +265,8 @@ def test_an_attempt_that_was_overtaken_changes_nothing(ledger: CollectionLedger,
     """Taken for lost, for it was silent too long; another attempt has published; it wakes up."""
     with ledger.spend(request("monday", out)) as stopped:
         long_ago = (datetime.now(timezone.utc) - 2 * SILENCE).isoformat()
-        rival = CollectionLedger.open(ledger.store.where)
-        entry = ledger.store.read().entries[0]
+        rival = CollectionLedger.open(ledger.where)
+        entry = ledger.unverified().entries[0]
         old = entry.model_copy(update={"owner": ELSEWHERE, "changed_at": long_ago})
         assert ledger.write(old, ledger.read())
         made = make(rival, "monday", out)
@@ -401,7 +401,7 @@ def test_what_this_process_left_while_the_ledger_was_away_is_given_back(
     ledger: CollectionLedger, out: str
 ) -> None:
     """The same worker tries again: its lost run costs nothing, for nothing of it was published."""
-    path = ledger.store.where
+    path = ledger.where
 
     def take_away(_: Reservation) -> None:
         os.rename(path, path + ".bak")

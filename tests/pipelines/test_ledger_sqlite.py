@@ -10,11 +10,12 @@ import pytest
 
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.beginning import adopt
-from pipelines.ledger.entries import VERSION
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.sqlite_store import SqliteStore
+from pipelines.ledger.snapshot import ledger_format
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
+
+VERSION = ledger_format("").version
 
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
@@ -33,26 +34,26 @@ def path(tmp_path: Path) -> str:
 
 
 def test_what_is_written_is_read(path: str) -> None:
-    store = SqliteStore(path)
-    snapshot = store.read()
-    assert snapshot.revision == 43  # a population, two changes of the first entry, and forty
+    snapshot = CollectionLedger.at(path).unverified()
+    # Its beginning, a population, two changes of the first entry, and forty.
+    assert snapshot.seen.changes == 44
     assert len(snapshot.entries) == 41
     assert [entry.id for entry in snapshot.entries[1:]] == [f"{k:016x}" for k in range(40)]
     assert not list(Path(path).parent.glob(".*"))  # no leftovers
 
 
 def test_of_two_writers_one_is_too_late(path: str) -> None:
-    store = SqliteStore(path)
-    snapshot = store.read()
+    ledger = CollectionLedger.at(path)
+    snapshot = ledger.read()
     entry = snapshot.entries[0]
-    assert store.write(entry.model_copy(update={"state": "spent"}), snapshot, "head")
-    assert not store.write(entry.model_copy(update={"state": "not run"}), snapshot, "head")
-    assert store.read().entries[0].state == "spent"
+    assert ledger.write(entry.model_copy(update={"state": "spent"}), snapshot)
+    assert ledger.write(entry.model_copy(update={"state": "not run"}), snapshot) is None
+    assert ledger.read().entries[0].state == "spent"
 
 
 def test_rows_cannot_be_changed_or_removed(path: str) -> None:
     database = sqlite3.connect(path)
-    for statement in ("DELETE FROM changes", "UPDATE changes SET entry = ''"):
+    for statement in ("DELETE FROM facts", "UPDATE facts SET body = ''"):
         with pytest.raises(sqlite3.IntegrityError, match="only grows"):
             database.execute(statement)
     database.close()
@@ -64,7 +65,7 @@ def test_a_truncated_ledger_is_refused_and_left_alone(path: str, share: float) -
     content = Path(path).read_bytes()
     cut = content[: int(share * len(content))]
     Path(path).write_bytes(cut)
-    with pytest.raises(RequestError, match=r"damaged or no ledger: restore it from a copy"):
+    with pytest.raises(RequestError, match=r"--ledger: .*restore it from a copy \("):
         CollectionLedger.open(path)
     assert Path(path).read_bytes() == cut
 
@@ -90,11 +91,11 @@ def test_a_single_digit_that_changed_is_noticed(path: str) -> None:
 
 def test_missing_changes_are_noticed(path: str) -> None:
     database = sqlite3.connect(path)
-    database.execute("DROP TRIGGER kept")
-    database.execute("DELETE FROM changes WHERE revision = 7")
+    database.execute("DROP TRIGGER facts_kept")
+    database.execute("DELETE FROM facts WHERE number = 7")
     database.commit()
     database.close()
-    with pytest.raises(RequestError, match="changes are missing"):
+    with pytest.raises(RequestError, match=r"is damaged \(its facts are none\)"):
         CollectionLedger.open(path)
 
 
@@ -143,15 +144,15 @@ def test_a_missing_ledger_is_begun_only_where_one_is_wanted(tmp_path: Path) -> N
     assert not path.exists()
     assert begun(path).entries() == ()
     assert sorted(os.listdir(tmp_path)) == [path.name, f"{path.name}.witness"]
-    with pytest.raises(RequestError, match="cannot begin"):
+    with pytest.raises(RequestError, match="cannot be begun"):
         begun(tmp_path / "no" / "folder" / "ledger.sqlite", witness=tmp_path / "other")
 
 
 def test_a_failing_disk_leaves_no_half_ledger(tmp_path: Path, monkeypatch) -> None:
-    def broken(_: int) -> None:
+    def broken(_: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipelines.ledger.sqlite_store.os.fsync", broken)
-    with pytest.raises(RequestError, match=r"cannot begin .*No space left"):
+    monkeypatch.setattr("pipelines.journal.sqlite_keeping.flush", broken)
+    with pytest.raises(RequestError, match=r"cannot be begun: No space left"):
         begun(tmp_path / "ledger.sqlite")
     assert os.listdir(tmp_path) == []
