@@ -231,7 +231,7 @@ class Running(ByCounters):
         counted = self.statistic.workload.amount is None  # its title ends with the figure
         return f"{super().title}{'' if counted else ','} so far"
 
-    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:  # type: ignore[override]
+    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:
         tables = {f"{self.kind}.parquet": self._table(estimate, None)}
         last = self.options.last
         if last is not None and last <= len(estimate.windows):

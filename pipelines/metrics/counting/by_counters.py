@@ -21,6 +21,7 @@ from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.of_statistic import OfStatistic
 from pipelines.metrics.options import EitherOptions
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
@@ -59,23 +60,15 @@ def shape_of(work: Workload) -> Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByCounters(Counting):
+class ByCounters(OfStatistic, Counting):
     """A statistic whose noise is dummies among counters.
 
     Attributes:
-        statistic: what is asked.
         reporting: what makes a report of all rows of a unit.
     """
 
-    statistic: Any
     reporting: Any
-
-    @classmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        made: Self = registry.find_for(options).resolve(options, source, open_rng)
-        return made
+    min_reports: int = 0
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
@@ -136,16 +129,8 @@ class ByCounters(Counting):
         return replace(self, statistic=statistic, design=design, reporting=reporting)
 
     @property
-    def kind(self) -> str:  # type: ignore[override]
-        return str(self.statistic.kind)
-
-    @property
     def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return self.statistic.unstated | getattr(self.options, "of_reports", frozenset())
-
-    def published_in(self, folder: str, window: str) -> Self:
-        made = super().published_in(folder, window)  # a statistic reads what it shows from there
-        return replace(made, statistic=replace(made.statistic, options=made.options))
+        return super().unstated | getattr(self.options, "of_reports", frozenset())
 
     # What is known of its noise.
 
@@ -195,15 +180,11 @@ class ByCounters(Counting):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | dict(self.statistic.request) | self.shape.settled(self)
+        return super().request | self.shape.settled(self)
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
         encoder: GroupEncoder = self.statistic.encoder
         return encoder
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return dict(self.statistic.line_types)
 
     @property
     def error(self) -> float:
@@ -279,27 +260,8 @@ class ByCounters(Counting):
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
         return list(self.statistic.unusable_cautions(self.evidence(estimate), confidence))
 
-    @property
-    def labelled(self) -> dict[str, str]:
-        return dict(self.statistic.labelled)
-
     def labels(self) -> dict[str, pa.Array]:
         return dict(self.statistic.labels())
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return dict(self.statistic.files)
-
-    @property
-    def title(self) -> str:
-        return str(self.statistic.title)
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return dict(self.statistic.headline) or super().headline
-
-    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        return dict(self.statistic.tables(self.evidence(estimate)))
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
         own = self.statistic.statement(self.evidence(estimate))

@@ -80,7 +80,7 @@ class TotalOfWords:
 class BySplitMix(ByCounters):
     """A sum or a mean by split and mix, and whoever takes part."""
 
-    design: SplitMix  # type: ignore[assignment]
+    design: SplitMix
     reporting: SplitReporting
 
     @classmethod
