@@ -11,6 +11,7 @@ import pyarrow as pa
 from mechanisms.randomness import SecureRandom
 from pipelines.logs.inputs import ALONE, Source
 from pipelines.metrics import registry
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statistics.evidence import Evidence
 
@@ -54,32 +55,17 @@ class OfStatistic(Metric, ABC):
         return str(self.statistic.kind)
 
     @property
-    def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset(self.statistic.unstated)
-
-    @property
     def line_types(self) -> dict[str, pa.DataType]:
         return dict(self.statistic.line_types)
 
     @property
-    def labelled(self) -> dict[str, str]:
-        return dict(self.statistic.labelled)
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return dict(self.statistic.files)
-
-    @property
-    def title(self) -> str:
-        return str(self.statistic.title)
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return dict(self.statistic.headline) or super().headline
+    def heading(self) -> Heading:
+        heading: Heading = self.statistic.heading
+        return heading
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | dict(self.statistic.request)
+        return super().request | dict(self.statistic.wording.request)
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         return dict(self.statistic.tables(self.evidence(estimate)))
