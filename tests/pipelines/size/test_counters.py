@@ -17,6 +17,7 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
+from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.statistics.count import Count
