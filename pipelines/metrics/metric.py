@@ -273,11 +273,6 @@ class Metric(AsFields, ABC):
         """What is read of the log; nothing else leaves the files."""
         return self.viewed().columns | columns_of(self.options.user_column)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        """Column -> type, of values that come one a line."""
-        return {}
-
     @abstractmethod
     def encoder(self, coins: Coins = FRESH) -> Encoder:
         """What takes rows to what the mechanism takes.

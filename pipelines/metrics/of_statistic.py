@@ -55,10 +55,6 @@ class OfStatistic(Metric, ABC):
         return str(self.statistic.kind)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return dict(self.statistic.line_types)
-
-    @property
     def heading(self) -> Heading:
         heading: Heading = self.statistic.heading
         return heading

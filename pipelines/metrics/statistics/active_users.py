@@ -108,10 +108,6 @@ class ActiveUsers(Statistic):
         last = (self.options.last - _EPOCH).days
         return DayEncoder(self.options.time, last, self.activity.days)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.time: pa.date32()}
-
     @cached_property
     def shown(self) -> tuple[Figure, ...]:
         """The figures of which no day is missing."""

@@ -132,10 +132,6 @@ class CrossTab(Statistic):
         return RowEncoder(categories, None, Absence(hides=True))
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: part.kind for part in self.encoder.attributes for column in part.columns()}
-
-    @property
     def heading(self) -> Heading:
         figure = f"{self.options.unit}s"
         columns = (dimension.category.column for dimension in self.dimensions)

@@ -80,10 +80,6 @@ class Distribution(Statistic):
         return BinEncoder(self.options.column, self.bounds, self.options.bins or _BINS)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.float64()}
-
-    @property
     def heading(self) -> Heading:
         figures = {BINS: "share", QUANTILES: QUANTILE}
         headline = {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}

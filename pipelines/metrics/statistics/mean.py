@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers
@@ -78,10 +77,6 @@ class Mean(Statistic):
     @property
     def encoder(self) -> GroupEncoder:
         return GroupEncoder(self.domains, self.options.column)
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return super().line_types | {self.options.column: pa.float64()}
 
     @property
     def heading(self) -> Heading:

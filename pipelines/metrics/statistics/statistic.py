@@ -115,11 +115,6 @@ class Statistic(ABC):
         return GroupEncoder(self.domains)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        """Column -> type, of values that come one a line."""
-        return {column: domain.kind for column, domain in self.domains}
-
-    @property
     @abstractmethod
     def heading(self) -> Heading:
         """How it is shown."""

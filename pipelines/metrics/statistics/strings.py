@@ -89,10 +89,6 @@ class UndeclaredStrings(Statistic):
         raise TypeError("strings that nobody declared are no totals")
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.string()}
-
-    @property
     def heading(self) -> Heading:
         figure = f"{self.options.unit}s" if self.options.hides_presence else _SHARE
         title = f"{self.options.column}: frequent strings"

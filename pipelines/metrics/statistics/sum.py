@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
@@ -51,10 +49,6 @@ class Sum(Statistic):
     @property
     def encoder(self) -> GroupEncoder:
         return GroupEncoder(self.domains, self.options.column, self.options.whole_numbers)
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return super().line_types | {self.options.column: pa.float64()}
 
     @property
     def heading(self) -> Heading:

@@ -90,10 +90,6 @@ class AverageRow(Statistic):
         return RowEncoder(self.attributes, None, Absence(hides=True))
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: part.kind for part in self.attributes for column in part.columns()}
-
-    @property
     def coordinates(self) -> list[str]:
         """(dimension,) what the numbers are called."""
         return [label for number in numeric(self.attributes) for label in number.labels()]

@@ -37,6 +37,10 @@ class ParityEncoder:
     def columns(self):
         return frozenset([self.column])
 
+    @property
+    def line_types(self):
+        return {self.column: pa.int64()}  # of values that come one a line
+
     def encode(self, batch, rows, rng):
         numbers = batch.column(self.column)
         rows.reject(NULL_VALUE, null(numbers))
@@ -66,10 +70,6 @@ class EvenShare(Randomised):
         )  # fmt: skip
 
     # ---- the client: rows to cells, which the design's mechanism perturbs ------------------------
-
-    @property
-    def line_types(self):
-        return {self.options.column: pa.int64()}
 
     def encoder(self, coins=FRESH):
         even_or_odd = None if self.options.fill is None else int(self.options.fill) & 1
