@@ -64,9 +64,8 @@ class PublishStep(beam.PTransform):
 
     def _resolved(self, typed: dict[str, Any], read: bool) -> Metric:
         """The metric, held against its files if there are any to read."""
-        kind = registry.find(self.KIND)
         try:
-            options = request(kind.Options, typed)
+            options = request(registry.options(self.KIND), typed)
             release.require_vacant(options.output)
             return registry.find_for(options).resolve(
                 options, inputs.ALONE if read else inputs.Source(inputs.UNREAD)

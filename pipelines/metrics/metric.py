@@ -22,6 +22,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import MetricReports as MetricReports
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
@@ -29,7 +30,6 @@ from pipelines.releases import release
 from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
 from pipelines.views import report
-from pipelines.views.headline import LARGEST
 from pipelines.wording import FUSED, FUSED_HERE
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
@@ -85,8 +85,6 @@ class Metric(AsFields, ABC):
     """
 
     kind: ClassVar[str]
-    Options: ClassVar[type[Any]]
-    unstated: ClassVar[frozenset[str]] = frozenset()  # options that mean nothing for this kind
     remembers: ClassVar[bool] = False  # whether its noise goes on from window to window
 
     options: Any
@@ -113,7 +111,7 @@ class Metric(AsFields, ABC):
         """Hold a request against its input and choose the mechanism; reads footers only.
 
         Args:
-            options: of the class `Options`.
+            options: of its kind.
             source: the files, and what public randomness comes from.
             open_rng: opens generators on workers.
 
@@ -275,11 +273,6 @@ class Metric(AsFields, ABC):
         """What is read of the log; nothing else leaves the files."""
         return self.viewed().columns | columns_of(self.options.user_column)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        """Column -> type, of values that come one a line."""
-        return {}
-
     @abstractmethod
     def encoder(self, coins: Coins = FRESH) -> Encoder:
         """What takes rows to what the mechanism takes.
@@ -402,30 +395,9 @@ class Metric(AsFields, ABC):
         """What was asked, what was done, and what it guarantees."""
 
     @property
-    def figures(self) -> dict[str, str]:
-        """Table -> what its estimates are, as in "share"; a table of something else is not there.
-
-        In such a table the columns in front of "estimate" say what each row is of. None has the
-        name of a column of the log (`schema.LABELS`).
-        """
-        return {}
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        """`group` or `value` -> the column of the log whose values are there, if there is one."""
-        return {}
-
-    @property
-    def title(self) -> str:
-        """What was counted, in the words of the request: the columns, and the statistic."""
-        column = getattr(self.options, "column", None)
-        figure = next(iter(self.figures.values()), self.kind)
-        return f"{column}: {figure}" if column else figure
-
-    @property
-    def headline(self) -> dict[str, str]:
-        """Which figure a reader meets first: its "table", and which of the "rows"."""
-        return {"table": next(iter(self.figures), ""), "rows": LARGEST}
+    @abstractmethod
+    def heading(self) -> Heading:
+        """How it is shown."""
 
     @property
     def words(self) -> list[str]:
@@ -445,9 +417,7 @@ class Metric(AsFields, ABC):
     @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
-        words: dict[str, Any] = self.options.model_dump(
-            exclude={"input", "output", *self.unstated, *self.options.idle, *self.options.unsaid}
-        )
+        words: dict[str, Any] = self.options.model_dump(exclude={*self.options.unstated})
         return words | {"unit": self.unit, "model": self.model}
 
     def arrived(self, estimate: Any) -> int | None:
@@ -492,8 +462,7 @@ class Metric(AsFields, ABC):
         tables = self.tables(estimate)
         if not tables:
             return None
-        shown = {"figures": self.figures, "title": self.title, "headline": self.headline}
-        statement = {**self.statement(estimate, tallies), **shown, "labels": self.labelled}
+        statement = {**self.statement(estimate, tallies), **self.heading.stated}
         judgement = verdict(self, estimate)
         if judgement.withheld is not None:
             return share_alone(self, statement, judgement)

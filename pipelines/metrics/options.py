@@ -180,6 +180,11 @@ class ReleaseOptions(FileOptions):
         return frozenset()
 
     @property
+    def unstated(self) -> frozenset[str]:
+        """Options that its statement does not repeat."""
+        return self.idle | self.unsaid | {"input", "output"}
+
+    @property
     def declared_files(self) -> tuple[str, ...]:
         """The files of declared values, and ranges in their place.
 
@@ -361,6 +366,10 @@ class EitherOptions(MetricOptions, BoundedOptions):
                 - others
             )
         return frozenset(EitherOptions.model_fields) - frozenset(MetricOptions.model_fields)
+
+    @property
+    def unstated(self) -> frozenset[str]:
+        return super().unstated | (self.of_reports if self.hides_presence else frozenset())
 
 
 class NumberOptions(EitherOptions):

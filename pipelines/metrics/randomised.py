@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from mechanisms.channel import Guarantee
 from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
@@ -114,10 +112,6 @@ class Randomised(Metric):
         if self.design.registration.seeded:
             return "its hash is another in each window"
         return None
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.string()}
 
     def reports(self, tables: beam.PCollection) -> MetricReports:
         import apache_beam as beam

@@ -33,7 +33,7 @@ def tables(metric: Metric) -> Iterator[pa.Table]:
         RequestError: a line is longer than 1 MiB, or should be an object and is none.
     """
     # Of a total a line is a row, whatever stands on it.
-    types = metric.line_types or {"": pa.string()}
+    types = metric.encoder().line_types or {"": pa.string()}
     one = len(types) == 1 and not any(pa.types.is_list(kind) for kind in types.values())
     for first, lines in _blocks(sys.stdin.buffer):
         texts = enumerate(map(_text, lines), first)

@@ -21,14 +21,13 @@ from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.statistics.labels import label_columns
 from pipelines.metrics.statistics.statistic import Statistic
-from pipelines.metrics.statistics.sum import Sum
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
 from pipelines.running.kept import KeptTotals, condition_of
-from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.wording import RAISING_NONE, among
 
 if TYPE_CHECKING:
@@ -54,10 +53,6 @@ class Running(ByCounters):
     kept: KeptTotals | None = None
 
     # What is decided before a row is read.
-
-    @property
-    def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"window", "series"})
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
@@ -220,18 +215,16 @@ class Running(ByCounters):
         return []  # what stands beside the total was counted exactly, and nobody is told of it
 
     @property
-    def figures(self) -> dict[str, str]:
-        ((file, figure),) = super().figures.items()
+    def heading(self) -> Heading:
+        usual = super().heading
+        ((file, figure),) = usual.figures.items()
         last = self.options.last
         rolling = {} if last is None else {LAST: f"{figure}, last {last:,} windows"}
-        return {file: f"{figure} so far", **rolling}
-
-    @property
-    def title(self) -> str:
         counted = self.statistic.workload.amount is None  # its title ends with the figure
-        return f"{super().title}{'' if counted else ','} so far"
+        title = f"{usual.title}{'' if counted else ','} so far"
+        return usual._replace(title=title, figures={file: f"{figure} so far", **rolling})
 
-    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:  # type: ignore[override]
+    def tables(self, estimate: KeptTotals) -> dict[str, pa.Table]:
         tables = {f"{self.kind}.parquet": self._table(estimate, None)}
         last = self.options.last
         if last is not None and last <= len(estimate.windows):
@@ -244,7 +237,7 @@ class Running(ByCounters):
         error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
         errors = result.FigureError(None, error, least=self.errors().least)
         columns = result.columns(now - before, errors, self.options.confidence)
-        return pa.table(self.labels() | columns)
+        return pa.table(label_columns(self.heading.labels, self.domains) | columns)
 
     def statement(self, estimate: KeptTotals, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
         from pipelines.running.totals import statement
@@ -284,16 +277,4 @@ class Running(ByCounters):
 
         if self.kept is None:
             raise ValueError("there is no page before a window is drawn")
-        return page(table(self.kept), statement, self.title)
-
-
-class RunningCount(Count):
-    """How many there are so far."""
-
-    Options = RunningCountOptions  # type: ignore[assignment]
-
-
-class RunningSum(Sum):
-    """How much there is so far."""
-
-    Options = RunningSumOptions  # type: ignore[assignment]
+        return page(table(self.kept), statement, self.heading.title)

@@ -75,6 +75,11 @@ class RunningOptions(Horizon):
     def idle(self) -> frozenset[str]:
         return _OF_DUMMIES
 
+    @property
+    def unstated(self) -> frozenset[str]:
+        others: frozenset[str] = super().unstated  # type: ignore[misc]
+        return others | {"window", "series"}
+
     def require(self) -> None:
         """Refuse what means nothing of noise that goes on from window to window.
 
@@ -95,13 +100,9 @@ class RunningOptions(Horizon):
 class RunningCountOptions(RunningOptions, CountOptions):
     """What a plan asks of a count that names a horizon."""
 
-    metric: ClassVar[str] = "pipelines.running.metric:RunningCount"
-
 
 class RunningSumOptions(RunningOptions, SumOptions):
     """What a plan asks of a sum that names a horizon."""
-
-    metric: ClassVar[str] = "pipelines.running.metric:RunningSum"
 
     whole_numbers: Literal[True] = option(
         "numbers are whole, as running totals need them; put what has fractions into whole units "

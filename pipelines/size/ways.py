@@ -12,6 +12,7 @@ from rich.table import Table
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.logs.numbers import read_bounds
+from pipelines.metrics import registry
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.options import SPLIT_MIX
@@ -53,7 +54,7 @@ class _Way(NamedTuple):
         Raises:
             RequestError: the target is out of reach.
         """
-        options = request(self.kind.Options, {**log, **self.options})
+        options = request(registry.options(self.statistic), {**log, **self.options})
         return self.then(self.kind.resolve(options, Source(UNREAD)))
 
 

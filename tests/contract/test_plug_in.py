@@ -39,15 +39,12 @@ class Options(CountOptions):
 
 from dataclasses import dataclass
 
-from PACKAGE.options import Options as Asked
 from pipelines.metrics.statistics.count import Count
 
 
 @dataclass(frozen=True, kw_only=True)
 class Above(Count):
     kind = "NAME"
-    Options = Asked
-    figure = "rows"
 
     @classmethod
     def read(cls, options, source):

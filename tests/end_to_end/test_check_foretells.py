@@ -53,8 +53,7 @@ def test_all_kinds_are_there() -> None:
 @pytest.mark.parametrize("case", FORMS)
 def test_nothing_that_is_foretold_hangs_on_the_files(case: str, log: str) -> None:
     asked = {"epsilon": 2.0, "input": (log,), "output": "elsewhere"} | FORMS[case]
-    kind = registry.find(str(asked.pop("kind")))
-    options = request(kind.Options, asked)
+    options = request(registry.options(str(asked.pop("kind"))), asked)
 
     def foretold(source: Source) -> tuple[Any, ...]:
         metric: Metric = registry.find_for(options).resolve(options, source)

@@ -129,8 +129,7 @@ def words(case: str, log: str, **changes: object) -> list[str]:
 
 def metric(case: str, log: str, **changes: object) -> Any:
     asked = ASKED[case] | {"epsilon": 2.0, "input": (log,), "output": "elsewhere"} | changes
-    kind = registry.find(str(asked.pop("kind")))
-    options = request(kind.Options, asked)
+    options = request(registry.options(str(asked.pop("kind"))), asked)
     return registry.find_for(options).resolve(options, ALONE, fresh_stream)
 
 

@@ -51,7 +51,9 @@ def values(workspace: Path) -> None:
 def resolved(case: Case, log: str) -> Metric:
     """The metric that a case's command makes."""
     kind = registry.find(case.kind)
-    options = request(kind.Options, {"input": (log,), "output": "elsewhere"} | case.asked)
+    options = request(
+        registry.options(case.kind), {"input": (log,), "output": "elsewhere"} | case.asked
+    )
     return kind.resolve(options, ALONE)
 
 

@@ -11,8 +11,11 @@ from mechanisms.mean.fieller import quotients
 from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.counting.options import CountingOptions, require_bounded
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.options import published
+from pipelines.metrics.statistics.labels import group_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.request.options import option
 from transforms.encoders.groups import GroupEncoder
 
@@ -37,10 +40,6 @@ class ShareOfTotal(Statistic):
     """Sums over what they add up to."""
 
     kind = "share-of-total"
-    Options = ShareOfTotalOptions
-    grouped = True
-    divides = True
-    reading = "A share is a noisy sum over what all noisy sums add up to; all other rows count."
 
     bounds: tuple[float, float]
 
@@ -63,12 +62,14 @@ class ShareOfTotal(Statistic):
         return GroupEncoder(self.domains, self.options.column)
 
     @property
-    def figure(self):
-        return "share"
+    def heading(self):
+        title = f"{self.options.column}: share of the total by {self.options.group_by}"
+        return Heading(title, {"share-of-total.parquet": "share"}, group_names(self.domains))
 
     @property
-    def title(self):
-        return f"{self.options.column}: share of the total by {self.options.group_by}"
+    def wording(self):
+        reading = "A share is a noisy sum over what all noisy sums add up to; all other rows count."
+        return Wording(ErrorTerms(reading, divides=True))
 
     def columns(self, evidence, confidence):
         one, totals = evidence.accuracy.total, evidence.totals
@@ -90,12 +91,9 @@ class ShareOfTotal(Statistic):
             "upper_simultaneous": wide.upper,
         }
 
-    def foretold(self, accuracy, expected):
-        usual = expected * (self.bounds[0] + self.bounds[1]) / 2
-        return 1 / self.encoder.size, accuracy.total.standard_error / usual
-
-    def error(self, accuracy, expected):
-        return min(self.foretold(accuracy, expected)[1], 1.0)
-
-    def error_in_words(self, error, expected):
-        return f"share ± {100 * error:.2g} % of {expected:,}"
+    def forecast(self, accuracy, people):
+        usual = people * (self.bounds[0] + self.bounds[1]) / 2
+        noise = accuracy.total.standard_error / usual
+        error = min(noise, 1.0)
+        words = f"share ± {100 * error:.2g} % of {people:,}"
+        return Forecast(1 / self.encoder.size, noise, error, words)

@@ -72,7 +72,7 @@ def seen(draw: Callable[[], np.ndarray], high: int, dummies: str, whole: bool = 
     asked = {"column": "x", "bounds": f"0,{high}", "epsilon": 1.0, "dummies": dummies,
              "input": (str(file),), "output": str(file.parent / "out")}  # fmt: skip
     asked |= {"enrolled": 400_000} if dummies == "devices" else {}
-    options = request(registry.find("distribution").Options, asked)
+    options = request(registry.options("distribution"), asked)
     metric = registry.find_for(options).resolve(options, ALONE, lambda: SeededRandom(0))
     (batch,) = log.combine_chunks().to_batches()
     block = metric.encoder().encode(batch, Rows(len(log)), SeededRandom(0))

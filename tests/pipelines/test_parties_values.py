@@ -37,7 +37,8 @@ class Endless(io.RawIOBase):
 
 def metric(**types: pa.DataType) -> Any:
     """As much of a metric as is asked."""
-    return SimpleNamespace(name="m", line_types=types or {"city": pa.string()})
+    encoder = SimpleNamespace(line_types=types or {"city": pa.string()})
+    return SimpleNamespace(name="m", encoder=lambda: encoder)
 
 
 def read(monkeypatch: pytest.MonkeyPatch, data: bytes, **types: pa.DataType) -> list[pa.Table]:

@@ -39,6 +39,8 @@ class DayEncoder(OneColumn):
     [1, 0, 7]
     """
 
+    value_type = pa.date32()
+
     last: int
     days: int
 

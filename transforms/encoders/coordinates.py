@@ -27,6 +27,7 @@ from transforms.encoders.rows import (
     columns_of,
     looked_up,
     read_numbers,
+    types_of,
     unusable_at,
 )
 
@@ -86,6 +87,10 @@ class CoordinateEncoder:
     @property
     def columns(self) -> frozenset[str]:
         return columns_of(self.attributes)
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return types_of(self.attributes)
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         coordinates = self.choice.choose(batch.num_rows, rng)

@@ -91,6 +91,10 @@ class Encoder(Protocol):
     def columns(self) -> frozenset[str]:
         """What is read of the log; nothing else leaves the files."""
 
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        """Column -> type, of values that come one a line."""
+
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> Block:
         """The usable rows of a batch, in their order and without users.
 
@@ -112,10 +116,15 @@ class OneColumn:
     column: str
     kind: ClassVar = CellBlock
     batch_size: ClassVar = BATCH
+    value_type: ClassVar[pa.DataType] = pa.string()
 
     @property
     def columns(self) -> frozenset[str]:
         return frozenset([self.column])
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.column: self.value_type}
 
 
 class Encoded(NamedTuple):

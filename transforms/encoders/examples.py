@@ -48,6 +48,10 @@ class ExampleEncoder:
     def columns(self) -> frozenset[str]:
         return self.rows.columns
 
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return self.rows.line_types
+
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
         block = self.rows.encode(batch, rows, rng)
         sizes = np.array([category.size for category in categorical(self.attributes)], np.int64)

@@ -62,6 +62,11 @@ class GroupEncoder:
         return frozenset(named if self.number is None else named | {self.number})
 
     @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        types = {column: domain.kind for column, domain in self.domains}
+        return types if self.number is None else types | {self.number: pa.float64()}
+
+    @property
     def specification(self) -> specification.GroupsSpecification:
         """What a client in another language needs."""
         columns = [

@@ -100,6 +100,11 @@ class NumberEncoder:
         return frozenset([self.column] + ([] if self.groups is None else [self.groups.column]))
 
     @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        group = {} if self.groups is None else {self.groups.column: self.groups.groups.kind}
+        return group | {self.column: pa.float64()}
+
+    @property
     def specification(self) -> specification.NumbersSpecification | None:
         """What a client in another language needs; None if it is not written."""
         bounds, cells = self.bounds, getattr(self.rounding, "cells", None)

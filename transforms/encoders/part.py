@@ -59,6 +59,10 @@ class Viewed:
     def columns(self) -> frozenset[str]:
         return self.view.needed(self.encoder.columns)
 
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return self.encoder.line_types
+
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> Block:
         seen = self.view.seen(batch, self.encoder.columns)
         if not self.view.where:

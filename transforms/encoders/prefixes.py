@@ -44,6 +44,8 @@ class BinEncoder(OneColumn):
     [0, 0, 1, 1, 2]
     """
 
+    value_type = pa.float64()
+
     bounds: Bounds
     bins: int
 

@@ -82,6 +82,10 @@ class RowEncoder:
     def columns(self) -> frozenset[str]:
         return columns_of(self.attributes)
 
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return types_of(self.attributes)
+
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
         numbers = np.empty((batch.num_rows, width(self.attributes)), np.float32)
         for start, attribute, spans in read_numbers(self.attributes, batch, rows, self.absence):
@@ -118,6 +122,11 @@ class RowEncoder:
 def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:
     """The columns of which rows consist."""
     return frozenset(column for attribute in attributes for column in attribute.columns())
+
+
+def types_of(attributes: tuple[Attribute, ...]) -> dict[str, pa.DataType]:
+    """Their types, of values that come one a line."""
+    return {column: part.kind for part in attributes for column in part.columns()}
 
 
 def read_numbers(

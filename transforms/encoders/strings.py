@@ -43,6 +43,10 @@ class StringEncoder:
     def columns(self) -> frozenset[str]:
         return frozenset([self.column])
 
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.column: pa.string()}
+
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
         texts = as_texts(batch.column(self.column))
         rows.reject(NULL_VALUE, null(texts))

@@ -39,6 +39,10 @@ class ValueEncoder(OneColumn):
     batch_size: ClassVar = 4 * BATCH  # little is made of a row on the way: a call costs more
 
     @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.column: self.domain.kind}
+
+    @property
     def specification(self) -> specification.ValuesSpecification:
         """What a client in another language needs."""
         return specification.ValuesSpecification(

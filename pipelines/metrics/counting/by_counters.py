@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.channel import Messages
 from mechanisms.counters.dummies import Independent
@@ -21,11 +20,14 @@ from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.of_statistic import OfStatistic
 from pipelines.metrics.options import EitherOptions
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
-from pipelines.metrics.unusable.share import Share
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast
+from pipelines.metrics.unusable.share import MANY, Share
 from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import UNUSABLE
 from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _SHARES = (0.03, 0.1, 0.25)
 _MANY = 100  # noises, whose sum is all but normal
 _LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers
+_UNKNOWN = "of how many is not published"
 
 
 _BY_SHAPE = {
@@ -59,23 +62,15 @@ def shape_of(work: Workload) -> Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByCounters(Counting):
+class ByCounters(OfStatistic, Counting):
     """A statistic whose noise is dummies among counters.
 
     Attributes:
-        statistic: what is asked.
         reporting: what makes a report of all rows of a unit.
     """
 
-    statistic: Any
     reporting: Any
-
-    @classmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        made: Self = registry.find_for(options).resolve(options, source, open_rng)
-        return made
+    min_reports: int = 0
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
@@ -135,18 +130,6 @@ class ByCounters(Counting):
         design, reporting = self.least(statistic, self.sealed)
         return replace(self, statistic=statistic, design=design, reporting=reporting)
 
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return str(self.statistic.kind)
-
-    @property
-    def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return self.statistic.unstated | getattr(self.options, "of_reports", frozenset())
-
-    def published_in(self, folder: str, window: str) -> Self:
-        made = super().published_in(folder, window)  # a statistic reads what it shows from there
-        return replace(made, statistic=replace(made.statistic, options=made.options))
-
     # What is known of its noise.
 
     @property
@@ -195,45 +178,50 @@ class ByCounters(Counting):
 
     @property
     def request(self) -> dict[str, Any]:
-        return super().request | dict(self.statistic.request) | self.shape.settled(self)
+        return super().request | self.shape.settled(self)
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
         encoder: GroupEncoder = self.statistic.encoder
         return encoder
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return dict(self.statistic.line_types)
+    def _forecast(self) -> Forecast:
+        forecast: Forecast = self.statistic.forecast(self.accuracy, self.expected)
+        return forecast
 
     @property
     def error(self) -> float:
-        return float(self.statistic.error(self.accuracy, self.expected))
+        return float(self._forecast.error)
 
     @property
     def _typical(self) -> Typical:
-        return Typical(*self.statistic.foretold(self.accuracy, self.expected))
+        return Typical(self._forecast.figure, self._forecast.noise)
 
     @property
     def expected_error(self) -> str:
-        return str(self.statistic.error_in_words(self.error, self.expected))
+        return self._forecast.words
 
     @property
-    def figure(self) -> str:  # type: ignore[override]
-        return str(self.statistic.error_of)
+    def error_terms(self) -> ErrorTerms:
+        terms: ErrorTerms = self.statistic.wording.errors
+        return terms
 
     @property
     def prospect(self) -> str | None:
-        if not self.statistic.divides:
+        if not self.error_terms.divides:
             return super().prospect
         return f"{super().prospect}, if {self.expected:,} {self.unit}s take part"
 
     @property
     def cautions(self) -> list[str]:
-        return [*super().cautions, *self.statistic.cautions(self.accuracy, self.rounded)]
+        return [
+            *super().cautions,
+            *self.statistic.forecast(self.accuracy, self.rounded).cautions,
+        ]
 
     @property
     def exactly(self) -> tuple[str, ...]:
-        return (*super().exactly, *self.statistic.exactly)
+        return (*super().exactly, *self.statistic.wording.exactly)
 
     @property
     def rounded(self) -> int:
@@ -255,15 +243,15 @@ class ByCounters(Counting):
 
     @property
     def error_statement(self) -> dict[str, Any]:
-        statistic, covers = self.statistic, self.statistic.covers
-        if not statistic.divides and statistic.workload.amount is not None and self.accuracy.coin:
+        terms, covers = self.error_terms, self.error_terms.covers
+        if not terms.divides and self.statistic.workload.amount is not None and self.accuracy.coin:
             most = f"{self.rounded:,} {self.unit}s at the most"
             covers = f"the noise of the dummies, and roundings of {most}; not what was truncated"
-        said = {"covers": covers, "reading": statistic.reading}
-        if statistic.divides:
-            of = {f"{self.unit}s": self.expected, statistic.error_key: self.error}
+        said = {"covers": covers, "reading": terms.reading}
+        if terms.divides:
+            of = {f"{self.unit}s": self.expected, terms.key: self.error}
             return {"standard_error_if": of, **said}
-        return {statistic.error_key: self.error, **said, **self.noise_law}
+        return {terms.key: self.error, **said, **self.noise_law}
 
     @property
     def influence(self) -> float:
@@ -271,35 +259,27 @@ class ByCounters(Counting):
 
     @property
     def words(self) -> list[str]:
-        return list(self.statistic.words(self.influence))
+        return list(self.statistic.wording.words)
 
     def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
         return dict(self.statistic.unusable(self.evidence(estimate), confidence))
 
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
-        return list(self.statistic.unusable_cautions(self.evidence(estimate), confidence))
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        return dict(self.statistic.labelled)
-
-    def labels(self) -> dict[str, pa.Array]:
-        return dict(self.statistic.labels())
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return dict(self.statistic.files)
-
-    @property
-    def title(self) -> str:
-        return str(self.statistic.title)
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return dict(self.statistic.headline) or super().headline
-
-    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
-        return dict(self.statistic.tables(self.evidence(estimate)))
+        """Where numbers are added up, how many were none: of how many that is, nobody publishes."""
+        beside = self.evidence(estimate).beside
+        many, some = (beside(UNUSABLE, sure) for sure in confidence)
+        if many is None or some is None:
+            return []
+        declared = self.options.expected or self.options.enrolled
+        # Without a number that was declared nobody knows of how many they are.
+        count, far = some if declared is None else many
+        if not count - far > MANY * (declared or 0):
+            return []
+        known = f"of {declared:,} that were declared" if declared else _UNKNOWN
+        return [
+            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
+            f"be used, which adds nothing to the sum; {known}"
+        ]
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
         own = self.statistic.statement(self.evidence(estimate))

@@ -17,6 +17,7 @@ from pipelines.errors import FailedError, RequestError, WithheldError, reason
 from pipelines.jobs.publishing import require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
 from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.statistics.labels import label_columns
 from pipelines.views.console import Screen
 from pipelines.views.headline import OTHER
 from transforms.collector.collect_counts import Counted
@@ -88,7 +89,8 @@ def take(metric: ByCounters, options: Any, then: Take, screen: Screen) -> list[s
 
 def names(metric: ByCounters) -> tuple[str, ...]:
     """What each number is of; all rows of other values share the last."""
-    columns = [labels.to_pylist() for labels in metric.labels().values()]
+    names = metric.heading.labels
+    columns = [labels.to_pylist() for labels in label_columns(names, metric.domains).values()]
     rows = zip(*columns, strict=True) if columns else [("all",)]
     return tuple(OTHER if None in row else " · ".join(str(part) for part in row) for row in rows)
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.metric import Metric, MetricReports
+from pipelines.metrics.statistics.wording import ErrorTerms
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
@@ -71,9 +72,6 @@ class Counting(Metric):
         domains: (column, its declared values), by which it is divided.
         sealed: whether each message is sealed by itself.
     """
-
-    figure: ClassVar[str] = ""  # what the predicted error is of, if not of all of them
-    grouped: ClassVar[bool] = False  # whether figures are of groups of rows, and not of values
 
     options: Any
     design: NoisyCounters
@@ -151,6 +149,11 @@ class Counting(Metric):
 
     @property
     @abstractmethod
+    def error_terms(self) -> ErrorTerms:
+        """What is said of that."""
+
+    @property
+    @abstractmethod
     def influence(self) -> float:
         """How far one liar moves a figure, at the most."""
 
@@ -185,7 +188,7 @@ class Counting(Metric):
         own = f"{self.messages:,.{0 if self.messages.is_integer() else 2}f}"
         return (
             f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
-            f"{self.design.number:,.0f} dummies, and the standard error{self.figure} is "
+            f"{self.design.number:,.0f} dummies, and the standard error{self.error_terms.of} is "
             f"{three_digits(self.error)}"
         )
 

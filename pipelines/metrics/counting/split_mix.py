@@ -80,7 +80,7 @@ class TotalOfWords:
 class BySplitMix(ByCounters):
     """A sum or a mean by split and mix, and whoever takes part."""
 
-    design: SplitMix  # type: ignore[assignment]
+    design: SplitMix
     reporting: SplitReporting
 
     @classmethod
@@ -99,7 +99,7 @@ class BySplitMix(ByCounters):
         metric = super().of(statistic, telemetry, open_rng, source)
         noise = metric.accuracy.noise
         rounding = metric.accuracy.rounding(metric.expected)
-        if statistic.divides and not rounding <= noise:
+        if metric.error_terms.divides and not rounding <= noise:
             raise RequestError(
                 f"--enrolled: a word holds total and count of so many devices in "
                 f"{metric.design.high:,} units, and rounding to them would err "

@@ -61,6 +61,10 @@ example:
     )  # fmt: skip
 
     @property
+    def unstated(self) -> frozenset[str]:
+        return super().unstated | {"quantiles"}  # its tables say them again
+
+    @property
     def meaning(self) -> dict[str, Any]:
         """As elsewhere, with an option that meant nothing and is covered since plans are."""
         return super().meaning | {"cells": None}

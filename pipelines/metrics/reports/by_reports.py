@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
+from pipelines.metrics.of_statistic import OfStatistic
 from pipelines.metrics.randomised import Randomised
-from pipelines.metrics.statistics.evidence import Evidence
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from pipelines.metrics.statistics.statistic import Workload
     from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByReports(Randomised):
-    """A statistic of which each unit sends one randomised report; how is said by its workload.
-
-    Attributes:
-        statistic: what is asked.
-    """
-
-    statistic: Any
-
-    @classmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        made: Self = registry.find_for(options).resolve(options, source, open_rng)
-        return made
+class ByReports(OfStatistic, Randomised):
+    """A statistic of which each unit sends one randomised report; how is said by its workload."""
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
@@ -61,53 +44,6 @@ class ByReports(Randomised):
         """
         made: type[ByReports] = registry.imported(_of_workload(statistic.workload))
         return made.of(statistic, telemetry, open_rng, source)
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return str(self.statistic.kind)
-
-    @property
-    def unstated(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset(self.statistic.unstated)
-
-    def published_in(self, folder: str, window: str) -> Self:
-        made = super().published_in(folder, window)  # a statistic reads what it shows from there
-        return replace(made, statistic=replace(made.statistic, options=made.options))
-
-    def evidence(self, estimate: Any) -> Evidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
-        raise NotImplementedError
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return dict(self.statistic.line_types)
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        return dict(self.statistic.labelled)
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return dict(self.statistic.files)
-
-    @property
-    def title(self) -> str:
-        return str(self.statistic.title)
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return dict(self.statistic.headline) or super().headline
-
-    def tables(self, estimate: Any) -> dict[str, pa.Table]:
-        return dict(self.statistic.tables(self.evidence(estimate)))
-
-    @property
-    def request(self) -> dict[str, Any]:
-        return super().request | dict(self.statistic.request)
 
 
 _SHARES = "pipelines.metrics.reports.shares:SharesByReports"

@@ -125,5 +125,6 @@ class TablesByReports(ByReports):
 
     def own_statement(self, estimate: Counted) -> dict[str, Any]:
         error = self._accuracy(estimate).total.standard_error
-        said = {"covers": covered(self.unit), "reading": self.statistic.reading}
-        return {"error": {self.statistic.error_key: error, **said}}
+        terms = self.statistic.wording.errors
+        said = {"covers": covered(self.unit), "reading": terms.reading}
+        return {"error": {terms.key: error, **said}}

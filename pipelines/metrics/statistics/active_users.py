@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -16,17 +16,28 @@ from mechanisms.counters.activity import HISTORIES, Activity, Figure
 from mechanisms.mean.fieller import RatioEstimate, quotients
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.active_users.options import MONTH, STICKINESS, ActiveUsersOptions
+from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.options import require_bounded
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
+from pipelines.releases.schema import LABELS
 from pipelines.storage.paths import DAY
-from pipelines.views.digits import digits
 from pipelines.views.headline import FIRST, TRIANGLE
 from transforms.columns import is_moment
 from transforms.encoders.activity import DayEncoder
 
+_ERRORS = ErrorTerms(
+    "Every figure is the truth plus noise of a known law; the table has the standard error of "
+    "each. Estimates are unbiased, so where there is little some lie below 0. Retention is read "
+    "along days: who was new k before and is active now, over how many the release of that day "
+    "said were new.",
+    "the noise of the dummies",
+    of=f" of how many were active in {MONTH} days",
+)
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
 _SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
@@ -56,15 +67,6 @@ class ActiveUsers(Statistic):
     """
 
     kind = "active-users"
-    Options = ActiveUsersOptions
-    error_of = f" of how many were active in {MONTH} days"
-    covers = "the noise of the dummies"
-    reading = (
-        "Every figure is the truth plus noise of a known law; the table has the standard error of "
-        "each. Estimates are unbiased, so where there is little some lie below 0. Retention is "
-        "read along days: who was new k before and is active now, over how many the release of "
-        "that day said were new."
-    )
 
     options: ActiveUsersOptions
     missing: tuple[str, ...] = ()
@@ -106,10 +108,6 @@ class ActiveUsers(Statistic):
         last = (self.options.last - _EPOCH).days
         return DayEncoder(self.options.time, last, self.activity.days)
 
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.time: pa.date32()}
-
     @cached_property
     def shown(self) -> tuple[Figure, ...]:
         """The figures of which no day is missing."""
@@ -122,24 +120,10 @@ class ActiveUsers(Statistic):
         return next(one for one in self.activity.figures if one.size == MONTH)
 
     @property
-    def figure(self) -> str:
-        return "users"
-
-    @property
-    def files(self) -> dict[str, str]:
-        return super().files | ({STICKINESS: "share"} if self._pairs else {})
-
-    @property
-    def title(self) -> str:
-        return f"active users, up to {self.options.day}"
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return {"table": self.table, "rows": FIRST, "picture": TRIANGLE}
-
-    def labels(self) -> dict[str, pa.Array]:
-        groups, values = zip(*map(self._label, self.shown), strict=True)
-        return {"group": pa.array(groups), "value": pa.array(values)}
+    def heading(self) -> Heading:
+        figures = {TABLE: "users"} | ({STICKINESS: "share"} if self._pairs else {})
+        headline = {"table": TABLE, "rows": FIRST, "picture": TRIANGLE}
+        return Heading(f"active users, up to {self.options.day}", figures, headline=headline)
 
     def _label(self, one: Figure) -> tuple[str, str]:
         """Of what kind a figure is, and of which part."""
@@ -164,9 +148,12 @@ class ActiveUsers(Statistic):
             rows.append(row | {f"{end}_simultaneous": wide[end] for end in ("lower", "upper")})
         return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
-    def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
-        shares = self._stickiness(evidence) if self._pairs else {}  # type: ignore[arg-type]
-        return super().tables(evidence) | shares
+    def tables(self, evidence: DayEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
+        columns = self.columns(evidence, self.options.confidence)
+        labels = zip(*map(self._label, self.shown), strict=True)
+        named = {name: pa.array(texts) for name, texts in zip(LABELS, labels, strict=True)}
+        shares = self._stickiness(evidence) if self._pairs else {}
+        return {TABLE: with_labels(named, columns)} | shares
 
     @property
     def _pairs(self) -> list[tuple[Figure, Figure]]:
@@ -194,12 +181,6 @@ class ActiveUsers(Statistic):
         arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
         return {STICKINESS: pa.table(arrays)}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        return float(expected), accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"active in {MONTH} days ± {error:.3g}"
-
     # What is said of it.
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
@@ -213,12 +194,9 @@ class ActiveUsers(Statistic):
         return {"days": days}
 
     @property
-    def exactly(self) -> tuple[str, ...]:
-        return ("which days have files",) * self.dated
-
-    def words(self, influence: float) -> list[str]:
+    def wording(self) -> Wording:
         before, period = self.activity.before, self.options.period
-        return [
+        words = [
             f"The figures count users with a row in the days up to {self.options.day} (UTC). New "
             f"is who was active in the last {period} and in none of the {before} {period}s before "
             f"it; returning, who was in the {period} before, too; resurrected, who was in an "
@@ -227,8 +205,15 @@ class ActiveUsers(Statistic):
             "is of one release. Days on which a device was not heard of are days on which it was "
             "not active.",
         ]
+        return Wording(_ERRORS, words, exactly=("which days have files",) * self.dated)
 
-    def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
+        error = accuracy.total.standard_error
+        words = f"active in {MONTH} days ± {error:.3g}"
+        return Forecast(float(people), error, error, words, self._cautions())
+
+    def _cautions(self) -> list[str]:
+        """What the files' days tell."""
         lines = []
         if self.dated:
             lines.append(
@@ -243,18 +228,6 @@ class ActiveUsers(Statistic):
                 "no day without activity, so what would need them is left out."
             )
         return lines
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    """A share of the active users, as a paragraph; nothing where there is none."""
-    if row["estimate"] is None:
-        return ""
-    error = 100 * row["standard_error"]
-    share, low, high = (
-        digits(100 * row[name], error)
-        for name in ("estimate", "lower_simultaneous", "upper_simultaneous")
-    )
-    return f"<p>Active users of {row['value']}: {share} % ({low} to {high}).</p>\n"
 
 
 def shares(

@@ -8,8 +8,11 @@ from typing import Any
 from pipelines.logs import inputs
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.statistics.statistic import OF_TOTALS, Statistic, Workload
+from pipelines.metrics.statistics.labels import value_names
+from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import OF_TOTALS, ErrorTerms, Forecast, Wording
 from pipelines.views.digits import three_digits
 
 _PAIRS = (
@@ -23,8 +26,6 @@ class Count(Statistic):
     """How many there are."""
 
     kind = "count"
-    Options = CountOptions
-    reading = OF_TOTALS
 
     options: CountOptions
 
@@ -48,24 +49,17 @@ class Count(Statistic):
         return Workload(groups, options.rows_per_user, options.per_value, limited=limited)
 
     @property
-    def figure(self) -> str:
-        return "events" if self.options.per_value > 1 else f"{self.options.unit}s"
+    def heading(self) -> Heading:
+        figure = "events" if self.options.per_value > 1 else f"{self.options.unit}s"
+        of = " × ".join(column for column, _ in self.domains)
+        title = f"{of}: {figure}" if of else figure
+        return Heading(title, {f"{self.kind}.parquet": figure}, value_names(self.domains))
 
     @property
-    def title(self) -> str:
-        of = " × ".join(column for column, _ in self.domains)
-        return f"{of}: {self.figure}" if of else self.figure
+    def wording(self) -> Wording:
+        return Wording(ErrorTerms(OF_TOTALS), self._words())
 
-    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
-        return evidence.columns(confidence)
-
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        return expected / self.encoder.size, accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"count ± {three_digits(error)}"
-
-    def words(self, influence: float) -> list[str]:
+    def _words(self) -> list[str]:
         pairs = [_PAIRS] * (len(self.domains) > 1)
         if self.options.unit == "row":
             return pairs
@@ -73,3 +67,10 @@ class Count(Statistic):
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
         several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
         return [f"The figures count {what}{several * bool(self.domains)}.", *pairs]
+
+    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
+        return evidence.columns(confidence)
+
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
+        error = accuracy.total.standard_error
+        return Forecast(people / self.encoder.size, error, error, f"count ± {three_digits(error)}")

@@ -19,14 +19,25 @@ from pipelines.logs import inputs
 from pipelines.metrics.counting.result import clipped
 from pipelines.metrics.cross_tab.dimensions import Dimension, read_dimensions, read_tables
 from pipelines.metrics.cross_tab.options import CrossTabOptions
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import HEAT, TOTAL
 from transforms.encoders.rows import Absence, RowEncoder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_READING = (
+    "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "
+    "lie below 0. It is made of all tables together, so tables agree, and sums of rows that should "
+    "be another row are that row, to the last digit. `fitted` agrees likewise and is whole and "
+    "never below 0, and so a little too large where there is little: for reading, and not for "
+    "averages. That all tables together are those of one table of all columns is not promised."
+)
+_TABLE = "cross-tab.parquet"
 OTHER, ALL, TIMES = "(any other)", "all", " × "
 
 
@@ -79,17 +90,6 @@ class CrossTab(Statistic):
     """
 
     kind = "cross-tab"
-    Options = CrossTabOptions
-    error_of = " of a cell, on average,"
-    error_key = "standard_error_of_a_cell"
-    reading = (
-        "Each figure of `estimate` is the truth plus noise of a known law; where there is little, "
-        "some lie below 0. It is made of all tables together, so tables agree, and sums of rows "
-        "that should be another row are that row, to the last digit. `fitted` agrees likewise and "
-        "is whole and never below 0, and so a little too large where there is little: for reading, "
-        "and not for averages. That all tables together are those of one table of all columns is "
-        "not promised."
-    )
 
     options: CrossTabOptions
     dimensions: tuple[Dimension, ...]
@@ -132,21 +132,12 @@ class CrossTab(Statistic):
         return RowEncoder(categories, None, Absence(hides=True))
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: part.kind for part in self.encoder.attributes for column in part.columns()}
-
-    @property
-    def figure(self) -> str:
-        return f"{self.options.unit}s"
-
-    @property
-    def title(self) -> str:
+    def heading(self) -> Heading:
+        figure = f"{self.options.unit}s"
         columns = (dimension.category.column for dimension in self.dimensions)
-        return f"{' × '.join(columns)}: {self.figure}"
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return {"table": self.table, "rows": TOTAL, "picture": HEAT}
+        headline = {"table": _TABLE, "rows": TOTAL, "picture": HEAT}
+        title = f"{' × '.join(columns)}: {figure}"
+        return Heading(title, {_TABLE: figure}, self._named(), headline)
 
     def columns(  # type: ignore[override]
         self, evidence: TableEvidence, confidence: float
@@ -160,31 +151,32 @@ class CrossTab(Statistic):
             columns[f"lower{suffix}"], columns[f"upper{suffix}"] = ends
         return columns | {"fitted": evidence.fitted}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of a cell of the tables that are asked for; errors in the root of the mean square."""
-        return expected * len(self.tabs.asked) / self._cells, accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"cell ± {error:.3g}"
+        error = accuracy.total.standard_error
+        figure = people * len(self.tabs.asked) / self._cells
+        return Forecast(figure, error, error, f"cell ± {error:.3g}")
 
     # What is said of it.
 
     @property
-    def covers(self) -> str:
-        users = "; of each user one row, drawn uniformly" * (self.options.unit == "user")
-        return f"the noise of the dummies{users}"
-
-    def words(self, influence: float) -> list[str]:
+    def wording(self) -> Wording:
         users = self.options.unit == "user"
+        drawn = "; of each user one row, drawn uniformly" * users
+        errors = ErrorTerms(
+            _READING, f"the noise of the dummies{drawn}", "standard_error_of_a_cell",
+            " of a cell, on average,",
+        )  # fmt: skip
         whose = "One row of each user, drawn uniformly among all of its rows," if users else ""
-        return [
+        words = (
             f"{whose or 'Every row'} raises a cell of each of {len(self.tabs.levels):,} tables, "
             "from which those that are published are made; a value that is missing, or not "
             "declared, is one more value, the last."
-        ]
+        )
+        return Wording(errors, [words], self._request())
 
-    @property
-    def request(self) -> dict[str, Any]:
+    def _request(self) -> dict[str, Any]:
+        """The columns, and the tables, as they were settled."""
         levels = [
             f"{name}: {len(dimension.labels(level)) - 1:,} declared values"
             for dimension in self.dimensions
@@ -204,15 +196,10 @@ class CrossTab(Statistic):
 
     # What is shown of it.
 
-    @property
-    def labelled(self) -> dict[str, str]:
+    def _named(self) -> dict[str, str]:
         # Whatever the log's columns are called, these are not called as any other of the table.
         names = (name for dimension in self.dimensions for name in dimension.names)
         return {f"column_{k}": name for k, name in enumerate(names, 1)}
-
-    def labels(self) -> dict[str, pa.ChunkedArray]:
-        parts = pa.concat_tables(map(self._labels, ((), *self.tabs.asked)))
-        return dict(zip(parts.column_names, parts.columns, strict=True))
 
     def _labels(self, table: Table) -> pa.Table:
         """What each cell of a table is of: as people read it, and column by column."""
@@ -232,14 +219,16 @@ class CrossTab(Statistic):
         return pa.table({
             "group": pa.repeat(group, cells),
             "value": pc.binary_join_element_wise(*texts, TIMES),
-            **dict(zip(self.labelled, columns, strict=True)),
+            **dict(zip(self._named(), columns, strict=True)),
         })  # fmt: skip
 
-    def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
-        (table,) = super().tables(evidence).values()
-        last = [*self.labelled]
-        first = [name for name in table.column_names if name not in self.labelled]
-        return {self.table: table.select([*first, *last])}
+    def tables(self, evidence: TableEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
+        columns = self.columns(evidence, self.options.confidence)
+        labels = pa.concat_tables(map(self._labels, ((), *self.tabs.asked)))
+        parts = dict(zip(labels.column_names, labels.columns, strict=True))
+        table, last = with_labels(parts, columns), [*self._named()]
+        first = [name for name in table.column_names if name not in last]
+        return {_TABLE: table.select([*first, *last])}
 
 
 def ravelled(tables: Iterable[NDArray[Any]]) -> NDArray[Any]:

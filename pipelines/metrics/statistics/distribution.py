@@ -16,16 +16,23 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
 from pipelines.metrics.distribution.options import DistributionOptions
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from pipelines.views.headline import LINE, MIDDLE, QUANTILE
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.prefixes import BinEncoder
 from transforms.encoders.reports import UNUSABLE
 
-QUANTILES = "quantiles.parquet"
+BINS, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
+_READING = (
+    "Counts of all levels of the tree are brought to agree by weighted least squares; the shares "
+    "below are the rising curve nearest to what comes out. Limits of shares and of quantiles are "
+    "of the numbers as they were, clipped."
+)
 _BINS = 1024  # of counters, where nobody says
 _MOST_QUANTILES = 1000
 
@@ -48,15 +55,6 @@ class Distribution(Statistic):
     """
 
     kind = "distribution"
-    figure = "share"
-    Options = DistributionOptions
-    error_key = "standard_error_of_a_count_up_to_the_middle"
-    unstated = frozenset({"quantiles"})
-    reading = (
-        "Counts of all levels of the tree are brought to agree by weighted least squares; the "
-        "shares below are the rising curve nearest to what comes out. Limits of shares and of "
-        "quantiles are of the numbers as they were, clipped."
-    )
 
     options: DistributionOptions
     bounds: Bounds
@@ -82,26 +80,22 @@ class Distribution(Statistic):
         return BinEncoder(self.options.column, self.bounds, self.options.bins or _BINS)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.float64()}
+    def heading(self) -> Heading:
+        figures = {BINS: "share", QUANTILES: QUANTILE}
+        headline = {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}
+        return Heading(f"{self.options.column}: distribution", figures, headline=headline)
 
     @property
-    def files(self) -> dict[str, str]:
-        return {self.table: self.figure, QUANTILES: QUANTILE}
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}
-
-    @property
-    def title(self) -> str:
-        return f"{self.options.column}: distribution"
-
-    @property
-    def covers(self) -> str:
-        """What its error covers."""
-        drawn = "; of each user one number, drawn uniformly among its rows"
-        return f"the noise of the dummies{drawn * (self.options.unit == 'user')}"
+    def wording(self) -> Wording:
+        users = self.options.unit == "user"
+        drawn = "; of each user one number, drawn uniformly among its rows" * users
+        key = "standard_error_of_a_count_up_to_the_middle"
+        errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key)
+        what = "One number of each user, drawn uniformly among its rows," * users
+        whole = " All are whole, as are ends of bins and quantiles." * self.whole
+        sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
+        of = "A share below is of the numbers less than the `high` of a bin."
+        return Wording(errors, [f"{sentence}{whole} {of}"])
 
     def columns(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
@@ -126,7 +120,7 @@ class Distribution(Statistic):
             numbers = whole_quantiles(numbers, self.bounds)
         named = dict(zip(("estimate", "lower", "upper"), numbers.T, strict=True))
         quantiles = pa.table({"p": [*self.probabilities], **named})
-        return {self.table: pa.table(shares), QUANTILES: quantiles}
+        return {BINS: pa.table(shares), QUANTILES: quantiles}
 
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
@@ -137,22 +131,11 @@ class Distribution(Statistic):
             return {}
         return {"": Share.of_counts(none, usable(half))}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        return expected, accuracy.total.standard_error
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of the number of units up to the middle, if as many lie above it."""
-        return accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"share below ± {100 * error / expected:.2g} % of {expected:,}"
-
-    def words(self, influence: float) -> list[str]:
-        users = self.options.unit == "user"
-        what = "One number of each user, drawn uniformly among its rows," * users
-        whole = " All are whole, as are ends of bins and quantiles." * self.whole
-        sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
-        return [f"{sentence}{whole} A share below is of the numbers less than the `high` of a bin."]
+        error = accuracy.total.standard_error
+        words = f"share below ± {100 * error / people:.2g} % of {people:,}"
+        return Forecast(people, error, error, words)
 
 
 def whole_quantiles(numbers: Floats, bounds: Bounds) -> NDArray[np.int64]:

@@ -14,11 +14,25 @@ from mechanisms.postprocess.simplex import project
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import require_bounded
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.labels import value_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.domain import Domain
+
+_ERRORS = ErrorTerms(
+    "A share is of all that took part, of whom there were about as many as the statement says; it "
+    "is a noisy count over a noisy count. Intervals belong to the unbiased share, and hold "
+    "whatever the data are. The larger a share, the less it is known, for the noise of the number "
+    "of all counts in proportion: the table has the standard error of each.",
+    "the noise of the dummies; not what was truncated",
+    "standard_error_of_a_rare_value",
+    " of the share of a rare value",
+    divides=True,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +44,6 @@ class Histogram(Statistic):
     """
 
     kind = "histogram"
-    Options = HistogramOptions
-    divides = True
-    error_of = " of the share of a rare value"
-    error_key = "standard_error_of_a_rare_value"
-    covers = "the noise of the dummies; not what was truncated"
-    reading = (
-        "A share is of all that took part, of whom there were about as many as the statement says; "
-        "it is a noisy count over a noisy count. Intervals belong to the unbiased share, and hold "
-        "whatever the data are. The larger a share, the less it is known, for the noise of the "
-        "number of all counts in proportion: the table has the standard error of each."
-    )
 
     options: HistogramOptions
 
@@ -83,12 +86,19 @@ class Histogram(Statistic):
         return "truncated to 0 .. 1" if self.several else "pop"
 
     @property
-    def figure(self) -> str:
-        return "share"
+    def heading(self) -> Heading:
+        title = f"{self.options.column}: share of {self.options.unit}s"
+        return Heading(title, {f"{self.kind}.parquet": "share"}, value_names(self.domains))
 
     @property
-    def title(self) -> str:
-        return f"{self.options.column}: share of {self.options.unit}s"
+    def wording(self) -> Wording:
+        k, unit = self.options.rows_per_user, self.options.unit
+        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        words = (
+            f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "
+            f"is for a count; for a share, divide it by the number of {unit}s."
+        )
+        return Wording(_ERRORS, [words])
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         alone = evidence.shares(confidence, 1)
@@ -112,7 +122,7 @@ class Histogram(Statistic):
         if self.domain.other:
             values = pa.concat_arrays([values, pa.nulls(1, values.type)])
         declared = {name: column[: self.domain.size] for name, column in columns.items()}
-        return {self.table: pa.table({"value": values} | declared)}
+        return {f"{self.kind}.parquet": pa.table({"value": values} | declared)}
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what all statistics say."""
@@ -139,23 +149,12 @@ class Histogram(Statistic):
             rest, also = float(evidence.people[0]) - none, also + far
         return {"": Share.of_counts((none, far), (rest, also))}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        return 1 / self.encoder.size, accuracy.total.standard_error / expected
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of the share of a rare value."""
-        return min(self.foretold(accuracy, expected)[1], 1.0)
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"rare share ± {100 * error:.2g} % of {expected:,}"
-
-    def words(self, influence: float) -> list[str]:
-        k, unit = self.options.rows_per_user, self.options.unit
-        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
-        return [
-            f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "
-            f"is for a count; for a share, divide it by the number of {unit}s."
-        ]
+        noise = accuracy.total.standard_error / people
+        error = min(noise, 1.0)
+        words = f"rare share ± {100 * error:.2g} % of {people:,}"
+        return Forecast(1 / self.encoder.size, noise, error, words)
 
 
 def _require_postprocess(options: HistogramOptions) -> None:

@@ -8,20 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import require_bounded, require_pairs
+from pipelines.metrics.counting.options import SPLIT_MIX, require_bounded, require_pairs
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.labels import group_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
 
+_ERRORS = ErrorTerms(
+    "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, stands "
+    "beside it: the fewer take part, the larger.",
+    divides=True,
+)
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
@@ -33,13 +40,6 @@ class Mean(Statistic):
     """
 
     kind = "mean"
-    Options = MeanOptions
-    grouped = True
-    divides = True
-    reading = (
-        "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, "
-        "stands beside it: the fewer take part, the larger."
-    )
 
     options: MeanOptions
     bounds: Bounds | None
@@ -79,17 +79,30 @@ class Mean(Statistic):
         return GroupEncoder(self.domains, self.options.column)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return super().line_types | {self.options.column: pa.float64()}
-
-    @property
-    def figure(self) -> str:
-        return "mean"
-
-    @property
-    def title(self) -> str:
+    def heading(self) -> Heading:
         by = f" by {self.options.group_by}" if self.options.group_by else ""
-        return f"{self.options.column}: mean{by}"
+        title, figures = f"{self.options.column}: mean{by}", {f"{self.kind}.parquet": "mean"}
+        return Heading(title, figures, group_names(self.domains))
+
+    @property
+    def wording(self) -> Wording:
+        return Wording(_ERRORS, () if self.bounds is None else self._words(self.bounds))
+
+    def _words(self, bounds: Bounds) -> list[str]:
+        """What counts, and what poisoning moves, where anything bounds that."""
+        users = self.options.unit == "user"
+        whose = "The average of all rows of a user" if users else "The number of a row"
+        groups = ", in each of its groups," * (users and bool(self.domains))
+        liars = (
+            "The bound on poisoning is for the sum; for a mean, divide it by the number of "
+            f"{self.options.unit}s. "
+        )
+        return [
+            f"{whose}{groups} counts once, clipped to {bounds.low:g} .. {bounds.high:g}. "
+            f"{liars * (self.options.mechanism != SPLIT_MIX)}"
+            "Intervals are Fieller's: where nobody may have a number they are all between the "
+            "bounds."
+        ]
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         people, unit = evidence.people, self.options.unit
@@ -126,33 +139,13 @@ class Mean(Statistic):
         far = others.times(evidence.people.size).half(half)
         return {"": Share.of_counts(none, (float(evidence.people.sum()), far))}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        of_group = expected / self.encoder.size
-        spread = math.hypot(accuracy.noise, accuracy.rounding(expected), _USUAL * accuracy.people)
-        return self.known.half, self.known.half * spread / of_group
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of a mean of all who are expected, or of a group that has its part of them."""
-        usual = self.foretold(accuracy, expected)[1] / self.options.rows_per_user
-        return min(usual, 2 * self.known.half)
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"mean ± {error:.3g} of {expected:,}"
-
-    def words(self, influence: float) -> list[str]:
-        users = self.options.unit == "user"
-        whose = "The average of all rows of a user" if users else "The number of a row"
-        groups = ", in each of its groups," * (users and bool(self.domains))
-        liars = (
-            "The bound on poisoning is for the sum; for a mean, divide it by the number of "
-            f"{self.options.unit}s. "
-        )
-        return [
-            f"{whose}{groups} counts once, clipped to "
-            f"{self.known.low:g} .. {self.known.high:g}. {liars * math.isfinite(influence)}"
-            "Intervals are Fieller's: where nobody may have a number they are all between the "
-            "bounds."
-        ]
+        half, of_group = self.known.half, people / self.encoder.size
+        spread = math.hypot(accuracy.noise, accuracy.rounding(people), _USUAL * accuracy.people)
+        noise = half * spread / of_group
+        error = min(noise / self.options.rows_per_user, 2 * half)
+        return Forecast(half, noise, error, f"mean ± {error:.3g} of {people:,}")
 
 
 def _moments(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import SecureRandom
 from pipelines.logs import inputs
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.labels import Domains, label_columns, with_labels
+from pipelines.metrics.statistics.wording import Forecast, Wording
 from pipelines.metrics.unusable.share import Share
-from pipelines.releases.schema import LABELS
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.domain import Domain
 from transforms.encoders.groups import GroupEncoder
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
     from pipelines.metrics.metric import Metric
     from transforms.elements.blocks import Generator
-
-OF_TOTALS = (
-    "Every figure is the truth plus noise of a known law, the same for all of them. Estimates are "
-    "unbiased, so where there is little some lie below 0."
-)
-"""How to read totals."""
-
 
 Shape = Literal["cells", "prefixes", "tables", "row", "days"]
 
@@ -73,18 +66,9 @@ class Statistic(ABC):
     """
 
     kind: ClassVar[str]
-    Options: ClassVar[type[Any]]
-    grouped: ClassVar[bool] = False  # whether figures are of groups of rows, and not of values
-    divides: ClassVar[bool] = (
-        False  # whether figures are quotients, which err by how many there are
-    )
-    error_of: ClassVar[str] = ""  # what the predicted error is of, if not of all figures
-    unstated: ClassVar[frozenset[str]] = frozenset()  # options that its tables say again
-    error_key: ClassVar[str] = "standard_error"  # in a statement, of a predicted error
-    reading: ClassVar[str]  # how to read its figures and their errors
 
     options: Any
-    domains: tuple[tuple[str, Domain], ...] = ()
+    domains: Domains = ()
 
     @classmethod
     def resolve(
@@ -96,7 +80,7 @@ class Statistic(ABC):
         """The release of a request: its statistic, and the noise that it asks for.
 
         Args:
-            options: of the class `Options`.
+            options: of its kind.
             source: the files, and what public randomness comes from.
             open_rng: opens generators on workers.
 
@@ -131,44 +115,23 @@ class Statistic(ABC):
         return GroupEncoder(self.domains)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        """Column -> type, of values that come one a line."""
-        return {column: domain.kind for column, domain in self.domains}
-
-    @property
-    def table(self) -> str:
-        """The file of its figures."""
-        return f"{self.kind}.parquet"
-
-    @property
-    def files(self) -> dict[str, str]:
-        """Table -> what its estimates are; as of `Metric.figures`."""
-        return {self.table: self.figure}
-
-    @property
-    def headline(self) -> dict[str, str]:
-        """As of `Metric.headline`; empty for the usual one."""
-        return {}
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """Option -> what a statement says it was, where that is not how it was written."""
-        return {}
+    @abstractmethod
+    def heading(self) -> Heading:
+        """How it is shown."""
 
     @property
     @abstractmethod
-    def figure(self) -> str:
-        """What its estimates are, as in "share"."""
+    def wording(self) -> Wording:
+        """What a statement says of it, whatever the data are."""
 
-    @property
-    def covers(self) -> str:
-        """What its predicted error covers, and what it does not."""
-        return "the noise of the dummies, and roundings; not what was truncated"
-
-    @property
     @abstractmethod
-    def title(self) -> str:
-        """What was counted, in the words of the request."""
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
+        """How far off its figures will be, as far as that can be said.
+
+        Args:
+            accuracy: of the noise.
+            people: about how many units take part; for cautions, how many at the most.
+        """
 
     @abstractmethod
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
@@ -179,78 +142,16 @@ class Statistic(ABC):
             confidence: of intervals.
         """
 
-    @abstractmethod
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        """(a figure if all units are alike, its standard error), as far as that can be said.
-
-        Args:
-            accuracy: of the noise.
-            expected: about how many units take part.
-        """
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
-        """The standard error of one figure; of a quotient, if so many take part."""
-        return accuracy.total.standard_error
-
-    @abstractmethod
-    def error_in_words(self, error: float, expected: int) -> str:
-        """The same, for a table."""
-
-    def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
-        """What should be thought over of its own."""
-        return []
-
-    @property
-    def exactly(self) -> tuple[str, ...]:
-        """What is published as it is, of its input."""
-        return ()
+    def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
+        """What is published, file name -> table."""
+        columns = self.columns(evidence, self.options.confidence)
+        labels = label_columns(self.heading.labels, self.domains)
+        return {f"{self.kind}.parquet": with_labels(labels, columns)}
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what is said of all statistics."""
         return {}
 
-    def unusable_cautions(self, evidence: Evidence, confidence: tuple[float, float]) -> list[str]:
-        """As of `Metric.unusable_cautions`."""
-        return []
-
-    def words(self, influence: float) -> list[str]:
-        """What a reader must know of what counts.
-
-        Args:
-            influence: how far one liar moves a total, at the most.
-        """
-        return []
-
     def unusable(self, evidence: Evidence, confidence: float) -> Mapping[str, Share]:
         """As of `Metric.unusable_parts`."""
         return {}
-
-    # What is shown of it.
-
-    @property
-    def labelled(self) -> dict[str, str]:
-        """`group` or `value` -> the column of the log whose values are there, if there is one."""
-        first = 0 if self.grouped else len(LABELS) - len(self.domains)
-        names = LABELS[first : first + len(self.domains)]
-        return {name: column for name, (column, _) in zip(names, self.domains, strict=True)}
-
-    def labels(self) -> dict[str, pa.Array]:
-        """Column -> (groups,) the values that each figure is of; null for all other rows."""
-        sizes = [domain.size for _, domain in self.domains]
-        whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
-        columns: dict[str, pa.Array] = {}
-        for place, (name, (_, domain)) in enumerate(zip(self.labelled, self.domains, strict=True)):
-            inner = int(np.prod(sizes[place + 1 :], dtype=object))
-            values = domain.labels().take(pa.array(whole // inner % domain.size))
-            columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
-        return columns
-
-    def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
-        """What is published, file name -> table."""
-        columns = self.columns(evidence, self.options.confidence)
-        # Where there is no number, there is a null.
-        arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
-        rows = len(next(iter(arrays.values())))
-        # Not every noise tells of those that are in no group.
-        labels = {name: column.slice(0, rows) for name, column in self.labels().items()}
-        return {self.table: pa.table(labels | arrays)}

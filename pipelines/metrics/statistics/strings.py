@@ -15,8 +15,10 @@ from mechanisms.channel import Floats
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.strings.options import StringsOptions
 from transforms.encoders.prefixes import accepts
 
@@ -67,7 +69,6 @@ class UndeclaredStrings(Statistic):
     """
 
     kind = "strings"
-    Options = StringsOptions
 
     options: StringsOptions
 
@@ -88,20 +89,14 @@ class UndeclaredStrings(Statistic):
         raise TypeError("strings that nobody declared are no totals")
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {self.options.column: pa.string()}
+    def heading(self) -> Heading:
+        figure = f"{self.options.unit}s" if self.options.hides_presence else _SHARE
+        title = f"{self.options.column}: frequent strings"
+        return Heading(title, {f"{self.kind}.parquet": figure}, {"value": self.options.column})
 
     @property
-    def labelled(self) -> dict[str, str]:
-        return {"value": self.options.column}
-
-    @property
-    def figure(self) -> str:
-        return f"{self.options.unit}s" if self.options.hides_presence else _SHARE
-
-    @property
-    def title(self) -> str:
-        return f"{self.options.column}: frequent strings"
+    def wording(self) -> Wording:
+        return Wording(ErrorTerms(""))  # each search has its own words
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         columns = evidence.columns(confidence)
@@ -121,14 +116,8 @@ class UndeclaredStrings(Statistic):
         """
         columns = self.columns(evidence, self.options.confidence)
         first = {"value": pa.array(evidence.strings, pa.string()), "whole": evidence.whole}
-        return {self.table: pa.table(first | columns).slice(0, self.options.top)}
+        return {f"{self.kind}.parquet": pa.table(first | columns).slice(0, self.options.top)}
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        return 0.0, accuracy.total.standard_error  # how many hold one nobody knows
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
-        return accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        """From how many units on a string is found: a search errs by what it misses."""
-        return f"finds {math.ceil(error):,} of {expected:,}"
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
+        error = accuracy.total.standard_error  # how many hold one nobody knows
+        return Forecast(0.0, error, error, f"holders ± {error:.3g}")

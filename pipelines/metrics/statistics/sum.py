@@ -5,21 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.statistics.statistic import OF_TOTALS, Statistic, Workload
-from pipelines.metrics.unusable.share import MANY
+from pipelines.metrics.statistics.labels import group_names
+from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import OF_TOTALS, ErrorTerms, Forecast, Wording
 from pipelines.views.digits import three_digits
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import UNUSABLE
-
-_UNKNOWN = "of how many is not published"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +24,6 @@ class Sum(Statistic):
     """How much there is, its numbers clipped to bounds."""
 
     kind = "sum"
-    Options = SumOptions
-    reading = OF_TOTALS
-    grouped = True
 
     options: SumOptions
     bounds: Bounds
@@ -57,56 +51,31 @@ class Sum(Statistic):
         return GroupEncoder(self.domains, self.options.column, self.options.whole_numbers)
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return super().line_types | {self.options.column: pa.float64()}
-
-    @property
-    def figure(self) -> str:
-        return "sum"
-
-    @property
-    def title(self) -> str:
+    def heading(self) -> Heading:
         by = f" by {self.options.group_by}" if self.options.group_by else ""
-        return f"{self.options.column}: sum{by}"
+        title, figures = f"{self.options.column}: sum{by}", {f"{self.kind}.parquet": "sum"}
+        return Heading(title, figures, group_names(self.domains))
+
+    @property
+    def wording(self) -> Wording:
+        users, (low, high) = self.options.unit == "user", self.bounds
+        whose = "What all rows of a user add up to" if users else "A row's number"
+        where = ", in each of its groups," if self.domains and users else ""
+        words = f"{whose}{where} was clipped to {low:g} .. {high:g}."
+        return Wording(ErrorTerms(OF_TOTALS), [words])
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         return evidence.columns(confidence)
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         bound = max(abs(self.bounds.low), abs(self.bounds.high))
-        return expected / self.encoder.size * bound, accuracy.total.standard_error
-
-    def error_in_words(self, error: float, expected: int) -> str:
-        return f"sum ± {three_digits(error)}"
-
-    def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
+        figure, error = people / self.encoder.size * bound, accuracy.total.standard_error
         noise, rounding = accuracy.total.sigma * accuracy.total.unit, accuracy.total.rounding
-        if rounding <= noise:
-            return []
         # No refusal: finer units would err more, and nobody knows here how many there will be.
-        return [
-            f"--expected: the sum of {expected:,} rounded numbers would be off by {rounding:.3g}, "
+        coarse = (
+            f"--expected: the sum of {people:,} rounded numbers would be off by {rounding:.3g}, "
             f"and noise by {noise:.3g}: say --whole-numbers if they are, or how many are expected "
             "if they are fewer"
-        ]
-
-    def unusable_cautions(self, evidence: Evidence, confidence: tuple[float, float]) -> list[str]:
-        many, some = (evidence.beside(UNUSABLE, sure) for sure in confidence)
-        if many is None or some is None:
-            return []
-        declared = self.options.expected or self.options.enrolled
-        # Without a number that was declared nobody knows of how many they are.
-        count, far = some if declared is None else many
-        if not count - far > MANY * (declared or 0):
-            return []
-        known = f"of {declared:,} that were declared" if declared else _UNKNOWN
-        return [
-            f"about {count:,.0f} {self.options.unit}s, give or take {far:,.0f}, have a number that "
-            f"cannot be used, which adds nothing to the sum; {known}"
-        ]
-
-    def words(self, influence: float) -> list[str]:
-        users = self.options.unit == "user"
-        whose = "What all rows of a user add up to" if users else "A row's number"
-        where = ", in each of its groups," if self.domains and users else ""
-        return [f"{whose}{where} was clipped to {self.bounds.low:g} .. {self.bounds.high:g}."]
+        )
+        cautions = [coarse] * (rounding > noise)
+        return Forecast(figure, error, error, f"sum ± {three_digits(error)}", cautions)

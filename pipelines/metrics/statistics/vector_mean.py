@@ -12,9 +12,11 @@ import pyarrow as pa
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.row_attributes import read_attributes
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence, nullable
 from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.views.headline import FIRST
@@ -24,11 +26,20 @@ from transforms.encoders.rows import Absence, RowEncoder
 REPORTS = "reports.parquet"
 """What each unit sent, as a row, if that is published."""
 
+OF_ALL_UNITS = "The share of a category's value is of all units, also of those without a value."
+_ERRORS = ErrorTerms(
+    "A mean is a noisy sum over a noisy count, each coordinate's of those who have it, and its "
+    "standard error, by the delta method, stands beside it: the fewer take part, the larger. "
+    f"{OF_ALL_UNITS} The expected error is on the scale on which bounds are -1 and 1.",
+    "the noise of the dummies, and roundings; not what was clipped, nor, where a user has several "
+    "rows, that one of them was drawn",
+    of=" of a coordinate, whose bounds are -1 and 1,",
+    divides=True,
+)
 _NAMED = 3  # columns that a title names
 _USUAL = 0.5  # how far from the middle a mean may be expected, of half the range
 
 
-OF_ALL_UNITS = "The share of a category's value is of all units, also of those without a value."
 TABLE, FREQUENCIES = "vector-mean.parquet", "frequencies.parquet"
 
 
@@ -48,19 +59,6 @@ class AverageRow(Statistic):
     """
 
     kind = "vector-mean"
-    Options = VectorMeanOptions
-    divides = True
-    error_of = " of a coordinate, whose bounds are -1 and 1,"
-    covers = (
-        "the noise of the dummies, and roundings; not what was clipped, nor, where a user has "
-        "several rows, that one of them was drawn"
-    )
-    reading = (
-        "A mean is a noisy sum over a noisy count, each coordinate's of those who have it, and its "
-        "standard error, by the delta method, stands beside it: the fewer take part, the larger. "
-        f"{OF_ALL_UNITS} "
-        "The expected error is on the scale on which bounds are -1 and 1."
-    )
 
     options: VectorMeanOptions
     attributes: tuple[Attribute, ...]
@@ -93,10 +91,6 @@ class AverageRow(Statistic):
         return RowEncoder(self.attributes, None, Absence(hides=True))
 
     @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return {column: part.kind for part in self.attributes for column in part.columns()}
-
-    @property
     def coordinates(self) -> list[str]:
         """(dimension,) what the numbers are called."""
         return [label for number in numeric(self.attributes) for label in number.labels()]
@@ -104,29 +98,27 @@ class AverageRow(Statistic):
     # What is said of it.
 
     @property
-    def table(self) -> str:
-        return TABLE
-
-    @property
-    def files(self) -> dict[str, str]:
-        return {TABLE: self.figure, FREQUENCIES: "share"}
-
-    @property
-    def headline(self) -> dict[str, str]:
-        return {"table": TABLE, "rows": FIRST}
-
-    @property
-    def figure(self) -> str:
-        return "mean"
-
-    @property
-    def title(self) -> str:
+    def heading(self) -> Heading:
         columns = dict.fromkeys(number.column for number in numeric(self.attributes))
         names = ", ".join(columns) if len(columns) <= _NAMED else f"{len(columns):,} columns"
-        return f"{names}: mean of each"
+        figures = {TABLE: "mean", FREQUENCIES: "share"}
+        return Heading(f"{names}: mean of each", figures, headline={"table": TABLE, "rows": FIRST})
 
     @property
-    def request(self) -> dict[str, Any]:
+    def wording(self) -> Wording:
+        users = self.options.unit == "user"
+        whose = "One row of each user, drawn uniformly among all of its rows," * users
+        words = (
+            f"{whose or 'Every row'} counts once: all of its numbers, clipped to their bounds, and "
+            "its categories. The bound on poisoning is for the sum, in halves of the distance "
+            f"of bounds; for a mean, divide it by the number of {self.options.unit}s. How many "
+            "numbers were clipped is not published. Intervals are Fieller's: where nobody may have "
+            "a number they are all between its bounds."
+        )
+        return Wording(_ERRORS, [words], self._request())
+
+    def _request(self) -> dict[str, Any]:
+        """The attributes, as they were settled."""
         said: dict[str, Any] = {
             "number": list(self.options.number),
             "vector": list(self.options.vector),
@@ -136,37 +128,19 @@ class AverageRow(Statistic):
         prior = {"prior": f"{width(self.attributes):,} declared numbers"}
         return said | prior if self.options.prior else said
 
-    def foretold(self, accuracy: Accuracy, expected: int) -> tuple[float, float]:
-        spread = math.hypot(accuracy.noise, accuracy.rounding(expected), _USUAL * accuracy.people)
-        return 1.0, spread / expected
-
-    def error(self, accuracy: Accuracy, expected: int) -> float:
+    def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of a coordinate of all who are expected, on the scale on which bounds are -1 and 1."""
-        return min(self.foretold(accuracy, expected)[1], 2.0)
-
-    def error_in_words(self, error: float, expected: int) -> str:
+        rounding, digits = float(accuracy.rounding(people)), self.options.digits
+        noise = math.hypot(accuracy.noise, rounding, _USUAL * accuracy.people) / people
+        error = min(noise, 2.0)
         percent = f"{50 * error:.2g} % of the distance of its bounds"
-        return f"coordinate ± {percent}, of {expected:,}"
-
-    def cautions(self, accuracy: Accuracy, expected: int) -> list[str]:
-        digits, rounding = self.options.digits, float(accuracy.rounding(expected))
-        if digits is None or not rounding > accuracy.noise:
-            return []
-        return [
-            f"--digits {digits}: rounding errs {rounding / accuracy.noise:.2g} times as much as "
-            f"the noise that hides numbers; have {digits + 1} or more, or leave it out"
-        ]
-
-    def words(self, influence: float) -> list[str]:
-        users = self.options.unit == "user"
-        whose = "One row of each user, drawn uniformly among all of its rows," * users
-        return [
-            f"{whose or 'Every row'} counts once: all of its numbers, clipped to their bounds, and "
-            "its categories. The bound on poisoning is for the sum, in halves of the distance "
-            f"of bounds; for a mean, divide it by the number of {self.options.unit}s. How many "
-            "numbers were clipped is not published. Intervals are Fieller's: where nobody may have "
-            "a number they are all between its bounds."
-        ]
+        cautions = []
+        if digits is not None and rounding > accuracy.noise:
+            cautions.append(
+                f"--digits {digits}: rounding errs {rounding / accuracy.noise:.2g} times as much "
+                f"as the noise that hides numbers; have {digits + 1} or more, or leave it out"
+            )
+        return Forecast(1.0, noise, error, f"coordinate ± {percent}, of {people:,}", cautions)
 
     def statement(self, evidence: RowEvidence) -> dict[str, Any]:  # type: ignore[override]
         said: dict[str, Any] = {"bounds": self._bounds()}

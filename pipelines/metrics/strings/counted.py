@@ -74,7 +74,8 @@ class CountedStrings(ByCounters):
 
     @property
     def expected_error(self) -> str:
-        return self.statistic.error_in_words(self.limit, self.expected)
+        # From how many units on a string is found: a search errs by what it misses.
+        return f"finds {math.ceil(self.limit):,} of {self.expected:,}"
 
     @property
     def cautions(self) -> list[str]:

@@ -128,7 +128,7 @@ def share_alone(
         "confidence": confidence,
         "withheld": judgement.withheld,
         "figures": {TABLE: "share"},
-        "title": metric.title,
+        "title": metric.heading.title,
         "headline": {"table": TABLE, "rows": FIRST},
     }
     page = report.page({TABLE: table}, kept)

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from even_share.options import EvenShareOptions
 
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.postprocess.intervals import intervals, standard_errors
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
+from pipelines.metrics.heading import Heading
 from pipelines.metrics.metric import FRESH
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.terms import best_design
@@ -37,6 +37,10 @@ class ParityEncoder:
     def columns(self):
         return frozenset([self.column])
 
+    @property
+    def line_types(self):
+        return {self.column: pa.int64()}  # of values that come one a line
+
     def encode(self, batch, rows, rng):
         numbers = batch.column(self.column)
         rows.reject(NULL_VALUE, null(numbers))
@@ -49,7 +53,6 @@ class EvenShare(Randomised):
     """The share of even numbers."""
 
     kind = "even-share"
-    Options = EvenShareOptions
 
     @classmethod
     def resolve(cls, options, source=ALONE, open_rng=SecureRandom):
@@ -68,10 +71,6 @@ class EvenShare(Randomised):
 
     # ---- the client: rows to cells, which the design's mechanism perturbs ------------------------
 
-    @property
-    def line_types(self):
-        return {self.options.column: pa.int64()}
-
     def encoder(self, coins=FRESH):
         even_or_odd = None if self.options.fill is None else int(self.options.fill) & 1
         return ParityEncoder(self.options.column, 2 if self.options.hides else even_or_odd)
@@ -82,8 +81,8 @@ class EvenShare(Randomised):
         return reports.messages | CollectFrequencies(self.mechanism, "pop", reports.users)
 
     @property
-    def figures(self):
-        return {"even_share.parquet": "share"}
+    def heading(self):
+        return Heading(f"{self.options.column}: share", {"even_share.parquet": "share"})
 
     def tables(self, estimate):
         n, unbiased, confidence = estimate.n, estimate.unbiased, self.options.confidence

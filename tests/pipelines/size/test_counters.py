@@ -17,6 +17,7 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.ledger.accounting import total
 from pipelines.ledger.entries import Loss
+from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.statistics.count import Count
@@ -87,7 +88,7 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
     for kind, more in ((Sum, {}), (Mean, {"dummies": "shuffler"})):
-        metric = kind.resolve(request(kind.Options, asked | more))
+        metric = kind.resolve(request(registry.options(kind.kind), asked | more))
         shown = rows[kind.kind, "correlated dummies"]
         assert (shown["messages"], shown["dummies"]) == (metric.messages, metric.design.number)
         assert shown["error"] == metric.error

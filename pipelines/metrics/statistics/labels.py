@@ -1,0 +1,70 @@
+"""The columns of a table that say what each figure is of, by the values that were declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.releases.schema import LABELS
+from transforms.encoders.domain import Domain
+
+Domains = tuple[tuple[str, Domain], ...]
+"""(column, its declared values), by which a statistic is divided."""
+
+
+def group_names(domains: Domains) -> dict[str, str]:
+    """The columns of labels, where figures are of groups of rows.
+
+    Args:
+        domains: one, or none.
+
+    Returns:
+        As of `Heading.labels`.
+    """
+    return _names(LABELS[: len(domains)], domains)
+
+
+def value_names(domains: Domains) -> dict[str, str]:
+    """The same where figures are of values; of two columns the first is the group.
+
+    Args:
+        domains: two at the most.
+    """
+    return _names(LABELS[len(LABELS) - len(domains) :], domains)
+
+
+def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
+    return {name: column for name, (column, _) in zip(names, domains, strict=True)}
+
+
+def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]:
+    """Column -> (groups,) the values that each figure is of; null for all other rows.
+
+    Args:
+        names: of the columns.
+        domains: whose values are there.
+    """
+    sizes = [domain.size for _, domain in domains]
+    whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
+    columns: dict[str, pa.Array] = {}
+    for place, (name, (_, domain)) in enumerate(zip(names, domains, strict=True)):
+        inner = int(np.prod(sizes[place + 1 :], dtype=object))
+        values = domain.labels().take(pa.array(whole // inner % domain.size))
+        columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return columns
+
+
+def with_labels(labels: Mapping[str, Sequence[Any]], columns: Mapping[str, Any]) -> pa.Table:
+    """A table of figures behind what they are of; where there is no number, there is a null.
+
+    Args:
+        labels: column -> (groups,) or more, of which the first are taken: not every noise knows of
+            those that are in no group.
+        columns: column -> (groups,) figures.
+    """
+    arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
+    rows = len(next(iter(arrays.values())))
+    return pa.table({name: column[:rows] for name, column in labels.items()} | arrays)
