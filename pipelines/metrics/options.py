@@ -175,6 +175,12 @@ class ReleaseOptions(FileOptions):
         return COUNTED
 
     @property
+    def drawn_by(self) -> str:
+        """Who draws its noise, as the request has it: by `dummies`, or each report in a `model`."""
+        option, usual = ("dummies", "shuffler") if self.hides_presence else ("model", "shuffle")
+        return str(getattr(self, option, None) or usual)
+
+    @property
     def idle(self) -> frozenset[str]:
         """Options that mean nothing beside the others."""
         return frozenset()

@@ -358,7 +358,7 @@ EXAMPLES = {
             "local": Form(_RANDOM, _ROW),
             "shuffle": Form(_RANDOM | _ROWS, _ROW),
             "shuffler": Form(_COUNTED | _EXPECTED, _ROW[:1]),
-            "devices": Form(_COUNTED | _DEVICES, refused="no average rows are known of these"),
+            "devices": Form(_COUNTED | _DEVICES, refused="no dummies of devices are known"),
         },
     ),
     "count": Example(

@@ -30,6 +30,8 @@ from transforms.encoders.strings import StringEncoder, distinct, gathered, texts
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from pipelines.metrics.statistics.statistic import Workload
+
 _LENGTH = 64  # bytes that are looked at, where nobody says
 
 _SELECTED = (
@@ -75,6 +77,10 @@ class StringsAboveThreshold(CountedStrings):
         if options.delta == 0:
             raise RequestError("--delta must be a number greater than 0, not 0")
         require_bounded(options, options.rows_per_user)
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        return None if drawn_by == "job" else "whoever counts the strings has to draw the noise"
 
     @classmethod
     def least(cls, statistic: Any, sealed: bool = False) -> tuple[Counters, Crowds]:
