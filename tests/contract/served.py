@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.by_job import ByJob
 from pipelines.metrics.counting.options import SPLIT_MIX
 from pipelines.metrics.counting.split_mix import BySplitMix
 from pipelines.metrics.reports.by_reports import ByReports
@@ -43,6 +44,7 @@ COLUMNS = {
     "each report, shuffled": _reports("shuffle"),
     "dummies of the shuffler": _counters("shuffler"),
     "dummies of devices": _counters("devices"),
+    "integers added by the job": Column(ByJob, "job", {"dummies": "job"}),
     "split and mix": Column(
         BySplitMix, "shuffler", {"dummies": "shuffler", "mechanism": SPLIT_MIX}
     ),
@@ -54,6 +56,8 @@ FORMS = {
     "shuffle": "each report, shuffled",
     "shuffler": "dummies of the shuffler",
     "devices": "dummies of devices",
+    "job": "integers added by the job",
+    "the job": "integers added by the job",
     SPLIT_MIX: "split and mix",
 }
 """How `forms.offered` calls a noise, behind what is searched -> its column."""
