@@ -30,7 +30,7 @@ from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
 from pipelines.views import report
 from pipelines.views.headline import LARGEST
-from pipelines.wording import FUSED, FUSED_HERE
+from pipelines.wording import FUSED, FUSED_HERE, ONE_ROW
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part, Viewed
@@ -145,6 +145,11 @@ class Metric(AsFields, ABC):
     def unit(self) -> str:
         """Whose contribution is protected."""
         return str(self.options.unit)
+
+    @property
+    def rows_of_a_user(self) -> str:
+        """Which of them count, where users are protected: others would mean other things."""
+        return ONE_ROW
 
     @property
     @abstractmethod
@@ -448,7 +453,8 @@ class Metric(AsFields, ABC):
         words: dict[str, Any] = self.options.model_dump(
             exclude={"input", "output", *self.unstated, *self.options.idle, *self.options.unsaid}
         )
-        return words | {"unit": self.unit, "model": self.model}
+        words |= {"unit": self.unit, "model": self.model}
+        return words if self.unit == "row" else words | {"rows_of_a_user": self.rows_of_a_user}
 
     def arrived(self, estimate: Any) -> int | None:
         """How many messages were counted, impossible ones among them; None if that says nothing."""

@@ -190,6 +190,10 @@ class ByCounters(Counting):
         """
         return self.shape.evidence(self, estimate)
 
+    @property
+    def rows_of_a_user(self) -> str:
+        return self.shape.rows_of_a_user
+
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         return self.shape.totals(self, counts)
 

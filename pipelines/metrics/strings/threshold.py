@@ -93,6 +93,10 @@ class StringsAboveThreshold(CountedStrings):
         return crowds.design, crowds
 
     @property
+    def rows_of_a_user(self) -> str:
+        return "those of each value"
+
+    @property
     def undivided(self) -> str:
         return "its shuffler counts equal seals, and draws the noise"
 
