@@ -32,6 +32,9 @@ FUSED = (
     "release: there are no shuffled messages for anybody to see."
 )
 
+ONE_ROW = "one, drawn uniformly"
+"""Which rows of a user count, where one does."""
+
 FUSED_HERE = (
     "shuffler: fused is for one job that holds the log and counts its reports as they come; leave "
     "it out"

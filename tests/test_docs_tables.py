@@ -9,6 +9,7 @@ import pytest
 
 from mechanisms.catalog import of_task, published
 from mechanisms.registry import Registration
+from tests.contract import examples, runs, served
 from transforms.expressions.functions import FUNCTIONS
 from transforms.files.reading import TYPES
 from transforms.files.source import FORMATS
@@ -54,6 +55,15 @@ def test_every_mechanism_is_explained(page: str, task: str) -> None:
     (rows,) = re.findall(r"\| name \|.*?when to name it \|\n(.*?)\n\n", text, re.DOTALL)
     explained = {name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row[:60])}
     assert set(of_task(task)) <= explained <= {*of_task(task), *published(task)}
+
+
+def test_statistics_by_noises_are_as_the_noises_say(workspace: Path) -> None:
+    runs.write_inputs(workspace, examples.log())
+    page = (DOCS / "concepts.md").read_text("utf-8")
+    (table_and_reasons,) = re.findall(
+        r"<!-- statistics by noises -->\n(.*?\n\n.*?)\n\n", page, re.DOTALL
+    )
+    assert table_and_reasons == served.table()
 
 
 def test_expressions_are_listed_as_they_are_registered() -> None:

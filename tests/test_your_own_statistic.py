@@ -16,7 +16,7 @@ from tests.fakes.repeating import RUNNER, seeded
 
 KIND = "share-of-total"
 PAGE = (Path(__file__).parents[1] / "docs/your-own-metric.md").read_text("utf-8")
-FORMS = {"shuffler": {}, "devices": {"enrolled": examples.ROWS}}
+FORMS = {"shuffler": {}, "devices": {"enrolled": examples.ROWS}, "job": {}}
 ASKED = {
     "column": "size", "bounds": "0,63", "group_by": "team", "groups": "groups.txt",
     "expected": examples.ROWS, "epsilon": 2,

@@ -11,17 +11,20 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.devices import LAWS, Law
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES
 from mechanisms.counters.solve import SHARE
 
-Drawer = Literal["shuffler", "devices"]
+Drawer = Literal["shuffler", "devices", "job"]
 
-NoisyCounters = Counters | DeviceCounters
+DummyCounters = Counters | DeviceCounters
+NoisyCounters = DummyCounters | JobTotals
 SlottedCounters = Counters | SlottedDevices
 """Those whose reports are all of one size, and may be sealed word by word."""
 
 DRAWERS: tuple[Drawer, ...] = ("shuffler", "devices")
+"""Those who hide a message among others, in the order in which refusals are told."""
 
 
 def least_error(
@@ -45,7 +48,7 @@ def least_error(
 
     Args:
         levels, neighbours, epsilon, delta: as in `Counters`.
-        drawers: who may draw the dummies.
+        drawers: who may draw the noise: dummies, or what the job adds to totals.
         most_messages: how many a user may send on average, those that raise counters among them.
         enrolled, honest_share: as in `DeviceCounters`; without devices nothing is asked of them.
         correlated: whether the shuffler may correlate dummies; for digits.
@@ -89,13 +92,17 @@ def least_error(
         )  # fmt: skip
         return SlottedDevices.of(free, most_messages) if slotted else free
 
+    def of_job() -> JobTotals:
+        return JobTotals.meeting(levels, neighbours, epsilon, beside, share)
+
     makers: dict[Drawer, Callable[[], NoisyCounters]] = {
         "shuffler": of_shuffler,
         "devices": of_devices,
+        "job": of_job,
     }
     made: list[NoisyCounters] = []
     refusals: list[ValueError] = []
-    for drawer in DRAWERS:
+    for drawer in makers:
         if drawer in drawers:
             try:
                 made.append(makers[drawer]())

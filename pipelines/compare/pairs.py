@@ -26,6 +26,9 @@ NO_ERRORS = "it has no standard errors, or no intervals made from them"
 ONE_ALONE = "one of the releases alone has it"
 NO_FIGURES = "it has no table of figures"
 
+_OF_ALL = {"unit": "the unit of protection", "rows_of_a_user": "what counts of a user's rows"}
+"""What every request says of a figure, and what it is called."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -262,14 +265,14 @@ def _require_alike(name: str, one: Published, other: Published) -> None:
     if kinds[0] != kinds[1]:
         raise RequestError(f"{name}: a {kinds[0]} and a {kinds[1]} cannot be compared")
     requests = [statement.get("request", {}) for statement in said]
-    for option in ("unit", *_of_figure(kinds[0])):
+    for option in (*_OF_ALL, *_of_figure(kinds[0])):
         if option not in FileOptions.model_fields and not all(
             option in request for request in requests
         ):
             continue  # it means nothing to one of them
         values = [request.get(option) for request in requests]
         if values[0] != values[1]:
-            how = flag(option) if option != "unit" else "the unit of protection"
+            how = _OF_ALL.get(option) or flag(option)
             raise RequestError(
                 f"{name}: {how} is {_said(values[0])} in one release and {_said(values[1])} in the "
                 "other, so their figures mean other things"

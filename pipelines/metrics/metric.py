@@ -30,7 +30,7 @@ from pipelines.releases import release
 from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
 from pipelines.views import report
-from pipelines.wording import FUSED, FUSED_HERE
+from pipelines.wording import FUSED, FUSED_HERE, ONE_ROW
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part, Viewed
@@ -143,6 +143,11 @@ class Metric(AsFields, ABC):
     def unit(self) -> str:
         """Whose contribution is protected."""
         return str(self.options.unit)
+
+    @property
+    def rows_of_a_user(self) -> str:
+        """Which of them count, where users are protected: others would mean other things."""
+        return ONE_ROW
 
     @property
     @abstractmethod
@@ -418,7 +423,8 @@ class Metric(AsFields, ABC):
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
         words: dict[str, Any] = self.options.model_dump(exclude={*self.options.unstated})
-        return words | {"unit": self.unit, "model": self.model}
+        words |= {"unit": self.unit, "model": self.model}
+        return words if self.unit == "row" else words | {"rows_of_a_user": self.rows_of_a_user}
 
     def arrived(self, estimate: Any) -> int | None:
         """How many messages were counted, impossible ones among them; None if that says nothing."""

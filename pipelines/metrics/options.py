@@ -24,12 +24,19 @@ CLIENTS_SHARE = 0.9
 
 WHO_DRAWS = (
     "shuffler: it draws them, here the job, and has to be trusted to. devices: each of those that "
-    "are --enrolled draws its share in every window, and --honest-share of them have to be trusted"
+    "are --enrolled draws its share in every window, and --honest-share of them have to be "
+    "trusted. job: no dummies, for whoever runs the job is trusted with the rows: it counts "
+    "exactly and adds noise to counts, sums, means and histograms; delta is then 0"
 )
 """Of dummies."""
 
+JOB = "job"
+"""Who draws in the central model."""
+
 COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
+ADDED = "pipelines.metrics.counting.by_job:ByJob"
+"""Integers that the job adds to exact totals."""
 REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
 """One randomised report of each unit."""
 
@@ -175,6 +182,12 @@ class ReleaseOptions(FileOptions):
         return COUNTED
 
     @property
+    def drawn_by(self) -> str:
+        """Who draws its noise, as the request has it: by `dummies`, or each report in a `model`."""
+        option, usual = ("dummies", "shuffler") if self.hides_presence else ("model", "shuffle")
+        return str(getattr(self, option, None) or usual)
+
+    @property
     def idle(self) -> frozenset[str]:
         """Options that mean nothing beside the others."""
         return frozenset()
@@ -285,6 +298,10 @@ class BoundedOptions(SeveralOptions):
     )  # fmt: skip
 
     @property
+    def hidden_by(self) -> str:
+        return ADDED if getattr(self, "dummies", None) == JOB else super().hidden_by
+
+    @property
     def usual(self) -> int:
         """About how many take part, as far as that is known."""
         return self.expected or self.enrolled or 1_000_000
@@ -345,7 +362,7 @@ class EitherOptions(MetricOptions, BoundedOptions):
 
     of_reports: ClassVar[frozenset[str]] = frozenset()  # its own, that mean nothing for counters
 
-    dummies: Literal["shuffler", "devices"] | None = option(
+    dummies: Literal["shuffler", "devices", "job"] | None = option(
         f"nothing that users say is randomised, but dummies are drawn among it: the error is that "
         f"of a trusted collector, and who takes part is hidden. {WHO_DRAWS} (default: every report "
         "is randomised by itself)",
@@ -354,7 +371,7 @@ class EitherOptions(MetricOptions, BoundedOptions):
 
     @property
     def hidden_by(self) -> str:
-        return COUNTED if self.hides_presence else REPORTED
+        return super().hidden_by if self.hides_presence else REPORTED
 
     @property
     def idle(self) -> frozenset[str]:

@@ -315,6 +315,7 @@ EXAMPLES = {
             "central": Form(_COUNTED, _SHARES),
             "shuffler": Form(_COUNTED, _COUNTED_SHARES),
             "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHARES),
+            "job": Form(_COUNTED, _COUNTED_SHARES),
         },
     ),
     "strings": Example(
@@ -333,6 +334,7 @@ EXAMPLES = {
             "shuffle": Form(_RANDOM | _USERS | _BOUNDS, (_MEAN,)),
             "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),
+            "job": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             # One number for all: which rows the first round draws is no part of a stated error.
             "choose_bounds": Form(_RANDOM | _ROWS | {"column": "steady"}, (_STEADY,)),
             "split-mix": Form(_COUNTED | _BOUNDS | _DEVICES, (_MEAN,)),
@@ -350,6 +352,7 @@ EXAMPLES = {
                 {"epsilon": 2} | _DEVICES | {"bins": ROUGH},
                 _counted_shape(rows_between_rough_ends, below_rough_ends),
             ),
+            "job": Form(_COUNTED, refused="it adds noise to totals, not to a tree of bins"),
         },
     ),
     "vector-mean": Example(
@@ -358,7 +361,8 @@ EXAMPLES = {
             "local": Form(_RANDOM, _ROW),
             "shuffle": Form(_RANDOM | _ROWS, _ROW),
             "shuffler": Form(_COUNTED | _EXPECTED, _ROW[:1]),
-            "devices": Form(_COUNTED | _DEVICES, refused="no average rows are known of these"),
+            "devices": Form(_COUNTED | _DEVICES, refused="no dummies of devices are known"),
+            "job": Form(_COUNTED, refused="it adds noise to totals, not to all numbers of a row"),
         },
     ),
     "count": Example(
@@ -366,6 +370,7 @@ EXAMPLES = {
         {
             "shuffler": Form(_COUNTED, (_COUNTS,)),
             "devices": Form(_COUNTED | _DEVICES, (_COUNTS,)),
+            "job": Form(_COUNTED, (_COUNTS,)),
             "running totals": Form(_COUNTED, (_COUNTS,)),
         },
     ),
@@ -374,6 +379,7 @@ EXAMPLES = {
         {
             "shuffler": Form(_COUNTED | _BY_GROUP | _EXPECTED, (_SUMS,)),
             "devices": Form(_COUNTED | _BY_GROUP | _DEVICES, (_SUMS,)),
+            "job": Form(_COUNTED | _BY_GROUP | _EXPECTED, (_SUMS,)),
             "split-mix": Form(_COUNTED | _DEVICES, (_SUM,)),
             "running totals": Form(_COUNTED | _BY_GROUP, (_SUMS,)),
         },
@@ -386,6 +392,7 @@ EXAMPLES = {
         {
             "shuffler": Form(_COUNTED, (_ACTIVE,)),
             "devices": Form(_COUNTED | {"enrolled": USERS}, (_ACTIVE,)),
+            "job": Form(_COUNTED, refused="it adds noise to totals, not to days of a user"),
         },
     ),
     "cross-tab": Example(
@@ -395,6 +402,7 @@ EXAMPLES = {
             "shuffle": Form(_RANDOM | _ROWS, (_TABS,)),
             "shuffler": Form(_COUNTED, (_TABS,)),
             "devices": Form(_COUNTED | _DEVICES, (_TABS,)),
+            "job": Form(_COUNTED, refused="it adds noise to totals, not to tables"),
         },
     ),
 }  # fmt: skip

@@ -67,7 +67,11 @@ def above(log):
 _TRUTHS = (Truth("NAME.parquet", above, joint=None),)
 EXAMPLE = Example(
     {"column": "size", "threshold": 20, "epsilon": 0.5},
-    {"shuffler": Form(truths=_TRUTHS), "devices": Form({"enrolled": 3000}, _TRUTHS)},
+    {
+        "shuffler": Form(truths=_TRUTHS),
+        "devices": Form({"enrolled": 3000}, _TRUTHS),
+        "job": Form(truths=_TRUTHS),
+    },
 )
 ''',
 }

@@ -438,7 +438,7 @@ def test_a_log_without_rows_is_released_like_any_other(run) -> None:
         ("row", {"dummies": None, "expected": None, "digits": 3}, "--digits: says something of"),
         ("row", {"digits": 17}, "--digits must be a number of at most 16"),
         ("row", {"number": None}, "--number or --vector is missing"),
-        ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no average rows"),
+        ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no dummies of devices"),
         ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
         ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
         ("strings of users", {"dummies": "devices"}, "--dummies: invalid choice: 'devices'"),

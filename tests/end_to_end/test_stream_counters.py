@@ -124,6 +124,16 @@ def test_windows_follow_the_calendar_with_rows_or_without(plan) -> None:
     assert not [*Path("state").glob("batch*"), *Path("state").glob("digests*")]
 
 
+def test_windows_have_noise_that_the_job_adds_with_rows_or_without(plan) -> None:
+    plan(last="  - {name: sure, kind: count, dummies: job, column: value, domain: %s}\n")
+    land("a", rows(spread(0, 400), range(400)))
+    serve(1.5, 2.6)
+    for hour, n in ((0, 400), (1, 0)):
+        require_close(NAMES[hour], "sure", "count", [*[len(range(k, n, 4)) for k in range(4)], 0])
+        said = json.loads(Path("out", NAMES[hour], "sure", "statement.json").read_text())
+        assert said["guarantees"]["release"]["model"] == "central"
+
+
 # What differs from run to run, or from log to log where nobody is to see it.
 _DRAWN = re.compile(r'"(created|release_id)": "[^"]*"')
 

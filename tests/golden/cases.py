@@ -186,6 +186,9 @@ CASES: tuple[Case, ...] = (
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
         "--groups groups.txt --expected 1000 --epsilon 1",)),
+    Case("sum-job", (
+        f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
+        "--groups groups.txt --expected 1000 --dummies job --epsilon 1",)),
     Case("active-users", (
         f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
         "--begins 2024-04-20 --epsilon 1",)),

@@ -20,8 +20,65 @@ _RELEASE = "tests/end_to_end/test_counting_release.py"
 _ACTIVE = "tests/end_to_end/test_active_users.py"
 _DAYS = "tests/mechanisms/counters/test_activity.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
+_JOB = "tests/mechanisms/counters/test_job_totals.py"
+_JOB_RELEASE = "tests/end_to_end/test_job_totals_release.py"
+_GEOMETRIC = "tests/mechanisms/sampling/test_exact_geometric.py"
 
 MUTANTS = (
+    Mutant(
+        "job-noise-of-half-the-scale",
+        "What the job adds falls twice as fast as the epsilon that it promises.",
+        "mechanisms/counters/job_totals.py",
+        "1), _PARTS) / move)",
+        "1), _PARTS) * 2 / move)",
+        (_JOB,),
+        known_by="enumeration",
+    ),
+    Mutant(
+        "job-noise-for-one-group-of-a-unit",
+        "A unit moves k totals, and the noise is that of one.",
+        "mechanisms/counters/job_totals.py",
+        "return slots * max(up, down)",
+        "return max(up, down)",
+        (_JOB,),
+        known_by="enumeration",
+    ),
+    Mutant(
+        "job-noise-of-a-replacement-as-of-a-removal",
+        "A total that goes from one end to the other has noise as if it went to 0.",
+        "mechanisms/counters/job_totals.py",
+        "slots * (up + down if slots == counters",
+        "slots * (max(up, down) if slots == counters",
+        (_JOB,),
+        known_by="enumeration",
+    ),
+    Mutant(
+        "job-noise-shared-by-all-totals",
+        "The job draws one noise, and adds it to every total.",
+        "mechanisms/counters/job_totals.py",
+        "row + noise.draw(row.size, rng)",
+        "row + noise.draw(1, rng)",
+        (_JOB,),
+        known_by="digits_of_a_total",
+    ),
+    Mutant(
+        "job-publishes-what-it-counted",
+        "Exact totals are published, with the errors of noise that nobody added.",
+        "pipelines/metrics/counting/by_job.py",
+        "counted._replace(counts=design.noisy(counted.counts, open_rng()))",
+        "counted",
+        (_JOB_RELEASE,),
+        known_by="noise",
+    ),
+    Mutant(
+        "two-sided-geometric-of-two-zeros",
+        "Noise is 0 twice as often as it may be.",
+        "mechanisms/sampling/exact_geometric.py",
+        "kept &= ~(minus & (steps == 0))",
+        "kept &= True",
+        (_GEOMETRIC,),
+        known_by="law",
+    ),
     Mutant(
         "active-users-gap-is-a-day-without-users",
         "Figures that need a day without a file are published as if nobody had been active.",

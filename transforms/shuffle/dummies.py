@@ -12,7 +12,7 @@ from apache_beam import typehints
 from numpy.typing import NDArray
 
 from mechanisms.channel import Messages
-from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.choose import DummyCounters
 from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import Generator, GroupOnce, repeated
@@ -55,7 +55,7 @@ class AddDummies(beam.PTransform):
         open_rng: opens the generator on each worker; a seeded one is for tests.
     """
 
-    counters: NoisyCounters
+    counters: DummyCounters
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, messages: beam.PCollection) -> WithDummies:
@@ -75,7 +75,7 @@ class DrawDummies(beam.PTransform):
         counters, open_rng: as in `AddDummies`.
     """
 
-    counters: NoisyCounters
+    counters: DummyCounters
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, begin: beam.pvalue.PBegin) -> WithDummies:
@@ -88,7 +88,7 @@ class DrawDummies(beam.PTransform):
 class _Drawn(beam.PTransform):
     """Nothing in; how many dummies each counter of a range has, out."""
 
-    counters: NoisyCounters
+    counters: DummyCounters
     open_rng: Generator
     nulls: bool
 
@@ -102,7 +102,7 @@ class _Drawn(beam.PTransform):
         )
 
 
-def ranges_of(counters: NoisyCounters) -> list[Range]:
+def ranges_of(counters: DummyCounters) -> list[Range]:
     """What workers draw the dummies of, each on its own."""
     return counters.ranges(_COUNTERS)
 
@@ -111,7 +111,7 @@ def ranges_of(counters: NoisyCounters) -> list[Range]:
 class DrawDummiesDoFn(beam.DoFn):
     """How many dummies each counter of a range gets."""
 
-    def __init__(self, counters: NoisyCounters, open_rng: Generator, nulls: bool) -> None:
+    def __init__(self, counters: DummyCounters, open_rng: Generator, nulls: bool) -> None:
         self._counters, self._open_rng, self._nulls = counters, open_rng, nulls
 
     def setup(self) -> None:

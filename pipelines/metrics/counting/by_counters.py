@@ -87,6 +87,29 @@ class ByCounters(OfStatistic, Counting):
             require_counted(options)
 
     @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        """Why this noise does not serve a workload; None if it does.
+
+        Args:
+            work: of a statistic.
+            drawn_by: as of `ReleaseOptions`.
+        """
+        if work.shape == "strings":
+            return "strings that nobody declared have no counters"
+        if work.shape == "row" and drawn_by == "devices":
+            return "no dummies of devices are known for rows of numbers: let the shuffler draw"
+        return None
+
+    @classmethod
+    def option(cls, options: Any) -> str:
+        """What was asked by which this noise was chosen.
+
+        Args:
+            options: of the request.
+        """
+        return f"--dummies {options.drawn_by}"
+
+    @classmethod
     def of(
         cls,
         statistic: Statistic,
@@ -149,6 +172,10 @@ class ByCounters(OfStatistic, Counting):
             estimate: of the collector.
         """
         return self.shape.evidence(self, estimate)
+
+    @property
+    def rows_of_a_user(self) -> str:
+        return self.shape.rows_of_a_user
 
     def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
         return self.shape.totals(self, counts)

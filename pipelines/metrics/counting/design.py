@@ -16,7 +16,7 @@ from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, require_drawn
-from pipelines.metrics.options import CLIENTS_SHARE, SeveralOptions
+from pipelines.metrics.options import CLIENTS_SHARE, JOB, SeveralOptions
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
@@ -127,7 +127,8 @@ def rounded(
         alone = 2 * (grown * amounts.most_groups * units / options.epsilon) ** 2
         return variance(units, amounts.variance(alone), amounts)
 
-    tried = [(wanted, False)]
+    # What the job adds to a total it adds once, whatever signs there are.
+    tried = [(wanted, options.dummies == JOB)]
     if options.dummies == "shuffler" and options.epsilon is not None and wanted > 1:
         tried = [(min(sizes, key=likely), True), *tried]
     candidates, why = [], RequestError("")

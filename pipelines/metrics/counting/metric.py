@@ -7,12 +7,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from mechanisms.channel import Guarantee
-from mechanisms.counters.choose import NoisyCounters, SlottedCounters
+from mechanisms.counters.choose import DummyCounters, NoisyCounters, SlottedCounters
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
@@ -243,7 +243,7 @@ class Counting(Metric):
         from transforms.shuffle.dummies import ranges_of
 
         # A collector does not see what another party draws.
-        ranges = 0 if self.collects else len(ranges_of(self.design))
+        ranges = 0 if self.collects else len(ranges_of(cast(DummyCounters, self.design)))
         return Shuffled(0, Batches(self.mechanism.codes), ranges)
 
     def shuffled(self, reports: MetricReports) -> MetricReports:
@@ -251,7 +251,7 @@ class Counting(Metric):
         from transforms.shuffle.dummies import AddDummies
         from transforms.shuffle.group_codes import GroupCodes
 
-        dummies = AddDummies(self.design, self.open_rng)
+        dummies = AddDummies(cast(DummyCounters, self.design), self.open_rng)
         messages, drawn = reports.messages | "Dummies" >> dummies
         sent = leaving(messages, self.shuffled_batches.batches)
         if not self.options.fused:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pipelines.errors import RequestError
 from pipelines.metrics.options import (
     CLIENTS_SHARE,
+    JOB,
     WHO_DRAWS,
     BoundedOptions,
     EitherOptions,
@@ -70,7 +71,7 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 
     subject: ClassVar[str] = "what is counted"
 
-    dummies: Literal["shuffler", "devices"] = option(
+    dummies: Literal["shuffler", "devices", "job"] = option(
         f"who draws the noise. {WHO_DRAWS}", "shuffler", group=PROMISE
     )
     honest_share: float | None = option(
@@ -86,6 +87,8 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 
     @property
     def idle(self) -> frozenset[str]:
+        if self.dummies == JOB:
+            return frozenset({"enrolled", "honest_share", "max_messages"})
         return frozenset({"enrolled", "honest_share"} if self.dummies == "shuffler" else {})
 
 
@@ -225,7 +228,7 @@ def require_drawn(options: BoundedOptions) -> None:
     named = sorted(options.model_fields_set & {"enrolled", "honest_share"})
     if named and not drawn:
         raise RequestError(
-            f"{flag(named[0])}: says something of --dummies devices; the shuffler draws on its own"
+            f"{flag(named[0])}: says something of --dummies devices; others draw on their own"
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.postprocess.intervals import normal_quantile
+from mechanisms.sampling.exact_geometric import ExactGeometric
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
 COLUMNS = (
@@ -19,6 +20,9 @@ COLUMNS = (
     "fitted", "users", "users_standard_error", "rows", "rows_standard_error", "unbiased",
     "unclipped",
 )  # fmt: skip
+
+Law = IntegerNoise | ExactGeometric
+"""Of noise on integers."""
 
 Noisy = tuple[float, float]
 """A count, and how far off it may be."""
@@ -48,7 +52,7 @@ class FigureError(NamedTuple):
         least: no true figure is below it, if that is known.
     """
 
-    law: IntegerNoise | None
+    law: Law | None
     sigma: float
     unit: float = 1.0
     rounding: float = 0.0
@@ -106,7 +110,7 @@ class FigureError(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # a law of millions of outcomes is asked for at every look at an error
-def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None:
+def _law(design: NoisyCounters, columns: int, taken: int) -> Law | None:
     """Of the noise of so many columns; None where it is too long to tabulate."""
     try:
         return design.error_law(columns, taken)
@@ -115,13 +119,13 @@ def _law(design: NoisyCounters, columns: int, taken: int) -> IntegerNoise | None
 
 
 @lru_cache(maxsize=64)
-def _law_of_level(design: NoisyCounters, place: int, columns: int) -> IntegerNoise | None:
+def _law_of_level(design: NoisyCounters, place: int, columns: int) -> Law | None:
     """Of the noise of so many counters of a level; as `_law`."""
     return _added(design.level_law(place), columns)
 
 
 @lru_cache(maxsize=16)
-def _added(one: IntegerNoise | None, times: int) -> IntegerNoise | None:
+def _added(one: Law | None, times: int) -> Law | None:
     """Of so many independent noises of a law; as `_law`."""
     if one is None:
         return None

@@ -27,8 +27,7 @@ from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.statistics.statistic import Statistic
-from pipelines.request.options import flag
+from pipelines.metrics.statistics.statistic import Statistic, Workload
 from transforms.encoders.block import SlotBlock
 from transforms.encoders.reports import Clip, SplitReporting, reach
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _Design = TypeVar("_Design", bound=SplitMix)
 
-_COUNTERS = {"sum": "take --mechanism counters", "mean": "leave --mechanism out"}
 _WHO = (
     "Every number was split into {shares} random shares, which tell nothing but their total once "
     "they are shuffled among those of others; each of {enrolled:,} enrolled devices sends, zero if "
@@ -86,7 +84,19 @@ class BySplitMix(ByCounters):
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
         super().require(options, kind)
-        require_one(options, kind)
+        require_enrolled(options)
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        if drawn_by != "shuffler":
+            return "the shuffler adds the noise: leave --dummies at that"
+        if work.shape != "cells" or work.amount is None:
+            return "it hides one sum or one mean of numbers, and nothing else"
+        return None if work.groups == 1 else "it hides one figure, and not one of each group"
+
+    @classmethod
+    def option(cls, options: Any) -> str:
+        return f"--mechanism {SPLIT_MIX}"
 
     @classmethod
     def of(
@@ -309,26 +319,12 @@ class BySplitMix(ByCounters):
         }  # fmt: skip
 
 
-def require_one(options: SumOptions | MeanOptions, kind: str) -> None:
-    """Refuse what one noise for one figure of all enrolled devices cannot serve.
-
-    Args:
-        options: of the request.
-        kind: of what is asked.
+def require_enrolled(options: SumOptions | MeanOptions) -> None:
+    """Refuse a request that does not say how many devices send.
 
     Raises:
         RequestError: with what to do.
     """
-    others = {
-        "group_by": options.group_by, "groups": options.groups,
-        "rows_per_user": options.rows_per_user > 1, "dummies": options.dummies == "devices",
-    }  # fmt: skip
-    named = [name for name, value in others.items() if value]
-    if named:
-        raise RequestError(
-            f"{flag(named[0])}: with --mechanism {SPLIT_MIX} the shuffler draws one noise for one "
-            f"figure: leave it out, or {_COUNTERS[kind]}"
-        )
     if options.enrolled is None:
         raise RequestError(
             f"--enrolled is missing: with --mechanism {SPLIT_MIX} every enrolled device sends, "

@@ -67,7 +67,7 @@ examples, with the files of the repository:
         "between (default: all of them)",
         (), metavar="NAME[,NAME]",
     )  # fmt: skip
-    dummies: Literal["shuffler", "devices", "none"] = option(  # type: ignore[assignment]
+    dummies: Literal["shuffler", "devices", "job", "none"] = option(  # type: ignore[assignment]
         f"who draws the noise. {WHO_DRAWS}. none: every report is randomised by itself, as --model "
         "says; each user reports a cell of one table, drawn for it",
         "shuffler", group=PROMISE,
@@ -87,7 +87,7 @@ examples, with the files of the repository:
     def idle(self) -> frozenset[str]:
         if not self.hides_presence:
             return (super().idle | {"max_messages"}) - {"dummies"}
-        return super().idle | ({"enrolled"} if self.dummies == "shuffler" else set())
+        return super().idle | ({"enrolled"} if self.dummies != "devices" else set())
 
     @field_validator("columns", "domains", "hierarchies", "tables", mode="before")
     @classmethod

@@ -27,6 +27,20 @@ class ByReports(OfStatistic, Randomised):
         require_randomised(options)
 
     @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        """As of `ByCounters.objection`."""
+        if work.shape in ("days", "strings"):
+            return _UNTOLD[work.shape]
+        if work.shape == "cells" and work.people == "nobody":
+            return "how many units report is published exactly: ask for shares or a mean"
+        return "one report tells one value of a unit" if _several(work) else None
+
+    @classmethod
+    def option(cls, options: Any) -> str:
+        """As of `ByCounters.option`."""
+        return f"--model {options.drawn_by}"
+
+    @classmethod
     def of(
         cls,
         statistic: Any,
@@ -44,6 +58,17 @@ class ByReports(OfStatistic, Randomised):
         """
         made: type[ByReports] = registry.imported(_of_workload(statistic.workload))
         return made.of(statistic, telemetry, open_rng, source)
+
+
+_UNTOLD = {
+    "days": "one report tells one value, and many days of a user are needed",
+    "strings": "strings that nobody declared are no values to report",
+}
+
+
+def _several(work: Workload) -> bool:
+    """Whether a unit has several cells of one table."""
+    return work.shape == "cells" and work.most_groups > 1
 
 
 _SHARES = "pipelines.metrics.reports.shares:SharesByReports"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pyarrow as pa
 
 from mechanisms.randomness import SecureRandom
+from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
     from transforms.elements.blocks import Generator
 
-Shape = Literal["cells", "prefixes", "tables", "row", "days"]
+Shape = Literal["cells", "prefixes", "tables", "row", "days", "strings"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Workload:
             whom each adds one number.
         limited: whether units are counted of which something was left out.
         shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
-            "tables" that share cells, the numbers of a "row", or "days" on which units were seen.
+            "tables" that share cells, the numbers of a "row", "days" on which units were seen, or
+            "strings" that nobody declared, which are no totals.
     """
 
     groups: int
@@ -92,6 +94,9 @@ class Statistic(ABC):
         noise = registry.noise_for(options)
         noise.require(options, cls.kind)
         statistic, telemetry = cls.read(options, source)
+        why = noise.objection(statistic.workload, options.drawn_by)
+        if why is not None:
+            raise RequestError(f"{noise.option(options)}: {why}")
         made: Metric = noise.of(statistic, telemetry, open_rng, source)
         return made
 

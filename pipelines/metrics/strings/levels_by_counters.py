@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
+    from pipelines.metrics.statistics.statistic import Workload
     from transforms.elements.blocks import Generator
 
 
@@ -39,6 +40,12 @@ class LevelsByCounters(CountedStrings):
 
     design: Counters
     reporting: CountedSearch
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        if drawn_by == "shuffler":
+            return None
+        return "only the job knows which counters earlier levels let stand"
 
     @classmethod
     def of(

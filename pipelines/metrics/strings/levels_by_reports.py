@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from typing_extensions import Self
 
+    from pipelines.metrics.statistics.statistic import Workload
     from transforms.collector.discover_counted import Discovered
     from transforms.elements.blocks import Generator
 
@@ -65,6 +66,10 @@ class LevelsByReports(ByReports):
     statistic: UndeclaredStrings
     plan: FittedSearch
     fill: Codes | None = field(default=None, compare=False)
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        return None
 
     @classmethod
     def of(

@@ -140,6 +140,10 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
         return f"{_SEARCHES}.levels_by_{by}"
 
     @property
+    def drawn_by(self) -> str:
+        return "job" if self.search == THRESHOLD else super().drawn_by
+
+    @property
     def idle(self) -> frozenset[str]:
         if self.search == THRESHOLD:
             own = {"alphabet", "system", "oracle", "top", "false_strings", "dummies", "enrolled"}

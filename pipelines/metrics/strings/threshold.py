@@ -30,6 +30,8 @@ from transforms.encoders.strings import StringEncoder, distinct, gathered, texts
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from pipelines.metrics.statistics.statistic import Workload
+
 _LENGTH = 64  # bytes that are looked at, where nobody says
 
 _SELECTED = (
@@ -77,6 +79,10 @@ class StringsAboveThreshold(CountedStrings):
         require_bounded(options, options.rows_per_user)
 
     @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        return None if drawn_by == "job" else "whoever counts the strings has to draw the noise"
+
+    @classmethod
     def least(cls, statistic: Any, sealed: bool = False) -> tuple[Counters, Crowds]:
         options = statistic.options
         target = target_of(options)
@@ -85,6 +91,10 @@ class StringsAboveThreshold(CountedStrings):
         except ValueError as error:
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
         return crowds.design, crowds
+
+    @property
+    def rows_of_a_user(self) -> str:
+        return "those of each value"
 
     @property
     def undivided(self) -> str:

@@ -21,7 +21,10 @@ from pipelines.releases.statement import parquet
 from tests.pipelines.test_export import HOSTILE, publish, publish_day, publish_week_day, statement
 
 DAYS = [f"releases/2026-11-{day:02}" for day in (15, 16)]
-ASKED = {"unit": "user", "column": "city", "confidence": 0.95, "epsilon": 1.0}
+ASKED = {
+    "unit": "user", "rows_of_a_user": "those of each value", "column": "city", "confidence": 0.95,
+    "epsilon": 1.0,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -205,6 +208,11 @@ OTHERS: dict[str, tuple[Other, str]] = {
     "a unit": (
         lambda: count(2, noise(), request=ASKED | {"unit": "row"}),
         "cities: the unit of protection is 'user' in one release and 'row' in the other",
+    ),
+    "other rows of a user": (
+        lambda: count(2, noise(), request=ASKED | {"rows_of_a_user": "one, drawn uniformly"}),
+        "cities: what counts of a user's rows is 'those of each value' in one release and "
+        "'one, drawn uniformly' in the other, so their figures mean other things",
     ),
     "a column": (
         lambda: count(2, noise(), request=ASKED | {"column": "town"}),

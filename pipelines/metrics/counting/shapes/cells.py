@@ -60,6 +60,8 @@ class _Cells(Shape):
 class _Units(_Cells):
     """Units are counted, in all or of each group."""
 
+    rows_of_a_user = "those of each value"
+
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         amounts = Amounts(work.groups, work.most_groups, work.most)
@@ -117,6 +119,8 @@ class _Units(_Cells):
 class _Sums(_Cells):
     """Numbers are added up."""
 
+    rows_of_a_user = "all, added up in each group"
+
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         finest = clip_of(options, work)
@@ -147,6 +151,8 @@ class _Sums(_Cells):
 
 class _Means(_Cells):
     """Numbers are added up from both ends, so that all that is sent of one adds up to a count."""
+
+    rows_of_a_user = "all, averaged in each group"
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload

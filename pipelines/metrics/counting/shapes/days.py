@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class _Days(Shape):
     """Counters of bitmaps of days."""
 
+    rows_of_a_user = "those of each day"
+
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ActivityReporting]:
         options, reporting = statistic.options, ActivityReporting(statistic.activity)
         design = meeting(options, reporting.levels, (), sealed, releases=options.releases)

@@ -35,11 +35,6 @@ class _Row(WholeRows):
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, RowReporting]:
         options, attributes = statistic.options, statistic.attributes
-        if options.dummies == "devices":
-            raise RequestError(
-                "--dummies devices: no average rows are known of these; let the shuffler draw, or "
-                "leave it out for one randomised report of each user"
-            )
         numbers, sizes = width(attributes), tuple(c.size for c in categorical(attributes))
         target = options.epsilon or 1.0, options.delta or DELTA
         digits = options.digits or digits_for(numbers, len(sizes), options.usual, *target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.wording import ONE_ROW
 from transforms.encoders.reports import reports_of
 from transforms.encoders.users import UserDigest, fresh_digest
 
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 
 
 class ReportShape:
-    """What is the same of reports to counters, whatever is made of them."""
+    """What is the same of reports to counters, whatever is made of them.
+
+    Attributes:
+        rows_of_a_user: which of them count, as of `Metric`.
+    """
+
+    rows_of_a_user: ClassVar[str] = ONE_ROW
 
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
         """(groups,) totals of the statistic's levels, less their expected dummies.

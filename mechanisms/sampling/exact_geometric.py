@@ -1,0 +1,161 @@
+"""Two-sided geometric noise without a table: drawn exactly, however far it goes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, require_integer
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.integer_noise import LONGEST
+
+_LARGEST = 1 << 56  # of a denominator: sums of draws below it are whole 64-bit numbers
+_BEYOND = 44.0  # decays: what a table leaves out has probability e^-44
+
+
+@dataclass(frozen=True)
+class ExactGeometric:
+    """P(z) proportional to e^(-|z| numerator / denominator), for every integer z.
+
+    A table would have to end somewhere, and what lies at its end would give a total away; coins
+    whose odds are quotients of integers need none, so nothing is left over for a delta.
+
+    Attributes:
+        numerator, denominator: of how fast the log probability falls, per unit of noise.
+
+    Source: Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS
+        2020, Algorithms 1 and 2.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> noise = ExactGeometric.falling(Fraction(1, 2))
+    >>> noise.decay, round(noise.var(), 2), noise.draw(3, SeededRandom(1)).shape
+    (Fraction(1, 2), 7.84, (3,))
+    """
+
+    numerator: int
+    denominator: int
+
+    def __post_init__(self) -> None:
+        require_integer("numerator", self.numerator)
+        require_integer("denominator", self.denominator)
+        if not (self.numerator > 0 and 0 < self.denominator <= _LARGEST):
+            raise ValueError(
+                f"noise must fall by a quotient of positive integers, the second at most 2^56, not "
+                f"{self.numerator} / {self.denominator}; count in coarser units"
+            )
+
+    @classmethod
+    def falling(cls, decay: Fraction) -> ExactGeometric:
+        """The noise whose log probability falls by so much per unit.
+
+        Args:
+            decay: positive.
+        """
+        return cls(decay.numerator, decay.denominator)
+
+    @property
+    def decay(self) -> Fraction:
+        """How fast the log probability falls, per unit of noise."""
+        return Fraction(self.numerator, self.denominator)
+
+    def draw(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Independent noises.
+
+        Args:
+            size: how many.
+            rng: the generator of this process.
+
+        Returns:
+            (size,) int64.
+        """
+        drawn = np.zeros(size, np.int64)
+        left = np.arange(size)
+        while left.size:
+            below = rng.integers(self.denominator, left.size).astype(np.int64)
+            kept = _survives(below, self.denominator, rng)
+            whole = _survived(left.size, rng)
+            # (below + whole * denominator) // numerator, whose product need not fit into 64 bits.
+            times, rest = divmod(self.denominator, self.numerator)
+            steps = whole * times + (whole * rest + below) // self.numerator
+            minus = rng.integers(2, left.size).astype(np.bool_)
+            kept &= ~(minus & (steps == 0))  # there is one 0, and not two
+            drawn[left[kept]] = np.where(minus, -steps, steps)[kept]
+            left = left[~kept]
+        return drawn
+
+    # ---- its law -----------------------------------------------------------------------------
+
+    def mean(self) -> float:
+        """It is symmetric."""
+        return 0.0
+
+    def var(self) -> float:
+        """2 a / (1 - a)^2, with a = e^-decay."""
+        slope = float(self.decay)
+        return 2 * math.exp(-slope) / math.expm1(-slope) ** 2
+
+    def isf(self, q: float) -> float:
+        """The least integer from 0 on that is exceeded with probability at most q.
+
+        Args:
+            q: in (0, 1).
+        """
+        slope = float(self.decay)
+        # P(Z > k) = a^(k + 1) / (1 + a).
+        steps = -(math.log(q) + math.log1p(math.exp(-slope))) / slope
+        return float(max(math.ceil(steps * (1 - 1e-12)) - 1, 0))
+
+    def below(self, k: int) -> float:
+        """P(Z <= k)."""
+        slope = float(self.decay)
+        beyond = math.exp(-slope * abs(k if k < 0 else k + 1)) / (1 + math.exp(-slope))
+        return beyond if k < 0 else 1 - beyond
+
+    @property
+    def first(self) -> int:
+        """Where the table of `pmf` begins."""
+        return -math.ceil(_BEYOND / float(self.decay))
+
+    @cached_property
+    def pmf(self) -> Floats:
+        """The probabilities from `first` on, for sums of noises.
+
+        Raises:
+            ValueError: they are too many.
+        """
+        if not -2 * self.first < LONGEST:
+            raise ValueError(f"a law may have {LONGEST:,} outcomes at the most")
+        side = np.exp(-float(self.decay) * np.arange(1.0 - self.first))
+        whole = np.concatenate([side[:0:-1], side])
+        return np.asarray(whole / whole.sum())
+
+
+def _survives(below: NDArray[np.int64], of: int, rng: RandomSource) -> NDArray[np.bool_]:
+    """Coins that fall heads with probability exactly e^-(below / of).
+
+    The first of the coins of odds x, x / 2, x / 3, ... that falls tails is an odd one so often.
+    """
+    heads = np.zeros(below.size, np.bool_)
+    going = np.arange(below.size)
+    number = 1
+    while going.size:
+        on = rng.integers(of, going.size).astype(np.int64) < below[going]
+        on &= rng.integers(number, going.size) == 0
+        heads[going[~on]] = number % 2 == 1
+        going, number = going[on], number + 1
+    return heads
+
+
+def _survived(size: int, rng: RandomSource) -> NDArray[np.int64]:
+    """How often a coin of odds e^-1 falls heads before it first falls tails."""
+    times = np.zeros(size, np.int64)
+    going = np.arange(size)
+    while going.size:
+        going = going[_survives(np.ones(going.size, np.int64), 1, rng)]
+        times[going] += 1
+    return times

@@ -1,0 +1,143 @@
+"""Statistics of exact totals to which the job adds integers: whoever runs it sees the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mechanisms.channel import Guarantee
+from mechanisms.counters.job_totals import JobTotals
+from pipelines.errors import RequestError
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.options import JOB
+from pipelines.metrics.statistics.statistic import Workload
+from pipelines.request.options import flag
+from pipelines.views.digits import three_digits
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.collector.collect_counts import Counted
+    from transforms.elements.blocks import Generator
+    from transforms.elements.conservation import Shuffled
+
+_NO_TOTALS = {
+    "prefixes": "it adds noise to totals, not to a tree of bins",
+    "tables": "it adds noise to totals, not to tables that have to agree",
+    "row": "it adds noise to totals, not to all numbers of a row",
+    "days": "it adds noise to totals, not to days of a user",
+    "strings": "strings that nobody declared have no totals",
+}
+_WHO = (
+    "Nothing is hidden from whoever runs the job: it read the rows, counted exactly, and added "
+    "noise to each total before anything was published. The promise is against who sees this "
+    "release, if the job drew honestly and has told nobody what it counted or drew."
+)
+_SOURCE = (
+    "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, NeurIPS "
+    "2020, Algorithm 2"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByJob(ByCounters):
+    """A statistic whose noise the job adds to what it has counted."""
+
+    design: JobTotals
+
+    @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        super().require(options, kind)
+        named = sorted(options.model_fields_set & {"enrolled", "honest_share", "max_messages"})
+        if named:
+            raise RequestError(
+                f"{flag(named[0])}: says something of dummies, and --dummies {JOB} has none: leave "
+                "it out"
+            )
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        return _NO_TOTALS.get(work.shape)
+
+    @property
+    def system(self) -> str:
+        return "job-totals"
+
+    @property
+    def model(self) -> str:
+        return "central"
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        nobody = "numbers come exactly to the job, which adds noise to totals alone"
+        return replace(self.design.guarantee, unit=self.unit), Guarantee.none(nobody)
+
+    @property
+    def prospect(self) -> str | None:
+        error = f"the standard error{self.error_terms.of} is {three_digits(self.error)}"
+        of = f", if {self.expected:,} {self.unit}s take part" * self.error_terms.divides
+        return f"the job sees the rows, and adds noise to exact totals: {error}{of}"
+
+    @property
+    def undivided(self) -> str:
+        return (
+            "the job that adds its noise has to see exact totals, and here no party does: take "
+            "--dummies shuffler or devices"
+        )
+
+    @property
+    def unfused(self) -> str:
+        return "nothing is shuffled where the job adds its own noise"
+
+    # The job.
+
+    @property
+    def shuffled_batches(self) -> Shuffled:
+        from transforms.elements.conservation import Batches, Shuffled
+
+        return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
+
+    def shuffled(self, reports: MetricReports) -> MetricReports:
+        from transforms.elements.conservation import leaving
+
+        sent = leaving(reports.messages, self.shuffled_batches.batches)
+        return reports._replace(flow=(*reports.flow, sent))
+
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
+        from transforms.collector.collect import Collect
+
+        noisy = partial(_noisy, self.design, self.open_rng)
+        return reports.messages | "Collect" >> Collect(self.mechanism, noisy)
+
+    # What is said of it.
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        said = super().error_statement
+        return said | {"covers": said["covers"].replace("the noise of the dummies", "the noise")}
+
+    def _who(self) -> str:
+        return _WHO
+
+    def _liars(self) -> str:
+        return (
+            f"Rows that are made up move any one figure by up to {three_digits(self.influence)} "
+            f"for each {self.unit} that they name."
+        )
+
+    @property
+    def mechanism_statement(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return {
+            "name": self.system,
+            "source": _SOURCE,
+            "constants": self.design.constants,
+            "messages_per_user": self.messages,
+        }
+
+
+def _noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
+    """What leaves the step in which totals were exact: they are read once, and drawn for once."""
+    return counted._replace(counts=design.noisy(counted.counts, open_rng()))

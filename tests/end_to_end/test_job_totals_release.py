@@ -1,0 +1,108 @@
+"""Integers that the job adds to exact totals: what is published, and whom one is told to trust."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.errors import RequestError
+from pipelines.logs.inputs import ALONE
+from pipelines.metrics import registry
+from pipelines.metrics.counting.by_job import ByJob
+from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.request.requests import request
+from tests.fakes import canaries
+from tests.golden.fixed_randomness import fixed_randomness
+from tests.oracles.releases import Release
+
+TRUST = "Nothing is hidden from whoever runs the job"
+
+
+def asked(log: str, domain: str, kind: str) -> dict[str, Any]:
+    values = {"column": "value", "domain": domain}
+    numbers = {"column": "number", "bounds": "-3,5"}
+    return {
+        "count": values, "histogram": values, "sum": numbers | {"whole_numbers": True},
+        "mean": numbers, "distribution": numbers,
+    }[kind] | {"input": log, "output": "out", "epsilon": 0.5, "dummies": "job"}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fixed() -> Iterator[None]:
+    """The same noise in every run."""
+    with fixed_randomness():
+        yield
+
+
+def test_counts_have_noise_and_say_whom_one_trusts(run, log: str, domain: str) -> None:
+    outcome = run(canaries.words("count", asked(log, domain, "count"), joined=True))
+    assert outcome.code == 0, outcome.said
+    release = Release(Path("out"))
+    rows = release.table("count.parquet").to_pylist()
+    true = Counter(row["value"] for row in canaries.table().to_pylist())
+    off = [row["estimate"] - true[row["value"]] for row in rows if row["value"] is not None]
+    assert any(off)  # nothing exact is published
+    assert all(abs(x) <= 30 * row["standard_error"] for x, row in zip(off, rows, strict=False))
+    statement = release.statement
+    guarantee = statement["guarantees"]["release"]
+    assert (guarantee["model"], guarantee["epsilon"], guarantee["delta"]) == ("central", 0.5, 0.0)
+    assert guarantee["neighbours"] == "add or remove"
+    assert statement["request"]["delta"] == 0.0
+    assert statement["published_exactly"] == "nothing"
+    assert any(line.startswith(TRUST) for line in statement["in_words"])
+    assert TRUST in release.page
+    assert "the job sees the rows" in outcome.out
+    assert "central: epsilon 0.5, delta 0" in outcome.out
+    everything = release.read("statement.json").decode()
+    assert "dummies it" not in everything
+    assert "shuffler" not in everything
+
+
+@pytest.mark.parametrize("kind", ["count", "histogram", "sum", "mean"])
+def test_a_total_errs_no_more_than_among_dummies(kind: str, log: str, domain: str) -> None:
+    words = asked(log, domain, kind) | {"input": (log,)}
+    errors = {}
+    for dummies in ("job", "shuffler"):
+        options = request(registry.options(kind), words | {"dummies": dummies})
+        metric = registry.find_for(options).resolve(options, ALONE)
+        assert isinstance(metric, ByJob) == (dummies == "job")
+        errors[dummies] = metric.error
+    assert 0 < errors["job"] < 1.02 * errors["shuffler"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "complaint"),
+    [
+        ("count", {"enrolled": 9}, "--enrolled: says something of dummies, and --dummies job has"),
+        ("count", {"max_messages": 9}, "--max-messages: says something of dummies"),
+        ("mean", {"honest_share": 0.9}, "--honest-share: with --dummies job no report is random"),
+        ("mean", {"min_reports": 9}, "--min-reports: with --dummies job no report is randomised"),
+        ("sum", {"shuffler": "fused"}, "--shuffler fused: nothing is shuffled where the job adds"),
+        ("sum", {"mechanism": "split-mix", "enrolled": 99}, "the shuffler adds the noise"),
+        ("distribution", {}, "--dummies job: it adds noise to totals, not to a tree of bins"),
+    ],
+)
+def test_what_means_nothing_beside_it_is_refused(
+    kind: str, changes: dict[str, Any], complaint: str, refused, log: str, domain: str
+) -> None:
+    refused(canaries.words(kind, asked(log, domain, kind) | changes, joined=True), complaint)
+
+
+def test_a_plan_may_have_it_and_three_parties_may_not(run, log: str, domain: str) -> None:
+    Path("plan.yaml").write_text(
+        f"collection: total\nversion: 1\ninput: {log}\noutput: out\nepsilon: 2.0\ndelta: 1.0e-6\n"
+        "metrics:\n  - {name: much, kind: count, dummies: job, column: value, "
+        f"domain: {domain}}}\n"
+        "  - {name: usual, kind: sum, column: number, bounds: '-3,5'}\n"
+    )
+    outcome = run(["check", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    with pytest.raises(RequestError, match="has to see exact totals, and here no party does"):
+        split(load("plan.yaml"), "d1")
+    assert run(["run", "plan.yaml"]).code == 0
+    assert any(TRUST in line for line in Release(Path("out/much")).statement["in_words"])
