@@ -72,7 +72,7 @@ class ByJob(ByCounters):
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        nobody = "numbers come exactly to the job, which adds noise to totals alone"
+        nobody = "the job reads exact numbers and adds noise to totals alone"
         return replace(self.design.guarantee, unit=self.unit), Guarantee.none(nobody)
 
     @property
