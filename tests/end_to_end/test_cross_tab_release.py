@@ -207,7 +207,7 @@ def test_a_column_may_be_called_as_any_other(run) -> None:
         ),
         ({"columns": ["city", "version"]}, "--domains: 'plan' is none of --columns"),
         ({"columns": ["city", "version", "plan", "plan"]}, "'plan' is named twice"),
-        ({"columns": ["city", "version", "plan", "x"]}, "--columns: log.parquet has no one"),
+        ({"columns": ["city", "version", "plan", "x"]}, "has no column 'x' (or several)"),
         ({"tables": ["city,x"]}, "--tables: 'x' is neither a column nor a level"),
         ({"tables": ["city,country"]}, "--tables: city,country must be one column, or two"),
         ({"tables": ["city,plan,version"]}, "must be one column, or two different ones"),
