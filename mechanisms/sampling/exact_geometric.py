@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Floats, require_integer
+from mechanisms.channel import AsFields, Floats, require_integer
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import LONGEST
 
@@ -19,7 +19,7 @@ _BEYOND = 44.0  # decays: what a table leaves out has probability e^-44
 
 
 @dataclass(frozen=True)
-class ExactGeometric:
+class ExactGeometric(AsFields):
     """P(z) proportional to e^(-|z| numerator / denominator), for every integer z.
 
     A table would have to end somewhere, and what lies at its end would give a total away; coins

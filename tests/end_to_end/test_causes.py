@@ -185,5 +185,5 @@ def test_a_ledger_that_cannot_be_begun_says_why(plan, run, workspace, monkeypatc
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert outcome.code == 2
     (said,) = [line for line in outcome.err.splitlines() if "warning" not in line]
-    assert said.startswith("hushbeam: --ledger: cannot begin other.sqlite: ")
+    assert said.startswith("hushbeam: --ledger: other.sqlite: cannot be begun: ")
     assert not Path("other.sqlite").exists()
