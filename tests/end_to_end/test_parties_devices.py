@@ -173,7 +173,9 @@ def test_the_statements_of_two_logs_that_differ_by_one_user_are_the_same(run, pa
         assert run(gateway(f"{log}.parquet", f"{log}.bin", window)).code == 0
         assert run(shuffle(f"{log}.bin", into=f"out-{window}", window=window)).code == 0
         outcome = run(collect(f"out-{window}", window))
-        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.code == 0
+        # Of so few devices noise alone may call for a caution, once in some twenty windows.
+        assert all("that cannot be used" in line for line in outcome.err.splitlines())
         texts = [
             *Path("released", window).rglob("statement.json"),
             Path(f"out-{window}/shuffle.json"),
