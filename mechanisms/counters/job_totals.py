@@ -97,6 +97,9 @@ class JobTotals(AsFields):
             levels, neighbours, epsilon: as above.
             beside: levels that come after these.
             share: of epsilon, for the noise of `beside`.
+
+        Raises:
+            ValueError: epsilon is out of range, or too small.
         """
         require_epsilon(epsilon)
         # The least weighted sum of variances at this price.
@@ -106,9 +109,12 @@ class JobTotals(AsFields):
             changed(levels, neighbours),
             *(changes(level.slots, level.counters, neighbours) for level in beside),
         ]
+        spent = [int(epsilon * part * _PARTS) for part in (1 - sum(parts), *parts)]
+        if not min(spent) >= 1:
+            raise ValueError(f"epsilon {epsilon:g} is too small for noise on integers: have more")
         noises = [
-            ExactGeometric.falling(Fraction(max(int(epsilon * part * _PARTS), 1), _PARTS) / move)
-            for part, move in zip([1 - sum(parts), *parts], moves, strict=True)
+            ExactGeometric.falling(Fraction(part, _PARTS) / move)
+            for part, move in zip(spent, moves, strict=True)
         ]
         every = (*levels, *beside)
         return cls(every, tuple(noises), neighbours, epsilon, len(beside))
