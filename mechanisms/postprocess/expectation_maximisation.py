@@ -99,6 +99,21 @@ def fit(
     return Fit(point.distribution, point.log_likelihood, made, change <= tolerance)
 
 
+def maximise(
+    counts: ArrayLike,
+    channel: ArrayLike | ChannelProducts,
+    smooth: bool = False,
+    tolerance: float = 1e-3,
+    iterations: int = 10_000,
+) -> Floats:
+    """The distribution alone of `fit`, which says what its arguments are.
+
+    >>> maximise([600, 400], [[0.75, 0.25], [0.25, 0.75]], tolerance=1e-9).round(3).tolist()
+    [0.7, 0.3]
+    """
+    return fit(counts, channel, smooth, tolerance, iterations).distribution
+
+
 def smoothed(distribution: ArrayLike) -> Floats:
     """Each bin averaged with its neighbours, then brought back to a sum of 1.
 

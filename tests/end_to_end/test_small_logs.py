@@ -80,6 +80,8 @@ def test_every_kind_ends_well(case: str, which: str, run: Any, workspace: Path) 
     words = [*COMMANDS[case].split(), "--epsilon", "1", "--input", "log.parquet", "--output", "o"]
     outcome = run(words)
     assert outcome.code in (0, 1, 2), outcome.said
-    assert Path("o").exists() == (outcome.code == 0)
+    # Of so few rows noise alone may look like a log without values, whose share is published.
+    share_alone = "that share alone is published" in outcome.said.replace("\n", " ")
+    assert Path("o").exists() == (outcome.code == 0 or share_alone)
     if outcome.code == 1:
         assert "withheld: " in outcome.err
