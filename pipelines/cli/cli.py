@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections import Counter
@@ -23,6 +22,7 @@ from mechanisms.nearest import meant
 from pipelines.errors import (
     PUBLISHED_OR_NOT,
     RUN_FAILED,
+    STOPPED,
     WITHHELD,
     WRONG_REQUEST,
     Caution,
@@ -49,7 +49,6 @@ _COLLECTED = (400_000, 2, 2)
 _POOL = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
 _BUILT_WITH_IT = re.compile(r"^Tag: .*-(many|musl)linux\w*_x86_64$", re.MULTILINE)
 
-_STOPPED = threading.Event()  # whether this process was told to stop
 
 
 # Options that mean the same, or more, where they are typed again.
@@ -139,7 +138,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
     except FailedError as error:
         return _ended(RUN_FAILED, str(error))
     except Exception as error:
-        if _STOPPED.is_set():
+        if STOPPED.is_set():
             return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
@@ -225,7 +224,7 @@ def entry() -> NoReturn:
 
 def _stop(*_: object) -> NoReturn:
     """Interrupt; and remember it, for Beam may make another exception of it on its way."""
-    _STOPPED.set()
+    STOPPED.set()
     raise KeyboardInterrupt
 
 

@@ -31,7 +31,7 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.worker import sdk_worker_main
 
 from mechanisms.compat.switch import on
-from pipelines.errors import FailedError
+from pipelines.errors import STOPPED, FailedError
 from pipelines.storage import alive
 from transforms.elements.pieces import be_worker, shared
 from transforms.elements.progress import count, pass_on
@@ -231,6 +231,8 @@ def _watched(
     # Where it waits it cannot be interrupted; a daemon keeps no process from its end.
     threading.Thread(target=work, name="hushbeam_run", daemon=True).start()
     while not wait([result], _EVERY).done:
+        if STOPPED.is_set():
+            raise KeyboardInterrupt
         if not over.is_set() and any(worker.poll() for worker in workers):
             raise FailedError(
                 "a worker process died, or could not be started, perhaps for want of memory, and "

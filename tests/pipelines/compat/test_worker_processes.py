@@ -190,6 +190,34 @@ def test_a_worker_that_does_not_end_holds_up_no_job(said) -> None:
     assert said(STAYS) == "what failed is said\nTrue -9\n"
 
 
+DROPS = """
+import signal, threading, time
+from pipelines.compat.worker_processes import worker_processes
+from pipelines.errors import STOPPED
+
+def stop(*_):
+    STOPPED.set()
+    raise KeyboardInterrupt
+
+class Left:  # what Python ends raises to nobody
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, stop)
+with worker_processes(1) as run:
+    Left()
+    print("goes on")
+    try:
+        run(threading.Event().wait)
+    except KeyboardInterrupt:
+        print("and ends")
+"""
+
+
+def test_an_interrupt_that_is_lost_ends_the_job(said) -> None:
+    assert said(DROPS) == "goes on\nand ends\n"
+
+
 GARBAGE = """
 import gc, os
 from pipelines.compat import worker_processes
