@@ -10,7 +10,7 @@ from collections.abc import Iterable
 # True however a run ends, also one that published and then failed to show what.
 PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement.json"
 
-# Set once this process is told to end. An interrupt that is raised where all exceptions are dropped,
+# Set once this process is told to end. An interrupt that is raised where exceptions are dropped,
 # as in what Python calls while it collects garbage, is lost; whoever waits for long looks here.
 STOPPED = threading.Event()
 

@@ -50,7 +50,6 @@ _POOL = {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
 _BUILT_WITH_IT = re.compile(r"^Tag: .*-(many|musl)linux\w*_x86_64$", re.MULTILINE)
 
 
-
 # Options that mean the same, or more, where they are typed again.
 _OFTEN = (argparse._AppendAction, argparse._StoreTrueAction)
 
