@@ -69,9 +69,9 @@ class Grid:
             # again rounds up with exactly the odds of what was cut.
             position += 1.0
             position *= self.cells * 2.0 ** (_FINE - 1)
-            fine = np.rint(position, out=position).astype(np.int64)
+            fine = np.rint(position, out=position).astype(np.uint64)  # up to 2^63
             fine += rng.words((fine.size + 1) // 2).view(np.uint32)[: fine.size]
-            cells[start : start + _BLOCK] = fine >> _FINE
+            cells[start : start + _BLOCK] = fine >> np.uint64(_FINE)
         return cells
 
     def largest_variance(self, moments: Floats) -> float:

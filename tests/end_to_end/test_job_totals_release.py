@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.counting.by_job import ByJob
+from pipelines.metrics.counting.by_job import ByJob, _noisy
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.request.requests import request
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
+from transforms.collector.collect_counts import Counted
 
 TRUST = "Nothing is hidden from whoever runs the job"
 
@@ -61,6 +64,21 @@ def test_counts_have_noise_and_say_whom_one_trusts(run, log: str, domain: str) -
     everything = release.read("statement.json").decode()
     assert "dummies it" not in everything
     assert "shuffler" not in everything
+
+
+def test_every_release_draws_noise_of_its_own(log: str, domain: str) -> None:
+    options = request(registry.options("count"), asked(log, domain, "count") | {"input": (log,)})
+    metric = registry.find_for(options).resolve(options, ALONE)
+    exact = Counted(np.zeros(metric.design.codes, np.int64), 0, 0)
+    seeds = iter([5, 6])
+
+    def drawn() -> list[int]:
+        noisy = _noisy(metric.design, lambda: SeededRandom(next(seeds)), exact, 0)
+        return [*map(int, noisy.counts)]
+
+    expected = [metric.design.noisy(exact.counts, SeededRandom(seed)).tolist() for seed in (5, 6)]
+    assert [drawn(), drawn()] == expected
+    assert expected[0] != expected[1]
 
 
 @pytest.mark.parametrize("kind", ["count", "histogram", "sum", "mean"])

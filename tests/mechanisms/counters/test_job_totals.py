@@ -176,6 +176,22 @@ def test_digits_of_a_total_travel_as_one_noisy_number() -> None:
     assert all(not row.any() for rows in drawn for row in rows[1 : len(amounts.levels)])
 
 
+def test_what_was_cut_has_noise_of_its_own() -> None:
+    """Misses in fewer than 1e-9 of the runs: a variance's estimate errs by 2.3 / sqrt(n) of it."""
+    design = JobTotals.meeting(Amounts(2, 1, 5).levels, "add or remove", 1.0, BESIDE, share=0.2)
+    n, rng = 20_000, SeededRandom(3)
+    zeros = np.zeros(design.codes, np.int64)
+    drawn = np.array([design.noisy(zeros, rng) for _ in range(n)])
+    marks = drawn[:, -sum(level.counters for level in BESIDE) :]
+    laws = [noise.var() for noise, level in zip(design.noises[1:], BESIDE, strict=True)
+            for _ in range(level.counters)]  # fmt: skip
+    assert len(laws) == 3
+    assert (np.abs(marks.mean(0)) < 7 * np.sqrt(np.array(laws) / n)).all()
+    assert marks.var(0).tolist() == pytest.approx(laws, rel=7 * 2.3 / math.sqrt(n))
+    between = np.corrcoef(np.column_stack([drawn[:, 0], marks]).T)
+    assert np.abs(between - np.eye(4)).max() < 7 / math.sqrt(n)
+
+
 def test_one_count_errs_as_discrete_laplace_noise_does() -> None:
     design = least_error([Level(1, 1)], "add or remove", 1.0, 1e-6, drawers=("job",))
     assert isinstance(design, JobTotals)
