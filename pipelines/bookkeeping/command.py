@@ -37,11 +37,7 @@ _PARTS = {
 
 def add_to(commands: Any) -> None:
     """Add the command and what can be done with it."""
-    parser = commands.add_parser(
-        "ledger",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("ledger", description=_DOC, epilog=_EXAMPLE)
     subparsers = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
     parts = {}
     for name, does in _PARTS.items():

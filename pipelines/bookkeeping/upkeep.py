@@ -54,7 +54,7 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
         require_there(entry)
     return _say(
         f"{arguments.ledger}: {snapshot.seen.changes:,} changes, {len(snapshot.entries):,} entries;"
-        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
+        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it"
     )
 
 

@@ -65,11 +65,7 @@ class AuditOptions(RequestOptions):
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "audit",
-        description=__doc__,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("audit", description=__doc__, epilog=_EXAMPLE)
     parser.add_argument(
         "mechanism",
         help=f"one of: {', '.join(catalog.names())}; with --attack also {EVERYTHING}, and whatever "

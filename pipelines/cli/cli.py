@@ -35,7 +35,7 @@ from pipelines.errors import (
     system_reason,
 )
 from pipelines.request import answers
-from pipelines.request.quiet import quiet
+from pipelines.request.answers import quiet
 from pipelines.storage.stores import require_reachable
 
 # How many objects are made before Python looks for garbage among them. Imports and a small job make

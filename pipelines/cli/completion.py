@@ -45,10 +45,7 @@ complete -o filenames -F _hushbeam hushbeam
 
 def add_to(commands: Any) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "completion",
-        description=_DOC,
-    )
+    parser = commands.add_parser("completion", description=_DOC)
     parser.add_argument("shell", choices=[*_SCRIPTS])
     parser.set_defaults(command=run)
 

@@ -25,11 +25,7 @@ them: docs/tables.md.
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "export",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("export", description=_DOC, epilog=_EXAMPLE)
     parser.add_argument(
         "releases", nargs="+", metavar="RELEASES",
         help="folders of releases, folders that hold such, or globs of them; local or gs://",

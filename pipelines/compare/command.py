@@ -33,11 +33,7 @@ _PAGE = ".html"
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "compare",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("compare", description=_DOC, epilog=_EXAMPLE)
     parser.add_argument(
         "releases", nargs="+", metavar="RELEASE",
         help="two folders of releases, the earlier first; or one; local or gs://",

@@ -17,9 +17,8 @@ from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.permanent import once
 from pipelines.ledger.reservation import caution
-from pipelines.ledger.rules import losses_of, together
+from pipelines.ledger.rules import losses_of, once, together
 from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.views.console import Screen

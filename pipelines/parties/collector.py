@@ -19,9 +19,8 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.parties.batches import COPY
+from pipelines.parties.batches import COPY, chosen_of
 from pipelines.parties.counting import CollectWords
-from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
 from pipelines.parties.report_files import CountReports, ReadAll, warn_of_strangers

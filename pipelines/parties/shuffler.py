@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from apache_beam.io.filesystem import BeamIOError
@@ -23,25 +24,32 @@ from pipelines.jobs.run import REPORT_COST, beam_options, run_beam
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
 from pipelines.parties.drawing import shuffle_counters
-from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, LostMemoryError, ShufflerMemory
 from pipelines.parties.notes import MEMORY
 from pipelines.parties.report_files import find, warn_of_strangers
+from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.sent_ids import require_readable
 from pipelines.parties.shuffling import ShuffleReports
-from pipelines.parties.summary import SUMMARY, Summary, answered, read
+from pipelines.parties.summary import SUMMARY, Summary, answered, nearby, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.plan.split import require_counters, require_sealable, split
 from pipelines.releases import release
 from pipelines.request import answers
+from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
 from transforms.elements.blocks import bucket_count
 
+
+class SharedError(RequestError):
+    """What was shuffled now was shuffled before; it must not be handed on."""
+
+
+_READERS = 16  # of summaries
 # What ends so was written, and must not be handed on.
 _UNSENT = (WithheldError, SharedError, LostMemoryError)
 
@@ -250,3 +258,57 @@ def _table(summary: Summary) -> Table:
         numbers = (metric.reports, metric.min_reports, metric.sent_on)
         shown.add_row(name, *(f"{number:,}" for number in numbers))
     return shown
+
+
+def require_unshared(folder: str, own: Summary) -> None:
+    """Refuse a shuffle of reports that another shuffle of the same window has sent on.
+
+    Two shuffles that share reports show by their difference what the others held: of one that holds
+    a single report more, the collector learns that report's message, whatever min_reports is. They
+    are looked for beside the output, where the shuffler can see them.
+
+    Args:
+        folder: of the shuffle, in whose neighbourhood others are looked for.
+        own: its summary.
+
+    Raises:
+        SharedError: more of its reports than a few clients send twice are in another one.
+    """
+    for other, summary in _others(folder, own):
+        if summary.sample_key != own.sample_key:
+            raise SharedError(
+                f"--input: {other} is a shuffle of the same window under another --shuffle-secret, "
+                "so nobody can tell whether these reports are in it, too: name that secret, or, if "
+                f"nobody was handed {other}, remove it and shuffle everything"
+            )
+        share = max(shared({"": own.sample, other: summary.sample}).values(), default=0.0)
+        line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
+        if share > MOST_SHARED:
+            raise SharedError(
+                f"--input: {line} before: two shuffles that share reports show by their difference "
+                "what the others held; shuffle only what is new, or, if nobody was handed "
+                f"{other}, remove it and shuffle everything"
+            )
+        if share:
+            warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
+
+
+def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:
+    """Folders beside one, of finished shuffles of the same plan and window."""
+    parent = FileSystems.split(folder.rstrip("/"))[0]
+    try:
+        pattern = FileSystems.join(parent, "*", SUMMARY) if parent else f"*/{SUMMARY}"
+        paths = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
+    except (OSError, BeamIOError, ValueError):
+        return  # a place that cannot be listed holds nothing that could be known
+    with ThreadPoolExecutor(_READERS) as pool:
+        try:
+            summaries = [*pool.map(nearby, paths)]
+        except OtherFormatError as error:
+            raise SharedError(str(error)) from None  # nobody can tell what is in that one
+    for file, summary in zip(paths, summaries, strict=True):
+        # Its own summary lies in that folder as well.
+        if summary is None or summary.shuffle_id == own.shuffle_id:
+            continue
+        if summary.fingerprint == own.fingerprint:
+            yield FileSystems.split(file)[0], summary

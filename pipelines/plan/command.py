@@ -66,10 +66,7 @@ def add_to(commands: Any) -> None:
         "--window", metavar="NAME", help="that stands for {window} in the plan, as in 2026-11-20"
     )
     looker.set_defaults(command=look)
-    drafter = commands.add_parser(
-        "init",
-        description=_INIT,
-    )
+    drafter = commands.add_parser("init", description=_INIT)
     drafter.add_argument(
         "log", nargs="+", metavar="LOG", help="files, globs or folders, local or gs://"
     )
@@ -77,11 +74,7 @@ def add_to(commands: Any) -> None:
         "--output", metavar="PLAN", help="a new file (default: the standard output)"
     )
     drafter.set_defaults(command=init)
-    runner = commands.add_parser(
-        "run",
-        description=_RUN,
-        epilog=_MORE_RUN,
-    )
+    runner = commands.add_parser("run", description=_RUN, epilog=_MORE_RUN)
     runner.add_argument("plan", metavar="PLAN", help="a YAML file, local or gs://")
     time = runner.add_mutually_exclusive_group()
     time.add_argument(
@@ -94,10 +87,7 @@ def add_to(commands: Any) -> None:
         "withheld keeps none of the others from its turn; ends with the worst exit code",
     )  # fmt: skip
     runner.set_defaults(command=run)
-    checker = commands.add_parser(
-        "check",
-        description=_CHECK,
-    )
+    checker = commands.add_parser("check", description=_CHECK)
     what = checker.add_mutually_exclusive_group(required=True)
     what.add_argument("plan", nargs="?", metavar="PLAN", help="a YAML file, local or gs://")
     what.add_argument(
@@ -154,7 +144,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 def check(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Validate a plan, or print the schema of plans."""
     from pipelines.plan.check import check as validate
-    from pipelines.plan.schema import print_schema
+    from pipelines.plan.described import print_schema
     from pipelines.request.requests import no_more
 
     no_more(rest)

@@ -27,11 +27,7 @@ made again, whole. docs/site.md shows what is on it.
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "site",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("site", description=_DOC, epilog=_EXAMPLE)
     parser.add_argument(
         "releases", nargs="+", metavar="RELEASES",
         help="folders of releases, folders that hold such, or globs of them; local or gs://",

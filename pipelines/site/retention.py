@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.views.heat import heat
+from pipelines.views.pictures import heat
 
 _AGO = re.compile(r"new (\d+) (day|week)s? ago")
 _DAYS = {"day": 1, "week": 7}

@@ -22,14 +22,7 @@ from pipelines.request import answers
 from pipelines.request.requests import Whole, no_more, request
 from pipelines.size import question, rows
 from pipelines.size.counts import instead
-from pipelines.size.request import (
-    SizeRequest,
-    absence,
-    designs_table,
-    facts,
-    losses,
-    promise,
-)
+from pipelines.size.request import SizeRequest, absence, designs_table, facts, losses, promise
 from pipelines.wording import upward
 
 _EXAMPLE = """\
@@ -65,11 +58,7 @@ class SizeOptions(SizeRequest):
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "size",
-        description=__doc__,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("size", description=__doc__, epilog=_EXAMPLE)
     parser.add_argument("--model", choices=MODELS, default="shuffle")
     parser.add_argument("--epsilon", help="the privacy loss of the release")
     parser.add_argument("--delta", help="shuffle model (default: 1e-6, less from 10^6 reports)")
@@ -184,10 +173,7 @@ def _target(options: SizeOptions) -> Target[FrequencyTask]:
         terms["epsilon"] = 1.0
     if terms["epsilon"] is None and options.epsilon_local is None:
         raise RequestError("--epsilon is missing: name the privacy loss that you accept")
-    return Target(
-        **terms,
-        task=FrequencyTask(options.domain_size, options.max_messages),
-    )
+    return Target(**terms, task=FrequencyTask(options.domain_size, options.max_messages))
 
 
 def _turned_round(

@@ -20,14 +20,7 @@ from mechanisms.vector.task import VectorTask
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
 from pipelines.request.requests import Whole, request
-from pipelines.size.request import (
-    SizeRequest,
-    absence,
-    designs_table,
-    facts,
-    losses,
-    promise,
-)
+from pipelines.size.request import SizeRequest, absence, designs_table, facts, losses, promise
 
 _ERRORS = ("error", "to_zero", "to_mean", "half_width")
 

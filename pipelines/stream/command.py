@@ -26,11 +26,7 @@ exit codes: 0 stopped or done; 1 something waits: a window for its budget, or fi
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "stream",
-        description=_ABOUT,
-        epilog=_MORE,
-    )
+    parser = commands.add_parser("stream", description=_ABOUT, epilog=_MORE)
     parser.add_argument(
         "part", nargs="?", choices=["status"], metavar="status",
         help="tell how far time has come, what waits, and why; nothing is changed",

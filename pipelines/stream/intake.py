@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
-from pipelines.plan.division import drawn
+from pipelines.plan.publish import drawn
 from transforms.elements.conservation import spelt
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.reading import PLAIN, Reading

@@ -24,10 +24,9 @@ from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.jobs.run import beam_options
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.metrics.metric import Metric
-from pipelines.plan.division import drawn
+from pipelines.plan.publish import drawn
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
-from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Backlog, ReleaseWindow
+from pipelines.stream.release import Backlog, ReleaseWindow, enough, publish
 from pipelines.stream.windows import Streamed
 from transforms.elements.blocks import GroupOnce
 from transforms.elements.progress import WITHHELD, tally

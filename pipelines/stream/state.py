@@ -19,8 +19,16 @@ from pipelines.journal.checkpoint import WINDOWS
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.clocks import ClockEvidence, ClockReading, passed
-from pipelines.stream.folder import DIGESTS, NOTES, by_window, flush_all, joined
-from pipelines.stream.memory import COUNTERS, FILES, StreamMemory
+from pipelines.stream.memory import (
+    COUNTERS,
+    DIGESTS,
+    FILES,
+    NOTES,
+    StreamMemory,
+    by_window,
+    flush_all,
+    joined,
+)
 from pipelines.stream.release import Backlog
 from transforms.units.once_per_window import merge
 

@@ -45,11 +45,7 @@ _SAID = (
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "synthetic",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("synthetic", description=_DOC, epilog=_EXAMPLE)
     parser.add_argument(
         "release", metavar="RELEASE", help="the folder of a cross-tab; local or gs://"
     )

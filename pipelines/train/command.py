@@ -21,6 +21,6 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     options = request(TrainOptions, typed(arguments))
     # Beam takes a second to import, and warns while it does: what is refused need not wait, and
     # by now logs are silent.
-    from pipelines.train.run import run as publish
+    from pipelines.train.publish import run as publish
 
     return publish(options, beam_arguments, payment(arguments))

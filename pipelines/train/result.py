@@ -14,10 +14,8 @@ from mechanisms.channel import Floats
 from mechanisms.learning.baseline import BaselineComparison
 from pipelines.releases.statement import counted, parquet, versions
 from pipelines.train import page
-from pipelines.train.comparison import verdict
-from pipelines.train.curve import Curve, curve_table
-from pipelines.train.estimator import as_joblib
-from pipelines.train.export import as_json, kind
+from pipelines.train.curve import Curve, curve_table, verdict
+from pipelines.train.estimator import as_joblib, as_json, kind
 from pipelines.wording import RAW_ROWS, protected
 
 if TYPE_CHECKING:

@@ -45,8 +45,8 @@ from pipelines.stream import driver as driving
 from pipelines.stream import landing
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import ServeTables
-from pipelines.stream.reports import ServeReports
 from pipelines.stream.state import State
+from pipelines.stream.subscription import ServeReports
 from pipelines.stream.windows import Streamed, streamed
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by

@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         "running-windows-at-no-price",
         "Windows whose noise goes on are never counted, not even the first.",
-        "pipelines/ledger/permanent.py",
+        "pipelines/ledger/rules.py",
         'if release.noise == "fresh" or release.design is None or name not in known:',
         'if release.noise == "fresh" or (release.noise != "running" and name not in known):',
         _RUNNING,
