@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
-from pipelines.train import run as train
+from pipelines.train import publish as train
 from pipelines.views import report
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
