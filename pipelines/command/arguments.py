@@ -7,13 +7,13 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from pipelines.ledger.paying import PREFIX, add_options
 from pipelines.metrics.options import ReleaseOptions
+from pipelines.request.commands import argument
 from pipelines.request.options import (
     PROMISE,
     RESULT,
@@ -153,11 +153,11 @@ def _add_group(
     """Add options under a heading, and mark those that the short page shows, too."""
     group = parser.add_argument_group(title)
     for name, field in fields.items():
-        argument = _argument(field)
+        words = argument(field) | {"help": ABOUT}
         if not required:
-            argument.pop("required", None)
+            words.pop("required", None)
         word = name if description(field).positional else flag(name)
-        action = group.add_argument(word, **argument)
+        action = group.add_argument(word, **words)
         vars(action)[ABOUT] = field
         if description(field).essential or action.required:
             essential(action)
@@ -175,28 +175,3 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
     yield from (SUBJECT, PROMISE)
     yield from (title for title in own if title not in (SUBJECT, PROMISE, RESULT))
     yield RESULT
-
-
-def _argument(field: FieldInfo) -> dict[str, Any]:
-    """What argparse needs of an option; what nobody types is left to the options' class."""
-    about, (kind, values) = description(field), type_of(field)
-    argument: dict[str, Any] = {"default": None, "help": ABOUT}
-    if kind is bool:
-        return argument | {"action": "store_true"}
-    if not about.positional:
-        argument["required"] = field.is_required()
-    elif not field.is_required():
-        argument["nargs"] = "?"
-    if kind is Literal and about.metavar is None:  # else the options' class says what there is
-        return argument | {"choices": values}
-    if kind is tuple:
-        argument |= {"action": "append"} if about.repeated else {"nargs": "+"}
-    return argument | {"metavar": about.metavar}
-
-
-def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
-    """The type of an option's values, and of what it is made; that it may be None is left out."""
-    annotation = field.annotation
-    if NoneType in get_args(annotation):
-        annotation = next(part for part in get_args(annotation) if part is not NoneType)
-    return get_origin(annotation) or annotation, get_args(annotation)

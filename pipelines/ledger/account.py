@@ -20,7 +20,6 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.reservation import caution
 from pipelines.ledger.rules import losses_of, once, together
 from pipelines.request import answers
-from pipelines.request.requests import no_more
 from pipelines.views.console import Screen
 from pipelines.wording import upward
 
@@ -35,10 +34,10 @@ _CHANGES = (
 )
 
 
-def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def show(arguments: argparse.Namespace) -> int:
     """List the last entries, and sum up all."""
     screen = Screen()
-    entries = _chosen(arguments, rest)
+    entries = _chosen(arguments)
     answers.give(_dumped(entries))
     last = entries if arguments.all else entries[-MOST:]
     if len(last) < len(entries):
@@ -74,10 +73,10 @@ def _states(entries: Sequence[Entry]) -> str:
     return ", ".join(f"{n:,} {state}" for state, n in states.items())
 
 
-def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def explain(arguments: argparse.Namespace) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    entries = _about(arguments.ledger, _chosen(arguments, rest))
+    entries = _about(arguments.ledger, _chosen(arguments))
     accounts = [_account(*one) for one in _accounts(entries)]
     answers.give(accounts)
     for account in accounts:
@@ -119,9 +118,8 @@ def accounts(path: str) -> list[dict[str, Any]]:
     return [_account(*one) for one in _accounts(_entries(path))]
 
 
-def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
+def _chosen(arguments: argparse.Namespace) -> list[Entry]:
     """The entries that the words on the command line are about."""
-    no_more(rest)
     entries = _entries(arguments.ledger)
     wanted = arguments.collection
     chosen = [entry for entry in entries if wanted in (None, entry.collection, entry.people)]

@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam import typehints
@@ -20,6 +20,7 @@ from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.batches import COPY, chosen_of
+from pipelines.parties.command import CollectRequest
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
@@ -50,24 +51,6 @@ ONLY_REPORTS = (
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 
 
-class CollectRequest(NamedTuple):
-    """What was typed.
-
-    Attributes:
-        plan: its file.
-        window: which part of the time.
-        inputs: folders of `hushbeam parties shuffle`, files of shuffled reports, or globs.
-        output: the release's folder, if not that of the plan.
-        keys: files of private keys; without any, reports are plain.
-    """
-
-    plan: str
-    window: str | None
-    inputs: tuple[str, ...]
-    output: str | None = None
-    keys: tuple[str, ...] = ()
-
-
 def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     """Publish a window of a plan from its shuffled reports, unless that was done before.
 
@@ -87,13 +70,13 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         plan = plan.model_copy(update={"output": beside("", request.output)})
     parted = split(plan, window)
     if parted.counters:
-        require_counters(parted, request.keys, "--key")
-    open_ring = functools.partial(read_ring, request.keys) if request.keys else None
+        require_counters(parted, request.key, "--key")
+    open_ring = functools.partial(read_ring, request.key) if request.key else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
         require_sealable(parted)
-    passes = passes_in(request.inputs) if parted.counters else None
-    inputs = passes.inputs if passes else request.inputs
+    passes = passes_in(request.input) if parted.counters else None
+    inputs = passes.inputs if passes else request.input
     chosen = chosen_of(inputs, parted, open_ring is not None)
     taken = taken_by(passes, parted) if passes else ()
     job = job_of(parted, passes.summary, request.output) if passes else parted.job

@@ -10,7 +10,6 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -23,6 +22,7 @@ from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, beam_options, run_beam
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
+from pipelines.parties.command import ShuffleRequest
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.keys import ids, read_public
 from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, LostMemoryError, ShufflerMemory
@@ -54,30 +54,6 @@ _READERS = 16  # of summaries
 _UNSENT = (WithheldError, SharedError, LostMemoryError)
 
 
-class ShuffleRequest(NamedTuple):
-    """What was typed.
-
-    Attributes:
-        plan: its file.
-        window: which part of the time.
-        inputs: files of reports, or globs.
-        output: the folder of the shuffled reports.
-        seals: public keys that clients may have sealed to; without any, reports are plain.
-        secret: the file of the shuffler's secret; None for this account's.
-        memory: the folder of what was sent on; None for this account's.
-        share: of epsilon, as in 0.25, of a pass over a batch that may be asked again.
-    """
-
-    plan: str
-    window: str | None
-    inputs: tuple[str, ...]
-    output: str
-    seals: tuple[str, ...] = ()
-    secret: str | None = None
-    memory: str | None = None
-    share: tuple[str, ...] = ()
-
-
 def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     """Shuffle the reports of a window.
 
@@ -95,25 +71,25 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     plan = load(request.plan)
     parted = split(plan, window_of(plan, request.window))
     if parted.counters:
-        require_counters(parted, request.seals, "--seal")
-    elif request.seals:
+        require_counters(parted, request.seal, "--seal")
+    elif request.seal:
         require_sealable(parted)
     shares = shares_of(request.share, parted)
-    secret = made_once(SHUFFLE, request.secret)
+    secret = made_once(SHUFFLE, request.shuffle_secret)
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
-    files = find(request.inputs, or_none=bool(parted.counters))
-    place = default_place(MEMORY) if request.memory is None else request.memory
+    files = find(request.input, or_none=bool(parted.counters))
+    place = default_place(MEMORY) if request.shuffle_memory is None else request.shuffle_memory
     memory = ShufflerMemory(beside("", place), parted.fingerprint, secret)
     with memory.lock():
         sweep(memory.place)
-        if shares and not request.inputs and (handed := memory.handed()):
+        if shares and not request.input and (handed := memory.handed()):
             return ask(parted, memory, handed, shares, request.output)
-        if not request.inputs:
+        if not request.input:
             raise RequestError("--input is missing: name the reports, files or globs")
         if before := memory.sent_into(request.output, files.mark):
             return _show_before(request.output, before, Screen())
         if parted.counters:
-            pem, here = read_public(request.seals[0]), runs_here(for_beam)
+            pem, here = read_public(request.seal[0]), runs_here(for_beam)
             first = tuple(one for one in shares if one < LAST)
             return shuffle_counters(
                 parted, files, pem, request.output, memory, for_beam, here, first
@@ -125,9 +101,9 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         earlier = memory.recall()
         require_readable(earlier)
         # By the bytes, for reports are not read before the job begins.
-        reports = files.about(Form(sealed=bool(request.seals)))
+        reports = files.about(Form(sealed=bool(request.seal)))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
-        keys = ids(request.seals)
+        keys = ids(request.seal)
         here = runs_here(for_beam)
         job = ShuffleReports(parted, files, keys, request.output, memory, earlier, buckets, here)
         return _carry_out(job, for_beam, Screen())

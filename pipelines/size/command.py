@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.errors import DONE
-from pipelines.request.requests import no_more
+from pipelines.request.commands import deferred
 from pipelines.size.designs import DesignQuestion, HistogramQuestion, RowsQuestion
 from pipelines.size.question import PlannerQuestion, planned, question_of
 from pipelines.size.question import add_to as add_options
@@ -41,12 +41,11 @@ def add_to(commands: Any) -> None:
     add_options(
         parser, DesignQuestion, [HistogramQuestion, RowsQuestion, PlannerQuestion, *planned()]
     )
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=deferred(run))
 
 
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the comparison."""
-    no_more(beam_arguments)
     typed = {name: given for name, given in vars(arguments).items() if name != "command"}
     questions = [*planned(), RowsQuestion, HistogramQuestion]
     question_of(typed, DesignQuestion, questions).answer(Console())

@@ -27,6 +27,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.plan.described import schema
 from pipelines.plan.parts import OF_PLAN
+from pipelines.request.commands import type_of
 from pipelines.request.options import description, flag, undashed
 from pipelines.request.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
@@ -269,7 +270,7 @@ def test_an_unknown_step_is_an_attribute_error() -> None:
 @every_metric
 def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
     options = registry.options(name)
-    several = {key for key, f in options.model_fields.items() if arguments.type_of(f)[0] is tuple}
+    several = {key for key, f in options.model_fields.items() if type_of(f)[0] is tuple}
 
     def meaning(**more: str) -> object:
         said = (required(options) | more).items()
