@@ -24,11 +24,11 @@ from pipelines.parties.command import CollectRequest
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
-from pipelines.parties.report_files import CountReports, ReadAll, warn_of_strangers
+from pipelines.parties.report_files import CountReports, ReadAll, under, warn_of_strangers
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
 from pipelines.plan.run import code_of, release_window
 from pipelines.plan.split import Split, require_counters, require_sealable, split
 from pipelines.plan.target import ReleaseTarget
@@ -143,32 +143,18 @@ class CollectPlan(beam.PTransform):
             once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
             reports, again = reports | "Each seal once" >> once
             sizes.append(reports | "How many seals" >> CountReports("once"))
-            sizes.append(again | "How many again" >> beam.Map(_again))
+            sizes.append(again | "How many again" >> beam.Map(under, "again"))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
             sizes.append(reports | "How many opened" >> CountReports("opened"))
-        contents = (
-            tuple(
-                reports | metric.name >> CollectMetric(metric, place)
-                for place, metric in enumerate(self.parted.metrics)
-            )
-            | "Contents" >> beam.Flatten()
+        contents = tuple(
+            reports | metric.name >> CollectMetric(metric, place)
+            for place, metric in enumerate(self.parted.metrics)
         )
-        names = tuple(metric.name for metric in self.parted.metrics)
-        step = ReleaseCollectedDoFn(
-            _of_reports(self.target), names, form.sealed, self.copies, self.size
-        )
+        names, target = tuple(m.name for m in self.parted.metrics), _of_reports(self.target)
+        step = ReleaseCollectedDoFn(target, names, form.sealed, self.copies, self.size)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Release" >> beam.ParDo(step, AsDict(contents), AsDict(dropped), AsDict(counted))
-        )
-
-
-def _again(copies: int) -> tuple[str, int]:
-    """Seals that were there already."""
-    return "again", copies
+        return released(begin, step, contents, AsDict(dropped), AsDict(counted))
 
 
 def _of_reports(target: ReleaseTarget) -> ReleaseTarget:

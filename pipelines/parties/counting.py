@@ -20,7 +20,7 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.report_files import CountReports, ReadAll
 from pipelines.plan.diagnostics import reworded
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
 from pipelines.plan.split import Split
 from pipelines.plan.target import ReleaseTarget
 from pipelines.wording import RAW_ROWS
@@ -79,12 +79,7 @@ class CollectWords(beam.PTransform):
         in_words = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=in_words), names, self.words)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Release"
-            >> beam.ParDo(step, AsDict(contents | "Contents" >> beam.Flatten()), AsDict(came))
-        )
+        return released(begin, step, contents, AsDict(came))
 
     def _counts(self, place: int) -> beam.PTransform:
         """What takes one metric's words to their counts."""

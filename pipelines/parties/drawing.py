@@ -35,8 +35,15 @@ from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
 from pipelines.parties.memory import ShufflerMemory, stands
 from pipelines.parties.notes import MEMORY, WHY, Begun, Made
-from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles, warn_of_strangers
+from pipelines.parties.report_files import (
+    CountReports,
+    ReadAll,
+    ReportFiles,
+    under,
+    warn_of_strangers,
+)
 from pipelines.parties.samples import key_name
+from pipelines.plan.publish import called_once
 from pipelines.plan.split import Split
 from pipelines.releases import release
 from pipelines.request import answers
@@ -100,10 +107,10 @@ class DrawAndMix(beam.PTransform):
             sizes += [
                 once.reports | f"{metric.name} once" >> CountReports(_ONCE),
                 once.reports | f"{metric.name} own" >> CountReports(_own(place)),
-                once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
+                once.dropped | f"{metric.name} again" >> beam.Map(under, _AGAIN),
                 once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
                 distinct.reports | f"{metric.name} distinct" >> CountReports(_DISTINCT),
-                distinct.dropped | f"{metric.name} lost" >> beam.Map(_counted, lost),
+                distinct.dropped | f"{metric.name} lost" >> beam.Map(under, lost),
             ]
             words.append(distinct.reports)
             if metric.crowds is not None:
@@ -123,17 +130,9 @@ class DrawAndMix(beam.PTransform):
         least = tuple(mine.least_reports for mine in counters)
         note = NoteBatchDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Note"
-            >> beam.ParDo(
-                note,
-                beam.pvalue.AsDict(added),
-                beam.pvalue.AsDict(dropped),
-                beam.pvalue.AsList(files),
-            )
-        )
+        pvalue = beam.pvalue
+        beside = pvalue.AsDict(added), pvalue.AsDict(dropped), pvalue.AsList(files)
+        return called_once(begin, "Note", note, *beside)
 
     @property
     def work(self) -> int:
@@ -150,10 +149,6 @@ class DrawAndMix(beam.PTransform):
         own, start = self.parted.counters[place], sum(c.codes for c in self.parted.counters[:place])
         seal = SealCodes(self.parted.fingerprint, place, own.layout, self.pem)
         return SealedLayers(self.memory.of(self.shuffle_id), start, own.codes, seal)
-
-
-def _counted(size: int, name: str) -> tuple[str, int]:
-    return name, size
 
 
 def _own(place: int) -> str:

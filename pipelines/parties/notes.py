@@ -10,7 +10,6 @@ import glob
 import json
 import os
 import shutil
-import uuid
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import RequestError, because, reason
 from pipelines.storage import secrets
 from pipelines.storage.formats import numbered
-from pipelines.storage.paths import flush
+from pipelines.storage.paths import new_file
 
 MEMORY = secrets.KeptSecret("--shuffle-memory", "of what was sent on")
 BEGUN = "begun.json"
@@ -147,12 +146,8 @@ def put(path: str, note: BaseModel) -> None:
         with FileSystems.create(path) as stream:
             stream.write(data)
         return
-    partial = f"{path}.{uuid.uuid4().hex}"
-    with open(partial, "wb") as file:
-        file.write(data)
-    flush(partial)
-    os.replace(partial, path)
-    flush(os.path.dirname(path))
+    with new_file(path) as stream:
+        stream.write(data)
 
 
 def read_note(kind: type[Any], path: str) -> Any:

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -175,6 +175,11 @@ class CountReports(beam.PTransform):
 
 def _sized(block: Sized, name: str) -> tuple[str, int]:
     return name, len(block)
+
+
+def under(value: Any, name: str) -> tuple[str, Any]:
+    """Something under a name."""
+    return name, value
 
 
 def warn_of_strangers(dropped: Mapping[str, int]) -> None:

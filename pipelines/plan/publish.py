@@ -65,18 +65,34 @@ class PublishPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
         tables = drawn(begin | "Read" >> (self.read or self._files()), self.metrics)
-        contents = (
-            tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
-            | "Contents" >> beam.Flatten()
-        )
-        step = ReleaseWholeDoFn(self.target, names)
-        return (
-            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
-        )
+        contents = tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
+        return released(begin, ReleaseWholeDoFn(self.target, names), contents)
 
     def _files(self) -> ReadTelemetry:
         columns = frozenset().union(*(metric.columns for metric in self.metrics))
         return self.metrics[0].telemetry.read(columns)
+
+
+def released(
+    begin: beam.pvalue.PBegin, step: beam.DoFn, contents: tuple[beam.PCollection, ...], *beside: Any
+) -> beam.PCollection:
+    """One call of a step that makes a release.
+
+    Args:
+        begin: of the pipeline.
+        step: takes nothing, contents by name, and what stands beside them.
+        contents: of the metrics, each with its name.
+        *beside: side inputs.
+    """
+    named = contents | "Contents" >> beam.Flatten()
+    return called_once(begin, "Release", step, AsDict(named), *beside)
+
+
+def called_once(
+    begin: beam.pvalue.PBegin, label: str, step: beam.DoFn, *beside: Any
+) -> beam.PCollection:
+    """One call of a step, when all that it looks at beside is there."""
+    return begin | "Once" >> beam.Create([None]) | label >> beam.ParDo(step, *beside)
 
 
 @dataclass

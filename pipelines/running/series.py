@@ -9,7 +9,7 @@ from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
 from pipelines.releases import release
-from pipelines.running.kept import KeptTotals, Place, locked, read, write
+from pipelines.running.kept import KeptTotals, Place, locked, read
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.totals import KEY, drawn, require_same, same
 from transforms.files.systems import escaped
@@ -61,7 +61,7 @@ def opened(
             )
         others = [one for name, one in kept.sources.items() if name != window]
         kept = kept.made(window, made(kept.key, others))
-        write(place.secret, kept.written(), secret=True)
+        kept.write(place)
     return kept
 
 
@@ -91,7 +91,7 @@ def added(
         if window not in kept.windows:
             kept = kept.made(window, kept.sources.get(window, NONE))
             kept = drawn(kept, window, [*numbers], rng)
-            write(place.secret, kept.written(), secret=True)
+            kept.write(place)
     return kept.up_to(window)
 
 

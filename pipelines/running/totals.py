@@ -28,10 +28,10 @@ from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
-from pipelines.running.kept import KIND, KeptTotals, Place, locked, read, write
+from pipelines.running.kept import KIND, KeptTotals, Place, locked, read
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import TABLE, page
-from pipelines.storage.paths import beside
+from pipelines.storage.paths import beside, new_file
 
 _AGAIN = (
     "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
@@ -105,7 +105,7 @@ def _begin(place: Place, kept: KeptTotals, payment: Payment | None) -> None:
         if right.published:
             raise RequestError(lost)
         # First what is drawn from: without it a folder would only look like running totals.
-        write(place.secret, kept.written(), secret=True)
+        kept.write(place)
         said = statement(kept) | right.stamp
         none = table(kept)
         release.publish(
@@ -228,7 +228,7 @@ def add(
         kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
-            write(place.secret, after.written(), secret=True)
+            after.write(place)
             _catch_up(place, after)
         return after
 
@@ -264,8 +264,10 @@ def _catch_up(place: Place, kept: KeptTotals) -> None:
         )
     if len(shown) < len(kept.windows):
         made = table(kept)
-        write(os.path.join(place.output, release.REPORT), page(made, said))
-        write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
+        # The table comes last: it says what is shown.
+        for name, content in ((release.REPORT, page(made, said)), (TABLE, parquet(made))):
+            with new_file(os.path.join(place.output, name)) as stream:
+                stream.write(content)
 
 
 def _shown(folder: str) -> list[str]:

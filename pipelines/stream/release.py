@@ -13,7 +13,6 @@ import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pvalue import AsDict
 from numpy.typing import NDArray
 
 from pipelines.errors import WithheldError
@@ -21,7 +20,7 @@ from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
 from pipelines.plan.run import release_window
 from pipelines.plan.target import ReleaseTarget
 from pipelines.request import answers
@@ -73,17 +72,11 @@ class ReleaseWindow(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
-        contents = (
-            tuple(
-                begin | metric.name >> FromBacklog(metric, self.backlog.get(metric.name, Backlog()))
-                for metric in self.metrics
-            )
-            | "Contents" >> beam.Flatten()
+        contents = tuple(
+            begin | metric.name >> FromBacklog(metric, self.backlog.get(metric.name, Backlog()))
+            for metric in self.metrics
         )
-        step = ReleasePlanDoFn(self.target, names)
-        return (
-            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
-        )
+        return released(begin, ReleasePlanDoFn(self.target, names), contents)
 
 
 @dataclass

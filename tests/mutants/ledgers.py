@@ -121,7 +121,7 @@ MUTANTS = (
         "running-window-not-kept",
         "What a window drew is forgotten: run again, it is drawn again.",
         "pipelines/running/series.py",
-        "            write(place.secret, kept.written(), secret=True)\n    return kept.up_to",
+        "            kept.write(place)\n    return kept.up_to",
         "    return kept.up_to",
         _RUNNING,
         known_by="drawn_once",
