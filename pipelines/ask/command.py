@@ -138,7 +138,7 @@ def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]
         f"all answers together, {one_line(promise)}",
         f"left: {left / WHOLE:.4g} of the budget, by which one answer could reveal {alone:.3g}",
     ):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], times: int) -> None:
@@ -159,7 +159,7 @@ def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], t
         terms = ", ".join(f"{name} {x:.4g}" for name, x in rows[0].items() if name != "value")
         value = rows[0]["value"]
         title += f": {'none' if value is None else cell(value)} ({terms})"
-    screen.print(title, highlight=False, markup=False, soft_wrap=True)
+    screen.say(title)
     if "value" in rows[0]:
         return
     shown = numbers_table(("of",), ("estimate", "standard error"))

@@ -137,7 +137,7 @@ def _budget(flag: str, text: str, delta: float = _DELTA) -> Budget:
 
 def _say(line: str) -> int:
     answers.give({"done": line})
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
     return DONE
 
 

@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.views.console import Screen
 
     text = answer.written(code, error)
-    Screen().print(text, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(text)
     return code
 
 

@@ -120,7 +120,7 @@ def show(screen: Screen, comparison: Comparison, left_out: Sequence[tuple[str, s
             table.add_row(_text(part.label(label)), beyond, *part.numbers(row))
         screen.print(table)
     for line in [*_said(comparison), *(f"left out: {name}: {why}" for name, why in left_out)]:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def page(

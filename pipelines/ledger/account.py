@@ -42,14 +42,13 @@ def show(arguments: argparse.Namespace) -> int:
     last = entries if arguments.all else entries[-MOST:]
     if len(last) < len(entries):
         left = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)})"
-        screen.print(f"{left}; --all shows all", highlight=False, markup=False, soft_wrap=True)
+        screen.say(f"{left}; --all shows all")
     screen.print(_entry_table(last))
     shown = {entry.id for entry in last}
     for window, account in _accounts(_about(arguments.ledger, entries)):
         if len(account) > 1 and any(entry.id in shown for entry in account):
             figures = _account(window, account)
-            line = f"{_title(figures)}: together {_claim(figures['total'])}"
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
+            screen.say(f"{_title(figures)}: together {_claim(figures['total'])}")
     lost = sum(entry.state == "reserved" for entry in entries)
     if lost:
         screen.print(

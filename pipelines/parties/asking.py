@@ -207,7 +207,7 @@ def ask(
         _destroy(memory.of(shuffle))
     answers.tell(**summary.answered(output, shuffle_summary))
     line = f"the pass at {share:g} of epsilon is in {output}; collect it with that of the batch"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
     return DONE
 
 

@@ -330,7 +330,7 @@ def _say_over_time(device: ClientReports, permanent: Permanent) -> None:
     once, whole = device.over_time(1), device.over_time(permanent.distinct)
     line = f"{device.metric.name}: a value that never changes costs {_loss(once)} for ever; "
     line += f"{permanent.distinct:,} different ones, as the plan allows, {_loss(whole)}"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
 
 
 def _loss(guarantee: Guarantee) -> str:
@@ -363,4 +363,4 @@ def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
         answers.tell(reports=made, rejects=lost, left_out=strangers)
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)

@@ -385,7 +385,7 @@ def _hand_over(
         f"{made.words:,} words in {output}, {among}",
     )
     for line in lines:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def _require_whole(memory: ShufflerMemory, shuffle: str, made: Made) -> None:

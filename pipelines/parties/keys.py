@@ -48,7 +48,7 @@ def new(arguments: argparse.Namespace) -> int:
         f"{public} goes to clients (--seal) and to the shuffler (--seal)",
         f"{private} stays with the collector (--key), and nobody else sees it",
     ):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
     return DONE
 
 
@@ -61,8 +61,7 @@ def crowd(arguments: argparse.Namespace) -> int:
     file = arguments.place
     secrets.read(secrets.CROWD.flag, secrets.made_once(secrets.CROWD, file))
     answers.tell(crowd_key=file)
-    line = f"{file} goes to clients (--crowd-key), and never to the shuffler"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(f"{file} goes to clients (--crowd-key), and never to the shuffler")
     return DONE
 
 

@@ -137,8 +137,7 @@ def _finish(memory: ShufflerMemory, shuffle: str, output: str, screen: Screen) -
 def _show_before(output: str, summary: Summary, screen: Screen) -> int:
     """Show what was shuffled already."""
     answers.tell(shuffled_before=True)
-    line = f"shuffled before, and not again: {output}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"shuffled before, and not again: {output}")
     if summary.metrics:
         _show(summary, output, screen)
     else:  # of noisy counters it does not say what came
@@ -221,8 +220,7 @@ def _show(summary: Summary, output: str, screen: Screen) -> None:
             line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(summary))
-    line = f"{summary.reports:,} reports came{_lost(summary)}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"{summary.reports:,} reports came{_lost(summary)}")
 
 
 def _table(summary: Summary) -> Table:

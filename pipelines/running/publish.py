@@ -134,4 +134,4 @@ def _show(kept: KeptTotals, options: TotalOptions, screen: Any) -> None:
         screen.print(shown)
     screen.print(one_line(kept.guarantee), highlight=False)
     line = f"all totals: {options.output}/totals.parquet, and to read {options.output}/{REPORT}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(line)

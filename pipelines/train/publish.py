@@ -10,7 +10,6 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
-from rich.console import Console
 
 from pipelines.errors import DONE
 from pipelines.jobs.publishing import carry_out, conclude, say_where
@@ -191,7 +190,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     return DONE
 
 
-def show(screen: Console, statement: Mapping[str, Any]) -> None:
+def show(screen: console.Screen, statement: Mapping[str, Any]) -> None:
     """Whether the model is of any use, what it is, and how well it does: a line each."""
     model, error = statement["model"], statement["error"]
     last = error.get("of_the_published_model")
@@ -201,8 +200,8 @@ def show(screen: Console, statement: Mapping[str, Any]) -> None:
     )  # fmt: skip
     line = f"{model['kind']}, {model['parameters']:,} parameters, from {used(statement)} rows"
     for text in (error["verdict"], line):
-        screen.print(text, highlight=False, markup=False, soft_wrap=True)
+        screen.say(text)
     if last is None or last["error"] is None:
         return
     line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
-    screen.print(f"{line} on {error['measured_on']}", highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"{line} on {error['measured_on']}")
