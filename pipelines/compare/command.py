@@ -82,7 +82,7 @@ def run(options: CompareOptions) -> int:
     releases = _releases(options.releases)
     pairing = _pairing(releases, parts)
     from pipelines.compare import view
-    from pipelines.compare.result import SCHEMA, Comparison
+    from pipelines.compare.view import SCHEMA, Comparison
     from pipelines.views.console import Screen
 
     comparison = Comparison(pairing.pairs, confidence)

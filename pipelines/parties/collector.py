@@ -28,10 +28,9 @@ from pipelines.parties.report_files import CountReports, ReadAll, under, warn_of
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
-from pipelines.plan.run import code_of, release_window
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget, code_of, release_window
 from pipelines.plan.split import Split, require_counters, require_sealable, split
-from pipelines.plan.target import ReleaseTarget
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
 from transforms.elements.blocks import bucket_count
@@ -184,7 +183,7 @@ class CollectMetric(beam.PTransform):
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
             | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
-            | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+            | named(self.metric.name)
         )
 
 

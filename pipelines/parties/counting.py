@@ -20,9 +20,9 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.parties.report_files import CountReports, ReadAll
 from pipelines.plan.diagnostics import reworded
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget
 from pipelines.plan.split import Split
-from pipelines.plan.target import ReleaseTarget
 from pipelines.wording import RAW_ROWS
 from transforms.collector.collect_counts import Counted
 from transforms.elements.conservation import LostError, passing
@@ -115,7 +115,7 @@ class CollectCounts(beam.PTransform):
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
         said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
-        return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
+        return said | named(metric.name)
 
 
 def _less(counted: Counted, taken: np.ndarray) -> Counted:

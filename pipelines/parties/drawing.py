@@ -33,8 +33,7 @@ from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.parties import summary
 from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
-from pipelines.parties.memory import ShufflerMemory, stands
-from pipelines.parties.notes import MEMORY, WHY, Begun, Made
+from pipelines.parties.memory import MEMORY, WHY, Begun, Made, ShufflerMemory, stands
 from pipelines.parties.report_files import (
     CountReports,
     ReadAll,

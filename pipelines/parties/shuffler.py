@@ -25,8 +25,13 @@ from pipelines.parties.batches import remove
 from pipelines.parties.command import ShuffleRequest
 from pipelines.parties.drawing import shuffle_counters
 from pipelines.parties.keys import ids, read_public
-from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, LostMemoryError, ShufflerMemory
-from pipelines.parties.notes import MEMORY
+from pipelines.parties.memory import (
+    MEMORY,
+    SENT_BEFORE,
+    EarlierShuffle,
+    LostMemoryError,
+    ShufflerMemory,
+)
 from pipelines.parties.report_files import find, warn_of_strangers
 from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.sent_ids import require_readable

@@ -18,8 +18,7 @@ from apache_beam.pvalue import AsDict, AsList
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
-from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, ShufflerMemory
-from pipelines.parties.notes import Begun, Sent
+from pipelines.parties.memory import SENT_BEFORE, Begun, EarlierShuffle, Sent, ShufflerMemory
 from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles, under
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn

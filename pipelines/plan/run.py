@@ -6,13 +6,14 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.jobs.engine import ForBeam, prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
 from pipelines.ledger.entries import Budget, Entry
+from pipelines.ledger.held import is_reserved
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
@@ -22,7 +23,6 @@ from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import ReleaseTarget
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.request.options import undashed
@@ -35,6 +35,30 @@ from transforms.files.systems import escaped
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
+
+
+@dataclass(frozen=True)
+class ReleaseTarget:
+    """What a run has the right to publish.
+
+    Attributes:
+        output: the release's folder.
+        statement: of the release, but for what each metric comes to; with the reservation's stamp.
+        ledger: where its price is set aside, if it is.
+    """
+
+    output: str
+    statement: Mapping[str, Any]
+    ledger: str | None = None
+
+    def telling(self, **more: Any) -> ReleaseTarget:
+        """The same with more in the statement."""
+        return replace(self, statement={**self.statement, **more})
+
+    def stands(self) -> bool:
+        """Whether its price still counts, and for this attempt; see `is_reserved`."""
+        return is_reserved(self.ledger, self.statement)
+
 
 # By each metric: an id of its secret, and the windows that were drawn from it.
 Remembered = tuple[tuple[str, tuple[str, ...]], ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -20,10 +21,10 @@ from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn, released
-from pipelines.plan.run import release_window
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget, release_window
 from pipelines.request import answers
+from pipelines.stream.intake import FLOW, MESSAGES, TALLY, USERS
 from pipelines.stream.windows import Streamed
 from transforms.elements.conservation import SENT, read_flow
 from transforms.elements.progress import ROWS
@@ -54,6 +55,25 @@ class Backlog:
     def reports(self) -> int:
         """How many users reported."""
         return self.messages if self.users is None else self.users
+
+
+def backlogs(notes: Iterable[tuple[str, str, str, int]]) -> dict[str, Backlog]:
+    """What there is of each metric of a window, by name.
+
+    Args:
+        notes: (kind, metric, name, amount), as of `Note`; messages have the path of their file.
+    """
+    metrics: dict[str, dict[str, Counter[str]]] = {}
+    for kind, metric, name, amount in notes:
+        metrics.setdefault(metric, {}).setdefault(kind, Counter())[name] += amount
+    none = Counter[str]()
+    return {
+        metric: Backlog(
+            tuple(of.get(MESSAGES, ())), of.get(MESSAGES, none).total(),
+            of[USERS].total() if USERS in of else None, of.get(TALLY, none), of.get(FLOW, none),
+        )
+        for metric, of in metrics.items()
+    }  # fmt: skip
 
 
 @dataclass
@@ -102,7 +122,7 @@ class FromBacklog(beam.PTransform):
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
-        return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+        return contents | named(self.metric.name)
 
     def _flow(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
         """What is known of how the messages came about."""

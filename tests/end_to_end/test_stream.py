@@ -38,7 +38,7 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import read_own
 from pipelines.stream import driver as driving

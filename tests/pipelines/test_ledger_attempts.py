@@ -18,7 +18,7 @@ from pipelines.ledger.owner import this_process
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.metrics.metric import Content
 from pipelines.metrics.release import PublishDoFn
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.storage import alive
 from pipelines.storage.claims import Claim

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import cli
-from pipelines.compare.result import SCHEMA
+from pipelines.compare.view import SCHEMA
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.releases.statement import parquet
 from tests.pipelines.test_export import HOSTILE, publish, publish_day, publish_week_day, statement
