@@ -45,9 +45,9 @@ _PLAN = "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
-        "pipelines.train.command", "a model fitted to rows, published with its guarantee", _RELEASE
+        "pipelines.train.options", "a model fitted to rows, published with its guarantee", _RELEASE
     ),
-    "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
+    "ask": Command("pipelines.ask.options", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "look": Command(
         _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from pipelines.ledger.paying import PREFIX, add_options
+from pipelines.ledger.paying import PREFIX, add_options, payment
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.commands import argument
+from pipelines.request.commands import argument, imported
 from pipelines.request.options import (
     PROMISE,
     RESULT,
@@ -23,6 +23,7 @@ from pipelines.request.options import (
     flag,
     is_essential,
 )
+from pipelines.request.requests import request
 
 ALL = "--help-all"
 ABOUT = "about"  # where an option's field is kept, of which its help is made
@@ -114,7 +115,7 @@ Run = Callable[[argparse.Namespace, list[str]], int]
 
 
 def add_command(
-    commands: Any, name: str, options: type[ReleaseOptions], run: Run,
+    commands: Any, name: str, options: type[ReleaseOptions], run: Run | str,
     more: Mapping[str, Mapping[str, FieldInfo]] | None = None,
 ) -> None:  # fmt: skip
     """Add a command.
@@ -123,7 +124,7 @@ def add_command(
         commands: where it is added.
         name: as it is typed.
         options: what a request for it may say.
-        run: what it does.
+        run: what it does; or where that is, as in "pipelines.train.publish:run".
         more: heading -> options of which none is required; those that are there already are
             left out.
     """
@@ -144,7 +145,20 @@ def add_command(
         own = {name: field for name, field in others.items() if name not in fields}
         _add_group(parser, title, own, required=False)
     add_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=_publishing(options, run) if isinstance(run, str) else run)
+
+
+def _publishing(options: type[ReleaseOptions], place: str) -> Run:
+    """What publishes at a place, given its options, what is for Beam, and who pays."""
+
+    def command(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+        asked = request(options, typed(arguments))
+        # Beam takes a second to import, and warns while it does: what is refused need not wait,
+        # and by now logs are silent.
+        publish: Callable[..., int] = imported(place)
+        return publish(asked, beam_arguments, payment(arguments))
+
+    return command
 
 
 def _add_group(

@@ -54,13 +54,15 @@ def deferred(
         asked: Any = arguments
         if options is not None:
             asked = request(options, {name: vars(arguments)[name] for name in options.model_fields})
-        does: Callable[..., int] = run if callable(run) else _imported(*run.split(":"))
+        does: Callable[..., int] = run if callable(run) else imported(run)
         return does(asked, *[rest] * beam)
 
     return command
 
 
-def _imported(module: str, name: str) -> Any:
+def imported(place: str) -> Any:
+    """What is at a place, as in "pipelines.plan.draft:init"."""
+    module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
