@@ -20,7 +20,7 @@ from pipelines.views import facts, pages
 from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
 from pipelines.views.facts import cell
-from pipelines.views.headline import OTHER, Head
+from pipelines.views.headline import OTHER, Head, whole
 from pipelines.views.pictures import bars
 
 SCHEMA = pa.schema([
@@ -156,7 +156,7 @@ class _FigureChanges(NamedTuple):
         """Both estimates, the difference and its interval, to the digits that noise allows."""
         error = row["standard_error"] * self.percent
         first, second, difference, lower, upper = (
-            digits(_whole(self.percent * row[name]), error)
+            digits(whole(self.percent * row[name]), error)
             for name in ("first_estimate", "second_estimate", "difference", "lower", "upper")
         )
         return [first, second, difference, f"{lower} .. {upper}"]
@@ -195,7 +195,7 @@ def _said(comparison: Comparison) -> list[str]:
     ]
     for metric, figure, least, most in comparison.detectable:
         percent, unit = (100, " %") if figure == "share" else (1, "")
-        ends = (_whole(percent * size) for size in (least, most))
+        ends = (whole(percent * size) for size in (least, most))
         sizes = dict.fromkeys(digits(size, percent * least / 4) for size in ends)
         lines.append(
             f"{metric}: a difference of {' to '.join(sizes)}{unit} would be found nine times in ten"
@@ -293,8 +293,3 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
 def _text(label: str) -> str:
     """A text that clients may have made up, for a screen: nothing in it is markup."""
     return escape(cell(label))
-
-
-def _whole(number: float) -> float:
-    """The same, as an integer if it is one: counts have no digits behind a point."""
-    return int(number) if number.is_integer() else number

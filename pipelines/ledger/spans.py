@@ -64,7 +64,8 @@ def meet(one: Priced, other: Priced) -> bool:
     known of one and not of the other, they are taken to meet, which errs to the safe side, and
     so are windows of two plans. If nothing is known of either, the plan's own names tell.
     """
-    if named(one.window) == named(other.window) or _share_files(one, other):
+    shared = not frozenset(one.files or ()).isdisjoint(other.files or ())
+    if shared or named(one.window) == named(other.window):
         return True
     if one.fingerprint != other.fingerprint:
         return one.span is None or other.span is None or one.span.overlaps(other.span)
@@ -80,10 +81,6 @@ def meet(one: Priced, other: Priced) -> bool:
 def named(window: str) -> str:
     """A window's name, without the share of a pass over its batch."""
     return window.partition(PASS)[0]
-
-
-def _share_files(one: Priced, other: Priced) -> bool:
-    return not frozenset(one.files or ()).isdisjoint(other.files or ())
 
 
 def _time(release: Priced) -> Span | None:

@@ -182,14 +182,10 @@ class CollectMetric(beam.PTransform):
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
-            | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
+            | "Say what was read"
+            >> beam.Map(reworded, {RAW_ROWS: ONLY_REPORTS}).with_output_types(Content)
             | named(self.metric.name)
         )
-
-
-def _of_messages(content: Content) -> Content:
-    """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_REPORTS}) if content.files else content
 
 
 @typehints.with_output_types(None)

@@ -114,18 +114,14 @@ class CollectCounts(beam.PTransform):
             estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
-        said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
+        other = beam.Map(reworded, {RAW_ROWS: ONLY_WORDS}).with_output_types(Content)
+        said = contents | "Say what was read" >> other
         return said | named(metric.name)
 
 
 def _less(counted: Counted, taken: np.ndarray) -> Counted:
     """What is counted without the layers that a later pass takes away."""
     return counted._replace(counts=counted.counts - taken)
-
-
-def _of_words(content: Content) -> Content:
-    """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_WORDS}) if content.files else content
 
 
 @typehints.with_output_types(None)

@@ -76,10 +76,7 @@ class KeptTotals:
             require_same_files(window, sources, self.sources.get(window, NONE))
             return self
         require_apart(window, sources, self.sources, self.windows)
-        return self if sources == NONE else self._noting(window, sources)
-
-    def _noting(self, window: str, sources: Sources) -> KeptTotals:
-        return replace(self, sources={**self.sources, window: sources})
+        return self if sources == NONE else replace(self, sources={**self.sources, window: sources})
 
     @property
     def id(self) -> str:
