@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a window of a plan."""
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     if arguments.windows is not None:
-        from pipelines.plan.backfill import backfill
+        from pipelines.plan.run import backfill
 
         return backfill(arguments.plan, arguments.windows, beam_arguments)
     from pipelines.plan.run import code_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.journal.bulk import noted, put_down
-from pipelines.journal.checkpoint import Fact, Rows
+from pipelines.journal.checkpoint import Fact, Rows, noted, put_down
 from pipelines.journal.journal import FactJournal, JournalFormat, JournalState
 from pipelines.journal.sqlite_keeping import SqliteKeeping
 from pipelines.storage.formats import require_known

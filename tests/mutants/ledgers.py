@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         "running-window-not-kept",
         "What a window drew is forgotten: run again, it is drawn again.",
-        "pipelines/running/series.py",
+        "pipelines/running/totals.py",
         "            kept.write(place)\n    return kept.up_to",
         "    return kept.up_to",
         _RUNNING,
