@@ -205,47 +205,44 @@ class Chart:
             self._stretched(_path([*there, *back]) + "Z", kind)
         self._legend.append((kind, legend))
 
-    def stairs(self, edges: ArrayLike, heights: ArrayLike, kind: str = "bar") -> None:
+    def stairs(self, edges: ArrayLike, heights: ArrayLike) -> None:
         """Columns from 0, side by side.
 
         Args:
             edges: (n + 1,) between which they stand.
             heights: (n,) of each.
-            kind: how they look.
         """
         corners, tops = np.repeat(np.asarray(edges), 2)[1:-1], np.repeat(np.asarray(heights), 2)
-        self.area(corners, np.zeros_like(tops), tops, kind)
+        self.area(corners, np.zeros_like(tops), tops, "bar")
 
-    def line(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "line") -> None:
+    def line(self, x: ArrayLike, y: ArrayLike, legend: str = "") -> None:
         """A line through points."""
         places, heights = self._places(x, y)
         if places.size:
-            self._stretched(_path([*zip(places, heights, strict=True)]), kind)
-        self._legend.append((kind, legend))
+            self._stretched(_path([*zip(places, heights, strict=True)]), "line")
+        self._legend.append(("line", legend))
 
-    def points(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "dot") -> None:
+    def points(self, x: ArrayLike, y: ArrayLike, legend: str = "") -> None:
         """Points, each by itself."""
         places, heights = self._places(x, y)
         self._drawn += [
-            f'<circle class="{kind}" cx="{_across(float(place) / _FINE)}" '
+            f'<circle class="dot" cx="{_across(float(place) / _FINE)}" '
             f'cy="{self._top + height:.2f}" r="2.5"/>\n'
             for place, height in zip(places, heights, strict=True)
         ]
-        self._legend.append((kind, legend))
+        self._legend.append(("dot", legend))
 
-    def svg(self, up: str = "", below: str = "", ticks: bool = True) -> str:
+    def svg(self, up: str = "", below: str = "") -> str:
         """The picture.
 
         Args:
             up: what the axis up is.
             below: what the axis across is.
-            ticks: whether that one has numbers.
         """
         bottom = self._top + self.height
         named = [(kind, words) for kind, words in self._legend if words]
         parts = [_text(_across(0), 13, up)]
-        across = _below(self.x, bottom, bottom + 4, below, self.names)
-        parts += across if ticks else [_text("50%", bottom + 33, below, "middle")]
+        parts += _below(self.x, bottom, bottom + 4, below, self.names)
         for tick in self.y.ticks:
             y = bottom - self.height * float(self.y.share(tick))
             parts.append(_line(_across(0), _across(1), y, y, "grid"))
