@@ -24,7 +24,7 @@ from pipelines.parties.command import CollectRequest
 from pipelines.parties.counting import CollectWords
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
-from pipelines.parties.report_files import CountReports, ReadAll, under, warn_of_strangers
+from pipelines.parties.report_files import ReadAll, counting, under, warn_of_strangers
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
@@ -135,17 +135,17 @@ class CollectPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
         reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
-        sizes = [reports | "How many" >> CountReports("read")]
+        sizes = [reports | "How many" >> counting("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
             buckets = bucket_count(self.size or 0)
             once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
             reports, again = reports | "Each seal once" >> once
-            sizes.append(reports | "How many seals" >> CountReports("once"))
+            sizes.append(reports | "How many seals" >> counting("once"))
             sizes.append(again | "How many again" >> beam.Map(under, "again"))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
-            sizes.append(reports | "How many opened" >> CountReports("opened"))
+            sizes.append(reports | "How many opened" >> counting("opened"))
         contents = tuple(
             reports | metric.name >> CollectMetric(metric, place)
             for place, metric in enumerate(self.parted.metrics)
@@ -176,7 +176,7 @@ class CollectMetric(beam.PTransform):
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
-        came = messages | "Came" >> CountReports(ROWS) | "Add up" >> beam.CombinePerKey(sum)
+        came = messages | "Came" >> counting(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
         contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
         return (

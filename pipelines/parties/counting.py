@@ -18,7 +18,7 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.parties.report_files import CountReports, ReadAll
+from pipelines.parties.report_files import ReadAll, counting
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import ReleasePlanDoFn, named, released
 from pipelines.plan.run import ReleaseTarget
@@ -66,7 +66,7 @@ class CollectWords(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
         words, _ = begin | "Read" >> ReadAll(self.files, expected)
-        came = words | "How many" >> CountReports(LOST) | "Add up" >> beam.CombinePerKey(sum)
+        came = words | "How many" >> counting(LOST) | "Add up" >> beam.CombinePerKey(sum)
         if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
             words |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))

@@ -35,9 +35,9 @@ from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
 from pipelines.parties.memory import MEMORY, WHY, Begun, Made, ShufflerMemory, stands
 from pipelines.parties.report_files import (
-    CountReports,
     ReadAll,
     ReportFiles,
+    counting,
     under,
     warn_of_strangers,
 )
@@ -93,7 +93,7 @@ class DrawAndMix(beam.PTransform):
         keys = (key_id(public_key(self.pem)),)
         step = ReadAll(self.files.files, self.parted.expected(form), keys)
         reports, dropped = begin | "Read" >> step
-        sizes = [reports | "How many" >> CountReports(_ALL)]
+        sizes = [reports | "How many" >> counting(_ALL)]
         words = []
         for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
             own, slots, lost = (self.buckets, self.open_rng), metric.slots, _COPIED
@@ -104,11 +104,11 @@ class DrawAndMix(beam.PTransform):
                 apart = CountSeals(plan, place, crowds, *kinds, *own)
             once, distinct = reports | metric.name >> apart
             sizes += [
-                once.reports | f"{metric.name} once" >> CountReports(_ONCE),
-                once.reports | f"{metric.name} own" >> CountReports(_own(place)),
+                once.reports | f"{metric.name} once" >> counting(_ONCE),
+                once.reports | f"{metric.name} own" >> counting(_own(place)),
                 once.dropped | f"{metric.name} again" >> beam.Map(under, _AGAIN),
                 once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
-                distinct.reports | f"{metric.name} distinct" >> CountReports(_DISTINCT),
+                distinct.reports | f"{metric.name} distinct" >> counting(_DISTINCT),
                 distinct.dropped | f"{metric.name} lost" >> beam.Map(under, lost),
             ]
             words.append(distinct.reports)
@@ -117,11 +117,11 @@ class DrawAndMix(beam.PTransform):
             dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
                 plan, place, mine, self.pem, self.open_rng
             )
-            sizes += [dummies | f"{metric.name} dummies sealed" >> CountReports(_DUMMIES), drawn]
+            sizes += [dummies | f"{metric.name} dummies sealed" >> counting(_DUMMIES), drawn]
             words.append(dummies)
             if self.again:
                 sealed, number = begin | f"{metric.name} layers" >> self._layers(place)
-                sizes += [sealed | f"{metric.name} layers sealed" >> CountReports(_DUMMIES), number]
+                sizes += [sealed | f"{metric.name} layers sealed" >> counting(_DUMMIES), number]
                 words.append(sealed)
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix

@@ -159,18 +159,9 @@ class ReadAllDoFn(beam.DoFn):
         return Screened(reports.where(known), tallied(screened.dropped, strange))
 
 
-@dataclass
-class CountReports(beam.PTransform):
-    """Blocks in, pairs of a name and how many reports each holds out; they are to be added up.
-
-    Attributes:
-        name: what the reports are.
-    """
-
-    name: str
-
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        return blocks | "Size" >> beam.Map(_sized, self.name).with_output_types(tuple[str, int])
+def counting(name: str) -> beam.PTransform:
+    """Blocks in, pairs of a name and how many reports each holds out; they are to be added up."""
+    return beam.Map(_sized, name).with_output_types(tuple[str, int])
 
 
 def _sized(block: Sized, name: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
 from pipelines.parties.memory import SENT_BEFORE, Begun, EarlierShuffle, Sent, ShufflerMemory
-from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles, under
+from pipelines.parties.report_files import ReadAll, ReportFiles, counting, under
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
 from pipelines.parties.summary import Summary, write
@@ -30,7 +30,7 @@ from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
 from transforms.elements.conservation import Batches, LostError
 from transforms.elements.progress import LOST, tally
-from transforms.reports.duplicates import Distinct, DropDuplicates
+from transforms.reports.duplicates import DropDuplicates
 from transforms.reports.reports import MessagesOf
 from transforms.reports.unseal import ShuffleSealed
 from transforms.shuffle.shuffle import Shuffle
@@ -86,23 +86,23 @@ class ShuffleReports(beam.PTransform):
         reports, dropped = begin | "Read" >> step
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [
-            reports | "How many" >> CountReports(_ALL),
+            reports | "How many" >> counting(_ALL),
             copies | "How many again" >> beam.Map(under, _AGAIN),
         ]
-        if self.earlier:
-            once, before = (once, begin | self._echoes(form)) | "Drop what was sent on" >> (
-                DropSent(plan, form, self.buckets)
-            )
+        if self.earlier:  # what has no echo is left
+            both = (once, begin | self._echoes(form)) | "With echoes" >> beam.Flatten()
+            drop = DropDuplicates(plan, form, self.buckets)
+            once, before = both | "Drop what was sent on" >> drop
             sizes.append(before | "How many before" >> beam.Map(under, _BEFORE))
-        sizes.append(once | "How many once" >> CountReports(_ONCE))
+        sizes.append(once | "How many once" >> counting(_ONCE))
         shuffled, samples = [], []
         for place, metric in enumerate(self.parted.metrics):
             own = beam.Map(Reports.of_metric, place).with_output_types(Reports)
             mine = once | f"{metric.name} apart" >> own
             mixed = mine | metric.name >> self._shuffle(place)
             sizes += [
-                mine | f"{metric.name} came" >> CountReports(_count(metric.name, "reports")),
-                mixed | f"{metric.name} sent on" >> CountReports(_count(metric.name, "sent_on")),
+                mine | f"{metric.name} came" >> counting(_count(metric.name, "reports")),
+                mixed | f"{metric.name} sent on" >> counting(_count(metric.name, "sent_on")),
                 mine | f"{metric.name} by batch" >> beam.FlatMap(self._by_batch(place)),
             ]
             shuffled.append(mixed)
@@ -177,25 +177,6 @@ class ShuffleReports(beam.PTransform):
 def _count(metric: str, what: str) -> str:
     """The name of one metric's count; no metric has a colon in its name."""
     return f"{metric}:{what}"
-
-
-@dataclass
-class DropSent(beam.PTransform):
-    """Blocks of reports, each id once, and echoes of others; what has no echo is left.
-
-    Attributes:
-        fingerprint: of the plan.
-        form: of the reports.
-        buckets: how many groups ids are looked for in.
-    """
-
-    fingerprint: bytes
-    form: Form
-    buckets: int
-
-    def expand(self, parts: tuple[beam.PCollection, ...]) -> Distinct:
-        both = parts | "With echoes" >> beam.Flatten()
-        return both | "Once" >> DropDuplicates(self.fingerprint, self.form, self.buckets)
 
 
 def _sizes(name: str, sealed: bool, groups: Batches, reports: Reports) -> Iterator[tuple[str, int]]:

@@ -24,8 +24,7 @@ from pipelines.request import answers
 from pipelines.train.central_run import TrainInOnePlace
 from pipelines.train.job import TrainJob, prepare
 from pipelines.train.options import TrainOptions
-from pipelines.train.page import used
-from pipelines.train.result import Trained, content
+from pipelines.train.result import Trained, content, used
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
 from pipelines.views import console
