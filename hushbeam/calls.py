@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator
 
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, stranger
+from pipelines.request.answers import quiet
 from pipelines.request.options import undashed
-from pipelines.request.quiet import quiet
 
 HANDED_OVER = (
     "the job was handed over to a service: once it has run, hushbeam.Release opens its folder"

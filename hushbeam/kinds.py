@@ -14,11 +14,11 @@ from typing import Any
 from hushbeam.calls import HANDED_OVER, called, warn
 from hushbeam.frames import Handed
 from hushbeam.releases import Release
-from pipelines.command.arguments import type_of
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.paying import Payment
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
+from pipelines.request.commands import type_of
 from pipelines.request.options import description, undashed
 from pipelines.request.requests import request
 

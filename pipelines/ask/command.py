@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
+import uuid
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+from rich.text import Text
+
+from mechanisms.privacy.gaussian_filter import WHOLE
+from pipelines.ask import questions
 from pipelines.ask.options import AskOptions
-from pipelines.command.arguments import add_command, typed
+from pipelines.ask.questions import rows
+from pipelines.ask.session import Session, answered, begun, require
 from pipelines.errors import DONE, Caution, RequestError, WithheldError
-from pipelines.ledger.paying import payment
-from pipelines.request.requests import no_more, request
+from pipelines.ledger.paying import Payment
+from pipelines.logs.inputs import Source, open_telemetry
+from pipelines.metrics import registry
+from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
+from pipelines.metrics.counting.options import DELTA
+from pipelines.request import answers
+from pipelines.request.requests import no_more
+from pipelines.views.console import Screen, numbers_table
+from pipelines.views.digits import digits
+from pipelines.views.facts import cell
+from pipelines.wording import one_line
 
-if TYPE_CHECKING:
-    from pipelines.ask.session import Session
-
-NAME = "ask"
 _SHOWN = 10  # figures of an answer on the screen
 _OF_ANSWER = ("id", "at", "question", "request", "share", "guarantee")  # said to programs
 
 
-def add_to(commands: Any) -> None:
-    """Add the command and its options."""
-    add_command(commands, NAME, AskOptions, run)
-
-
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def run(options: AskOptions, beam_arguments: list[str], pays: Payment | None) -> int:
     """Begin a session, show it, or answer a question in it.
 
     Raises:
@@ -36,10 +42,6 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
         WithheldError: too little budget is left.
         FailedError: the job ended without an answer.
     """
-    from pipelines.ask.session import Session, begun
-    from pipelines.metrics.counting.options import DELTA
-
-    options, pays = request(AskOptions, typed(arguments)), payment(arguments)
     if options.question is not None:
         if pays is not None:
             raise RequestError("--ledger: a session is paid for when it is begun; leave it out")
@@ -64,16 +66,6 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
 
 
 def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
-    import uuid
-    from functools import partial
-
-    from pipelines.ask import questions
-    from pipelines.ask.session import Session, answered, require
-    from pipelines.logs.inputs import Source, open_telemetry
-    from pipelines.metrics import registry
-    from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
-    from pipelines.views.console import Screen
-
     session, for_beam = Session.read(options.output), counted_here(beam_arguments)
     release = options.counted_as(session.terms["user_column"], session.budget)
     parts = options.parts(session.budget, session.left)
@@ -96,8 +88,8 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     id = uuid.uuid4().hex
     # Answers of other files are not averaged. No path is kept.
     files = hashlib.sha256(repr(sorted(options.input)).encode()).hexdigest()
-    answers = partial(answered, options.output, question, kind, parts, files, id)
-    refused = take(metric, for_beam, answers, Screen())
+    adds = partial(answered, options.output, question, kind, parts, files, id)
+    refused = take(metric, for_beam, adds, Screen())
     session = Session.read(options.output)
     mine = [answer for answer in session.answers if answer["id"] == id]
     if not mine:
@@ -111,12 +103,6 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
 
 def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]]) -> None:
     """Answers, each combined with earlier ones to its question, and what is left."""
-    from mechanisms.privacy.gaussian_filter import WHOLE
-    from pipelines.ask.questions import rows
-    from pipelines.request import answers
-    from pipelines.views.console import Screen
-    from pipelines.wording import one_line
-
     screen, records = Screen(), []
     for answer in entries:
         alike = session.alike(answer)
@@ -138,16 +124,10 @@ def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]
         f"all answers together, {one_line(promise)}",
         f"left: {left / WHOLE:.4g} of the budget, by which one answer could reveal {alone:.3g}",
     ):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], times: int) -> None:
-    from rich.text import Text
-
-    from pipelines.views.console import numbers_table
-    from pipelines.views.digits import digits
-    from pipelines.views.facts import cell
-
     request = {
         name: " and ".join(said) if isinstance(said, list) else said
         for name, said in answer["request"].items()
@@ -159,7 +139,7 @@ def _print(screen: Any, answer: Mapping[str, Any], rows: list[dict[str, Any]], t
         terms = ", ".join(f"{name} {x:.4g}" for name, x in rows[0].items() if name != "value")
         value = rows[0]["value"]
         title += f": {'none' if value is None else cell(value)} ({terms})"
-    screen.print(title, highlight=False, markup=False, soft_wrap=True)
+    screen.say(title)
     if "value" in rows[0]:
         return
     shown = numbers_table(("of",), ("estimate", "standard error"))

@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any, ClassVar, Literal
 
 from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter
+from pipelines.command.arguments import add_command
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import DELTA, CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
@@ -194,3 +195,8 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         if not 1e-9 <= share <= 1:
             raise RequestError(f"--share must be a number in 0 .. 1, or rest, not {self.share!r}")
         return int(share * WHOLE)
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    add_command(commands, "ask", AskOptions, "pipelines.ask.command:run")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from typing import Any
+
+from pipelines.request.commands import deferred
 
 _DOC = "The budget of a population: begun once, spent by releases, and never forgotten."
 
@@ -35,13 +35,13 @@ _PARTS = {
 }
 
 
+_ACCOUNT = "pipelines.ledger.account"
+_DOES = {"show": f"{_ACCOUNT}:show", "explain": f"{_ACCOUNT}:explain"}
+
+
 def add_to(commands: Any) -> None:
     """Add the command and what can be done with it."""
-    parser = commands.add_parser(
-        "ledger",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("ledger", description=_DOC, epilog=_EXAMPLE)
     subparsers = parser.add_subparsers(title="what to do", metavar="|".join(_PARTS), required=True)
     parts = {}
     for name, does in _PARTS.items():
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
             "--ledger", required=name != "init", metavar="PATH",
             help="a local file, or gs://BUCKET/ledger.json",
         )  # fmt: skip
-        part.set_defaults(command=run, part=name)
+        part.set_defaults(command=deferred(_DOES.get(name, f"pipelines.bookkeeping.upkeep:{name}")))
     for name in ("show", "explain"):
         parts[name].add_argument(
             "--collection", metavar="ID", help="only this collection or population"
@@ -100,12 +100,3 @@ def _add_beginnings(init: Any, adopt: Any) -> None:
             help="a file, or gs://BUCKET/witness.json, that is not restored with the ledger "
             "(default: beside the plan's releases, or in this account's state folder)",
         )  # fmt: skip
-
-
-def run(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Do one of it."""
-    # Beam, which opens files, takes a second to import, and warns while it does: by now logs are
-    # silent.
-    from pipelines.bookkeeping import upkeep
-
-    return upkeep.PARTS[arguments.part](arguments, rest)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipelines.errors import DONE, RequestError
-from pipelines.ledger import account
-from pipelines.ledger.beginning import LedgerRequest, adopt, init
+from pipelines.ledger import beginning
+from pipelines.ledger.beginning import LedgerRequest
 from pipelines.ledger.entries import Budget, Entry, Population, Scope
 from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.outcomes import require_there
 from pipelines.request import answers
-from pipelines.request.requests import no_more
 from pipelines.storage.paths import beside
 from pipelines.views.console import Screen
 from transforms.files.systems import escaped
@@ -23,27 +22,24 @@ from transforms.files.systems import escaped
 _DELTA = 1e-6  # of a budget, as in plans
 
 
-def begin(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def init(arguments: argparse.Namespace) -> int:
     """Begin a ledger, or give a population a budget."""
-    no_more(rest)
     request = _typed(arguments) if arguments.plan is None else _planned(arguments)
-    return _say(init(request))
+    return _say(beginning.init(request))
 
 
-def take_over(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def adopt(arguments: argparse.Namespace) -> int:
     """Adopt a ledger."""
-    no_more(rest)
     # Unlike a budget, what was lost has the delta that was typed: one more would spend for nothing.
     lost = None if arguments.lost in (None, "0") else _budget("--lost", arguments.lost, delta=0.0)
     surely = arguments.lost == "0"
     witness = arguments.witness and beside("", arguments.witness)
     releases = _releases(arguments)
-    return _say(adopt(arguments.ledger, witness, lost, surely, releases))
+    return _say(beginning.adopt(arguments.ledger, witness, lost, surely, releases))
 
 
-def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def check(arguments: argparse.Namespace) -> int:
     """Hold a ledger against all that can be seen of it."""
-    no_more(rest)
     releases = _releases(arguments)
     ledger = CollectionLedger.at(arguments.ledger)
     ledger.require_newest(releases)
@@ -54,7 +50,7 @@ def check(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
         require_there(entry)
     return _say(
         f"{arguments.ledger}: {snapshot.seen.changes:,} changes, {len(snapshot.entries):,} entries;"
-        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it",
+        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it"
     )
 
 
@@ -63,16 +59,14 @@ def _releases(arguments: argparse.Namespace) -> list[Standing]:
     return [*standing(patterns, most=None)]
 
 
-def settle(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def settle(arguments: argparse.Namespace) -> int:
     """End a reservation."""
-    no_more(rest)
     entry = CollectionLedger.open(arguments.ledger).settle(arguments.id, arguments.spent)
     return _show(arguments, [entry], entry.state)
 
 
-def archive(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def archive(arguments: argparse.Namespace) -> int:
     """Acknowledge that releases are no longer where they were published."""
-    no_more(rest)
     ledger = CollectionLedger.open(arguments.ledger)
     entries = [ledger.archive(id) for id in arguments.id]
     return _show(arguments, entries, "archived")
@@ -143,25 +137,14 @@ def _budget(flag: str, text: str, delta: float = _DELTA) -> Budget:
 
 def _say(line: str) -> int:
     answers.give({"done": line})
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
     return DONE
 
 
 def _show(arguments: argparse.Namespace, entries: Sequence[Entry], state: str) -> int:
     screen = Screen()
     whole: list[Any] = [entry.model_dump(mode="json") for entry in entries]
-    answers.give(whole[0] if arguments.part == "settle" else whole)
+    answers.give(whole if isinstance(arguments.id, list) else whole[0])
     for entry in entries:
         screen.print(f"entry {entry.id} is now: {state}", highlight=False, markup=False)
     return DONE
-
-
-PARTS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = {
-    "init": begin,
-    "show": account.show,
-    "explain": account.explain,
-    "check": check,
-    "settle": settle,
-    "archive": archive,
-    "adopt": take_over,
-}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +18,9 @@ from mechanisms.privacy.trial import Trial, more_trials, trial
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
-from pipelines.request.requests import RequestOptions, Whole, no_more, request
+from pipelines.request.commands import add
+from pipelines.request.options import option
+from pipelines.request.requests import RequestOptions, Whole
 from pipelines.wording import upward
 
 CLAIM_IS_FALSE = 1
@@ -48,14 +49,31 @@ class AuditOptions(RequestOptions):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    mechanism: str
-    epsilon: float | None = None
-    delta: float | None = Field(None, gt=0, lt=1)
-    domain_size: Whole | None = None
-    parameter: tuple[str, ...] = ()
-    shuffle: Whole | None = Field(None, ge=1, le=1 << 40)
-    attack: bool = False
-    samples: Whole | None = Field(None, ge=1000, le=1 << 30)
+    mechanism: str = option(
+        f"one of: {', '.join(catalog.names())}; with --attack also {EVERYTHING}, and whatever that "
+        "lists",
+        positional=True,
+    )  # fmt: skip
+    epsilon: float | None = option("of one report", None)
+    domain_size: Whole | None = option("how many values", None, metavar="D")
+    parameter: tuple[str, ...] = option(
+        "any other parameter of the mechanism; may be repeated",
+        (), metavar="NAME=NUMBER", repeated=True,
+    )  # fmt: skip
+    shuffle: Whole | None = option(
+        "bracket the epsilon of N shuffled reports", None, metavar="N", ge=1, le=1 << 40
+    )
+    delta: float | None = option("with --shuffle (default: 1e-6)", None, gt=0, lt=1)
+    attack: bool = option(
+        "tell two inputs apart from samples of the shipped sampler: of single reports, and of "
+        "whole releases of --shuffle users, of a batch, or of a curator; of a mechanism of which "
+        "nothing more is said, at a small example of its own",
+        False,
+    )  # fmt: skip
+    samples: Whole | None = option(
+        "of each input (default: 1,000,000 single reports, 50,000 whole releases)",
+        None, metavar="N", ge=1000, le=1 << 30,
+    )  # fmt: skip
 
     @property
     def bare(self) -> bool:
@@ -65,41 +83,11 @@ class AuditOptions(RequestOptions):
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "audit",
-        description=__doc__,
-        epilog=_EXAMPLE,
-    )
-    parser.add_argument(
-        "mechanism",
-        help=f"one of: {', '.join(catalog.names())}; with --attack also {EVERYTHING}, and whatever "
-        "that lists",
-    )
-    parser.add_argument("--epsilon", help="of one report")
-    parser.add_argument("--domain-size", metavar="D", help="how many values")
-    parser.add_argument(
-        "--parameter", action="append", metavar="NAME=NUMBER",
-        help="any other parameter of the mechanism; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--shuffle", metavar="N", help="bracket the epsilon of N shuffled reports")
-    parser.add_argument("--delta", help="with --shuffle (default: 1e-6)")
-    parser.add_argument(
-        "--attack", action="store_true",
-        help="tell two inputs apart from samples of the shipped sampler: of single reports, and of "
-        "whole releases of --shuffle users, of a batch, or of a curator; of a mechanism of which "
-        "nothing more is said, at a small example of its own",
-    )  # fmt: skip
-    parser.add_argument(
-        "--samples", metavar="N",
-        help="of each input (default: 1,000,000 single reports, 50,000 whole releases)",
-    )  # fmt: skip
-    parser.set_defaults(command=run)
+    add(commands, "audit", AuditOptions, run, str(__doc__), _EXAMPLE)
 
 
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def run(options: AuditOptions) -> int:
     """Print claim and fact; 1 if they disagree."""
-    no_more(beam_arguments)
-    options = request(AuditOptions, {k: v for k, v in vars(arguments).items() if k != "command"})
     if options.delta is not None and options.shuffle is None:
         raise RequestError("--delta goes with --shuffle: one report's delta is its mechanism's own")
     screen = Console()

@@ -35,7 +35,7 @@ from pipelines.errors import (
     system_reason,
 )
 from pipelines.request import answers
-from pipelines.request.quiet import quiet
+from pipelines.request.answers import quiet
 from pipelines.storage.stores import require_reachable
 
 # How many objects are made before Python looks for garbage among them. Imports and a small job make
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.views.console import Screen
 
     text = answer.written(code, error)
-    Screen().print(text, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(text)
     return code
 
 

@@ -45,9 +45,9 @@ _PLAN = "pipelines.plan.command"
 
 _OTHERS = {
     "train": Command(
-        "pipelines.train.command", "a model fitted to rows, published with its guarantee", _RELEASE
+        "pipelines.train.options", "a model fitted to rows, published with its guarantee", _RELEASE
     ),
-    "ask": Command("pipelines.ask.command", "interactive queries within a budget", _RELEASE),
+    "ask": Command("pipelines.ask.options", "interactive queries within a budget", _RELEASE),
     "init": Command(_PLAN, "draft a plan from the names and types of a log's columns", _PLANS),
     "look": Command(
         _PLAN, "what is in a log, and what a plan finds there: for its owner alone", _PLANS
@@ -58,9 +58,7 @@ _OTHERS = {
         "pipelines.stream.command", "a plan for as long as files land, a release a window", _PLANS
     ),
     "parties": Command(
-        "pipelines.parties.command",
-        "a plan as three parties: client, shuffler, collector",
-        _PLANS,
+        "pipelines.parties.command", "a plan as three parties: client, shuffler, collector", _PLANS
     ),
     "ledger": Command(
         "pipelines.bookkeeping.command",
@@ -83,9 +81,7 @@ _OTHERS = {
         "pipelines.cli.export", "one table of many releases, in Parquet or CSV", _AFTERWARDS
     ),
     "synthetic": Command(
-        "pipelines.synthetic.command",
-        "synthetic records, from a published cross-tab",
-        _AFTERWARDS,
+        "pipelines.synthetic.command", "synthetic records, from a published cross-tab", _AFTERWARDS
     ),
     "completion": Command(
         "pipelines.cli.completion", "a script that completes words in bash, zsh or fish", _SHELL

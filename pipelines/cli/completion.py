@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.errors import DONE
 from pipelines.request import answers
+from pipelines.request.commands import deferred
 
 _DOC = """\
 Print a script by which a shell completes commands and options. For good:
@@ -45,21 +46,16 @@ complete -o filenames -F _hushbeam hushbeam
 
 def add_to(commands: Any) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "completion",
-        description=_DOC,
-    )
+    parser = commands.add_parser("completion", description=_DOC)
     parser.add_argument("shell", choices=[*_SCRIPTS])
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=deferred(run))
 
 
-def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the script of a shell."""
     from pipelines.cli.cli import parser_of
     from pipelines.cli.commands import names
-    from pipelines.request.requests import no_more
 
-    no_more(rest)
     words = {name: [*_words(parser_of([name]), name)] for name in names()}
     script = _SCRIPTS[arguments.shell](words)
     answers.tell(shell=arguments.shell, script=script)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from pipelines.errors import DONE
 from pipelines.request import answers
+from pipelines.request.commands import add
+from pipelines.request.options import option
+from pipelines.request.requests import RequestOptions
 
 _DOC = "One table of the releases in some folders: a row for each figure, the same columns for all."
 
@@ -23,24 +25,22 @@ them: docs/tables.md.
 """
 
 
+class ExportOptions(RequestOptions):
+    """Which releases, and where to."""
+
+    releases: tuple[str, ...] = option(
+        "folders of releases, folders that hold such, or globs of them; local or gs://",
+        metavar="RELEASES", positional=True,
+    )  # fmt: skip
+    output: str = option("a new file: .parquet or .csv", metavar="FILE")
+
+
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "export",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
-    parser.add_argument(
-        "releases", nargs="+", metavar="RELEASES",
-        help="folders of releases, folders that hold such, or globs of them; local or gs://",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", required=True, metavar="FILE", help="a new file: .parquet or .csv"
-    )
-    parser.set_defaults(command=run)
+    add(commands, "export", ExportOptions, run, _DOC, _EXAMPLE)
 
 
-def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+def run(options: ExportOptions) -> int:
     """Write one table of many releases.
 
     Raises:
@@ -48,13 +48,11 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     """
     from pipelines.releases import history
     from pipelines.releases.schema import LONG
-    from pipelines.request.requests import no_more
     from pipelines.storage import table_files
 
-    no_more(rest)
-    output: str = arguments.output
+    output = options.output
     table_files.require_writable(output)
-    published = history.releases_in(arguments.releases)
+    published = history.releases_in(options.releases)
     without = sum(not one.figures for one in published)
     rows = table_files.write(output, LONG, history.long(published))
     answers.tell(output=output, figures=rows, metrics=len(published), without_figures=without)

@@ -3,17 +3,105 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from pipelines.command.page import ABOUT, Formatter, add_pages
-from pipelines.ledger.paying import PREFIX, add_options
+from pipelines.ledger.paying import PREFIX, add_options, payment
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.options import PROMISE, RESULT, SUBJECT, description, essential, flag
+from pipelines.request.commands import argument, imported
+from pipelines.request.options import (
+    PROMISE,
+    RESULT,
+    SUBJECT,
+    description,
+    essential,
+    flag,
+    is_essential,
+)
+from pipelines.request.requests import request
+
+ALL = "--help-all"
+ABOUT = "about"  # where an option's field is kept, of which its help is made
+
+_EXAMPLE = re.compile(r"^ +hushbeam (?:.*\\\n)*.*$", re.MULTILINE)
+_SENTENCE = re.compile(r"\.(?= )|;(?= )")
+
+
+def add_pages(parser: argparse.ArgumentParser) -> None:
+    """Add `--help`, the short page, and `--help-all`, the whole one."""
+    parser.add_argument(
+        "-h", "--help", action=_Short, help="show the options that most people need, and exit"
+    )
+    parser.add_argument(ALL, action="help", help="show all options, and exit")
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Makes help when somebody reads it: to list all mechanisms takes half a second of imports."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        field = vars(action).get(ABOUT)
+        return action.help if field is None else _help(field)
+
+
+class _Brief(Formatter):
+    """The same with the first sentence of each text."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text = super()._get_help_string(action)
+        return text and _SENTENCE.split(text)[0]
+
+    def filled(self, text: str) -> str:
+        return textwrap.fill(text.replace("\n", " "), self._width)
+
+
+class _Short(argparse.Action):
+    """Shows the short page, and ends."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, 0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser._print_message(_short(parser), sys.stdout)
+        parser.exit()
+
+
+def _short(parser: argparse.ArgumentParser) -> str:
+    """The options that most people need, an example, and where the others are."""
+    page = _Brief(parser.prog)
+    page.add_usage(None, [action for action in parser._actions if action.required], [])
+    page.add_text(page.filled(parser.description or ""))
+    for group in parser._action_groups:
+        page.start_section(group.title)
+        page.add_arguments(filter(is_essential, group._group_actions))
+        page.end_section()
+    page.add_text("\n".join(_closing(parser)))
+    return page.format_help()
+
+
+def _closing(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The first example, and how to see all options."""
+    example = _EXAMPLE.search(parser.epilog or "")
+    if example is not None:
+        yield from ("example:", example[0], "")
+    yield f"`{parser.prog} {ALL}` shows all options"
+
+
+def _help(field: FieldInfo) -> str:
+    """The text of an option with all that there is to say on a command line."""
+    about = description(field)
+    text = f"{about} ({about.hint})" if about.hint else str(about)
+    if about.repeated:
+        text += ". As often as needed"
+    if not field.is_required() and field.default not in (None, False, ()):
+        default = field.default
+        text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
+    return text.replace("%", "%%")
+
 
 _WIDTH = 100  # of a description; examples are as wide as they were written
 _END = """
@@ -27,7 +115,7 @@ Run = Callable[[argparse.Namespace, list[str]], int]
 
 
 def add_command(
-    commands: Any, name: str, options: type[ReleaseOptions], run: Run,
+    commands: Any, name: str, options: type[ReleaseOptions], run: Run | str,
     more: Mapping[str, Mapping[str, FieldInfo]] | None = None,
 ) -> None:  # fmt: skip
     """Add a command.
@@ -36,7 +124,7 @@ def add_command(
         commands: where it is added.
         name: as it is typed.
         options: what a request for it may say.
-        run: what it does.
+        run: what it does; or where that is, as in "pipelines.train.publish:run".
         more: heading -> options of which none is required; those that are there already are
             left out.
     """
@@ -57,7 +145,20 @@ def add_command(
         own = {name: field for name, field in others.items() if name not in fields}
         _add_group(parser, title, own, required=False)
     add_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=_publishing(options, run) if isinstance(run, str) else run)
+
+
+def _publishing(options: type[ReleaseOptions], place: str) -> Run:
+    """What publishes at a place, given its options, what is for Beam, and who pays."""
+
+    def command(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+        asked = request(options, typed(arguments))
+        # Beam takes a second to import, and warns while it does: what is refused need not wait,
+        # and by now logs are silent.
+        publish: Callable[..., int] = imported(place)
+        return publish(asked, beam_arguments, payment(arguments))
+
+    return command
 
 
 def _add_group(
@@ -66,11 +167,11 @@ def _add_group(
     """Add options under a heading, and mark those that the short page shows, too."""
     group = parser.add_argument_group(title)
     for name, field in fields.items():
-        argument = _argument(field)
+        words = argument(field) | {"help": ABOUT}
         if not required:
-            argument.pop("required", None)
+            words.pop("required", None)
         word = name if description(field).positional else flag(name)
-        action = group.add_argument(word, **argument)
+        action = group.add_argument(word, **words)
         vars(action)[ABOUT] = field
         if description(field).essential or action.required:
             essential(action)
@@ -88,28 +189,3 @@ def _titles(options: type[ReleaseOptions]) -> Iterator[str]:
     yield from (SUBJECT, PROMISE)
     yield from (title for title in own if title not in (SUBJECT, PROMISE, RESULT))
     yield RESULT
-
-
-def _argument(field: FieldInfo) -> dict[str, Any]:
-    """What argparse needs of an option; what nobody types is left to the options' class."""
-    about, (kind, values) = description(field), type_of(field)
-    argument: dict[str, Any] = {"default": None, "help": ABOUT}
-    if kind is bool:
-        return argument | {"action": "store_true"}
-    if not about.positional:
-        argument["required"] = field.is_required()
-    elif not field.is_required():
-        argument["nargs"] = "?"
-    if kind is Literal and about.metavar is None:  # else the options' class says what there is
-        return argument | {"choices": values}
-    if kind is tuple:
-        argument |= {"action": "append"} if about.repeated else {"nargs": "+"}
-    return argument | {"metavar": about.metavar}
-
-
-def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
-    """The type of an option's values, and of what it is made; that it may be None is left out."""
-    annotation = field.annotation
-    if NoneType in get_args(annotation):
-        annotation = next(part for part in get_args(annotation) if part is not NoneType)
-    return get_origin(annotation) or annotation, get_args(annotation)

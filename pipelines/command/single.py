@@ -71,7 +71,7 @@ def _say(metric: Metric, screen: Screen) -> None:
     _require_figures(folder)
     for line in said([metric]):
         answers.add("instead", line)
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
     say_cautions(statement.get("cautions", ()))
 
 

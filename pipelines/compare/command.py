@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
+from pipelines.request.commands import add
+from pipelines.request.options import option
+from pipelines.request.requests import RequestOptions
 
 if TYPE_CHECKING:
     from pipelines.compare.pairs import Pairing
@@ -31,62 +34,55 @@ shows a change all the same, however many values it looks at; docs/compare.md sa
 _PAGE = ".html"
 
 
+class CompareOptions(RequestOptions):
+    """What is to be compared."""
+
+    releases: tuple[str, ...] = option(
+        "two folders of releases, the earlier first; or one; local or gs://",
+        metavar="RELEASE", positional=True,
+    )  # fmt: skip
+    groups: tuple[str, str] | None = option(
+        "two groups of one release: H less G", None, metavar="G H"
+    )
+    values: tuple[str, str] | None = option(
+        "two values of one release: W less V", None, metavar="V W"
+    )
+    confidence: float = option(
+        "that nothing is shown as beyond noise that is not (default: 0.95)",
+        0.95, metavar="C", ge=0.5, lt=1,
+    )  # fmt: skip
+    output: str | None = option(
+        "all differences, in a new file: .parquet or .csv; or a page of the clearest: .html",
+        None, metavar="FILE",
+    )  # fmt: skip
+
+
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "compare",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
-    parser.add_argument(
-        "releases", nargs="+", metavar="RELEASE",
-        help="two folders of releases, the earlier first; or one; local or gs://",
-    )  # fmt: skip
-    parser.add_argument(
-        "--groups", nargs=2, metavar=("G", "H"), help="two groups of one release: H less G"
-    )
-    parser.add_argument(
-        "--values", nargs=2, metavar=("V", "W"), help="two values of one release: W less V"
-    )
-    parser.add_argument(
-        "--confidence", default="0.95", metavar="C",
-        help="that nothing is shown as beyond noise that is not (default: 0.95)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", metavar="FILE",
-        help="all differences, in a new file: .parquet or .csv; or a page of the clearest: .html",
-    )  # fmt: skip
-    parser.set_defaults(command=run)
+    add(commands, "compare", CompareOptions, run, _DOC, _EXAMPLE)
 
 
-def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+def run(options: CompareOptions) -> int:
     """Compare, and show what is beyond noise.
 
     Raises:
         RequestError: the request says no comparison, or the releases allow none.
     """
-    from pipelines.request.requests import no_more
-
-    no_more(rest)
-    confidence = _confidence(arguments.confidence)
-    parts = {
-        column: names
-        for column in ("group", "value")
-        if (names := getattr(arguments, f"{column}s")) is not None
-    }
-    if len(arguments.releases) + len(parts) != 2:
+    both = {"group": options.groups, "value": options.values}
+    parts = {column: names for column, names in both.items() if names is not None}
+    if len(options.releases) + len(parts) != 2:
         raise RequestError(
             "name two releases, or one with --groups G H or --values V W (hushbeam compare --help)"
         )
     from pipelines.storage import table_files
 
-    output: str | None = arguments.output
+    output, confidence = options.output, options.confidence
     if output is not None:
         table_files.require_writable(output, _PAGE)
-    releases = _releases(arguments.releases)
+    releases = _releases(options.releases)
     pairing = _pairing(releases, parts)
     from pipelines.compare import view
-    from pipelines.compare.result import SCHEMA, Comparison
+    from pipelines.compare.view import SCHEMA, Comparison
     from pipelines.views.console import Screen
 
     comparison = Comparison(pairing.pairs, confidence)
@@ -105,17 +101,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     return DONE
 
 
-def _confidence(text: str) -> float:
-    try:
-        confidence = float(text)
-    except ValueError:
-        confidence = 0.0
-    if not 0.5 <= confidence < 1:
-        raise RequestError(f"--confidence: a number of at least 0.5 and less than 1, not {text!r}")
-    return confidence
-
-
-def _releases(folders: list[str]) -> list[list[Published]]:
+def _releases(folders: Sequence[str]) -> list[list[Published]]:
     """What each folder has published.
 
     Raises:
@@ -130,7 +116,7 @@ def _releases(folders: list[str]) -> list[list[Published]]:
     return releases
 
 
-def _pairing(releases: list[list[Published]], parts: dict[str, list[str]]) -> Pairing:
+def _pairing(releases: list[list[Published]], parts: Mapping[str, Sequence[str]]) -> Pairing:
     """What is to be compared."""
     from pipelines.compare.pairs import between, within
 

@@ -180,10 +180,6 @@ def _side(one: Published) -> str:
     return str((one.statement.get("window") or {}).get("name") or made)
 
 
-def _confidence(one: Published) -> float:
-    return float(one.statement.get("request", {}).get("confidence", 0.95))
-
-
 def _pairs(name: str, one: Published, other: Published) -> Iterator[Pair]:
     """The tables of a metric in both releases."""
     tables = dict(other.tables())
@@ -234,7 +230,8 @@ def _places(table: pa.Table) -> dict[Label, int]:
 
 def _figures(name: str, one: Published, table: pa.Table, rows: Sequence[int]) -> Figures:
     known = selected(columns(table), np.array(rows, np.int64))
-    return Figures(name, known, Reach.of(known, _confidence(one), len(table)), _law(one))
+    confidence = float(one.statement.get("request", {}).get("confidence", 0.95))
+    return Figures(name, known, Reach.of(known, confidence, len(table)), _law(one))
 
 
 def _law(one: Published) -> IntegerNoise | None:

@@ -4,19 +4,120 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from rich.markup import escape
 
-from pipelines.compare.result import Comparison
+from pipelines.compare.differences import FigureChange, Side, change
+from pipelines.compare.pairs import Figures, Pair
 from pipelines.views import facts, pages
 from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
 from pipelines.views.facts import cell
-from pipelines.views.headline import OTHER, Head
+from pipelines.views.headline import OTHER, Head, whole
 from pipelines.views.pictures import bars
+
+SCHEMA = pa.schema([
+    ("metric", pa.string()), ("kind", pa.string()), ("figure", pa.string()),
+    ("first", pa.string()), ("second", pa.string()),
+    ("group", pa.string()), ("value", pa.string()),
+    ("first_estimate", pa.float64()), ("second_estimate", pa.float64()),
+    ("difference", pa.float64()), ("standard_error", pa.float64()),
+    ("lower", pa.float64()), ("upper", pa.float64()),
+    ("beyond_noise", pa.bool_()), ("detectable", pa.float64()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two releases, or two parts of one.
+
+    Attributes:
+        pairs: of figures that mean the same.
+        confidence: that no interval of all of them misses; in (0, 1).
+    """
+
+    pairs: Sequence[Pair]
+    confidence: float
+
+    @property
+    def compared(self) -> int:
+        """How many differences are tested together."""
+        return sum(pair.compared for pair in self.pairs)
+
+    @cached_property
+    def changes(self) -> list[FigureChange]:
+        """The differences of each pair."""
+        miss = (1 - self.confidence) / self.compared  # of each (Bonferroni)
+        made = []
+        for pair in self.pairs:
+            miss_of_side = miss if pair.independent else miss / 2
+            first, second = _side(pair.first, miss_of_side), _side(pair.second, miss_of_side)
+            made.append(change(first, second, miss, pair.independent))
+        return made
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Of `SCHEMA`, what is beyond noise first, and of that the clearest."""
+        rows = [
+            (-made.clearness[place], _row(pair, made, int(place)))
+            for pair, made in zip(self.pairs, self.changes, strict=True)
+            for place in made.order
+        ]
+        return [row for _, row in sorted(rows, key=lambda one: one[0])]
+
+    @property
+    def table(self) -> pa.Table:
+        """The same as a table."""
+        return pa.Table.from_pylist(self.rows, SCHEMA)
+
+    @property
+    def detectable(self) -> list[tuple[str, str, float, float]]:
+        """(metric, figure, smallest, largest) of differences that are found nine times in ten."""
+        rows = []
+        for pair, made in zip(self.pairs, self.changes, strict=True):
+            sizes = made.detectable[made.known]
+            if not len(sizes):  # an interval that is said to be without end finds nothing
+                continue
+            rows.append((pair.metric, pair.figure, float(np.min(sizes)), float(np.max(sizes))))
+        return rows
+
+    @property
+    def beyond(self) -> int:
+        """How many differences are beyond noise."""
+        return sum(row["beyond_noise"] for row in self.rows)
+
+
+def _side(figures: Figures, miss: float) -> Side:
+    """Figures of which each interval may miss so often."""
+    return Side.of(figures.known, figures.reach, figures.reach.miss / miss, figures.law)
+
+
+def _row(pair: Pair, made: FigureChange, place: int) -> dict[str, Any]:
+    group, value = pair.labels[place]
+    difference, half = made.difference[place], made.half[place]
+    sides = {"first": pair.first, "second": pair.second}
+    numbers = {
+        **{f"{name}_estimate": side.known["centre"][place] for name, side in sides.items()},
+        "difference": difference,
+        "standard_error": made.error[place],
+        "lower": difference - half,
+        "upper": difference + half,
+        "detectable": made.detectable[place],
+    }
+    return {
+        "metric": pair.metric, "kind": pair.kind, "figure": pair.figure,
+        **{name: side.name for name, side in sides.items()},
+        "group": group, "value": value, "beyond_noise": bool(made.beyond[place]),
+        **{name: float(number) for name, number in numbers.items()},
+    }  # fmt: skip
+
 
 _ROWS = 20  # on a screen; all are in --json and in a table
 _LISTED = 1_000  # on a page
@@ -55,7 +156,7 @@ class _FigureChanges(NamedTuple):
         """Both estimates, the difference and its interval, to the digits that noise allows."""
         error = row["standard_error"] * self.percent
         first, second, difference, lower, upper = (
-            digits(_whole(self.percent * row[name]), error)
+            digits(whole(self.percent * row[name]), error)
             for name in ("first_estimate", "second_estimate", "difference", "lower", "upper")
         )
         return [first, second, difference, f"{lower} .. {upper}"]
@@ -94,7 +195,7 @@ def _said(comparison: Comparison) -> list[str]:
     ]
     for metric, figure, least, most in comparison.detectable:
         percent, unit = (100, " %") if figure == "share" else (1, "")
-        ends = (_whole(percent * size) for size in (least, most))
+        ends = (whole(percent * size) for size in (least, most))
         sizes = dict.fromkeys(digits(size, percent * least / 4) for size in ends)
         lines.append(
             f"{metric}: a difference of {' to '.join(sizes)}{unit} would be found nine times in ten"
@@ -120,7 +221,7 @@ def show(screen: Screen, comparison: Comparison, left_out: Sequence[tuple[str, s
             table.add_row(_text(part.label(label)), beyond, *part.numbers(row))
         screen.print(table)
     for line in [*_said(comparison), *(f"left out: {name}: {why}" for name, why in left_out)]:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def page(
@@ -192,8 +293,3 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
 def _text(label: str) -> str:
     """A text that clients may have made up, for a screen: nothing in it is markup."""
     return escape(cell(label))
-
-
-def _whole(number: float) -> float:
-    """The same, as an integer if it is one: counts have no digits behind a point."""
-    return int(number) if number.is_integer() else number

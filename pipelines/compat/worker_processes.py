@@ -24,7 +24,7 @@ from multiprocessing import Pipe, current_process, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
@@ -59,19 +59,6 @@ _THE_COMMANDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Workers of one job at most, for the command groups what all of them send; and the memory of this
 # machine that each should have, several times what one was seen to take (0.3 to 0.6 GB).
 _MOST, _MEMORY_PER_PROCESS = 8, 2 << 30
-
-
-class _Worker(Protocol):
-    """What Beam, and we, ask of a process that was started."""
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self) -> object: ...
-
-    def kill(self) -> None: ...
 
 
 def may_fork() -> bool:
@@ -131,9 +118,9 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
         with alive.at_rest():
             forked = stack.enter_context(_copies(number)) if may_fork() else []
         waiting = iter(forked)
-        workers: list[_Worker] = [*forked]
+        workers: list[Any] = [*forked]
 
-        def start(command: str, env: Mapping[str, str], **_: object) -> _Worker:
+        def start(command: str, env: Mapping[str, str], **_: object) -> Any:
             try:
                 copy = next(waiting, None)
                 if copy is not None:
@@ -156,13 +143,13 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
         yield lambda run: _watched(run, workers, over)
 
 
-def _kill(workers: Sequence[_Worker]) -> None:
+def _kill(workers: Sequence[Any]) -> None:
     for worker in workers:
         worker.kill()
 
 
 def _closing(
-    close: Callable[[Any], None], workers: Sequence[_Worker], over: threading.Event
+    close: Callable[[Any], None], workers: Sequence[Any], over: threading.Event
 ) -> Callable[[Any], None]:
     """Beam's end of a job's workers; who does not end when told to is killed.
 
@@ -213,9 +200,7 @@ def _join() -> None:
             thread.join(_PATIENCE)
 
 
-def _watched(
-    run: Callable[[], Result], workers: Sequence[_Worker], over: threading.Event
-) -> Result:
+def _watched(run: Callable[[], Result], workers: Sequence[Any], over: threading.Event) -> Result:
     """What a run returns or raises, while all workers live, those that still wait among them.
 
     Once it is over, they may die: Beam knows by then what came of it.
@@ -242,7 +227,7 @@ def _watched(
     return result.result()
 
 
-def _end(worker: _Worker) -> None:
+def _end(worker: Any) -> None:
     worker.kill()
     worker.wait()
 

@@ -127,8 +127,7 @@ def say_where(folder: str, screen: console.Screen) -> None:
     """Say of a release that an earlier run has made where it stands."""
     tell_release(folder)
     answers.tell(released_before=True)
-    line = f"released before, and not made again: {folder}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"released before, and not made again: {folder}")
 
 
 def require_nothing_lost() -> None:
@@ -168,8 +167,7 @@ def conclude(job: Job, screen: console.Screen) -> None:
     # Metrics may share a guarantee; it is said once, in the order in which they stand.
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(one_line(guarantee), highlight=False)
-    page = f"report: {job.options.output}/report.html"
-    screen.print(page, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"report: {job.options.output}/report.html")
 
 
 def tell_release(folder: str) -> None:
@@ -199,7 +197,7 @@ def say_counts(job: Job, screen: console.Screen) -> None:
     said = release.statement_of(job.options.output)
     if {"n", "rejects"} <= said.keys():
         line = counts(said, len(job.telemetry.files))
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def say_cautions(cautions: Sequence[str], metric: str = "") -> None:

@@ -26,7 +26,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 from rich.console import Console
 
 from pipelines.compat import signatures
-from pipelines.compat.option_views import ViewedOptions
+from pipelines.compat.signatures import ViewedOptions
 from pipelines.compat.worker_processes import cores, may_fork, worker_processes
 from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
 from pipelines.views.console import counters, progress
@@ -126,11 +126,7 @@ def beam_options(arguments: Sequence[str]) -> PipelineOptions:
 
 
 def run_beam(
-    job: beam.PTransform,
-    options: PipelineOptions,
-    screen: Console,
-    rows: int | None,
-    work: int = 0,
+    job: beam.PTransform, options: PipelineOptions, screen: Console, rows: int | None, work: int = 0
 ) -> dict[str, int] | None:
     """Run one PTransform as a pipeline, with a progress line.
 

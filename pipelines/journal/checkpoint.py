@@ -15,7 +15,11 @@ import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from pipelines.errors import RequestError
+from pipelines.storage.paths import flush
 
 Rows = Mapping[str, Any]
 
@@ -133,3 +137,32 @@ def root(frontier: tuple[str, ...]) -> str:
 
 def _node(left: str, right: str) -> str:
     return hashlib.sha256(b"\1" + bytes.fromhex(left + right)).hexdigest()
+
+
+def put_down(path: Path, said: Any) -> str:
+    """The digest of a new file that holds something as JSON, and outlives a power cut."""
+    content = canonical(said)
+    path.write_bytes(content)
+    flush(str(path))
+    flush(str(path.parent))
+    return hashlib.sha256(content).hexdigest()
+
+
+def noted(path: Path, digest: str, where: str) -> Any:
+    """What was put down.
+
+    Args:
+        path: of the file.
+        digest: that the journal has of it.
+        where: what names the journal, for messages.
+
+    Raises:
+        RequestError: it is not there, or another thing.
+    """
+    content = path.read_bytes() if path.exists() else b""
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise RequestError(
+            f"{where}: {path.name} is gone, or not as it was written: look again, and if it is so "
+            "still, restore all of it from a copy"
+        )
+    return json.loads(content)

@@ -19,15 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError
-from pipelines.journal.checkpoint import (
-    Checkpoint,
-    Fact,
-    Leaf,
-    Rows,
-    canonical,
-    keyed,
-    with_leaf,
-)
+from pipelines.journal.checkpoint import Checkpoint, Fact, Leaf, Rows, canonical, keyed, with_leaf
 
 _LEAST = 256  # facts in a segment; more where a checkpoint has more, so that writing stays linear
 

@@ -17,11 +17,9 @@ from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.permanent import once
 from pipelines.ledger.reservation import caution
-from pipelines.ledger.rules import losses_of, together
+from pipelines.ledger.rules import losses_of, once, together
 from pipelines.request import answers
-from pipelines.request.requests import no_more
 from pipelines.views.console import Screen
 from pipelines.wording import upward
 
@@ -36,22 +34,21 @@ _CHANGES = (
 )
 
 
-def show(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def show(arguments: argparse.Namespace) -> int:
     """List the last entries, and sum up all."""
     screen = Screen()
-    entries = _chosen(arguments, rest)
+    entries = _chosen(arguments)
     answers.give(_dumped(entries))
     last = entries if arguments.all else entries[-MOST:]
     if len(last) < len(entries):
         left = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)})"
-        screen.print(f"{left}; --all shows all", highlight=False, markup=False, soft_wrap=True)
+        screen.say(f"{left}; --all shows all")
     screen.print(_entry_table(last))
     shown = {entry.id for entry in last}
     for window, account in _accounts(_about(arguments.ledger, entries)):
         if len(account) > 1 and any(entry.id in shown for entry in account):
             figures = _account(window, account)
-            line = f"{_title(figures)}: together {_claim(figures['total'])}"
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
+            screen.say(f"{_title(figures)}: together {_claim(figures['total'])}")
     lost = sum(entry.state == "reserved" for entry in entries)
     if lost:
         screen.print(
@@ -75,10 +72,10 @@ def _states(entries: Sequence[Entry]) -> str:
     return ", ".join(f"{n:,} {state}" for state, n in states.items())
 
 
-def explain(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+def explain(arguments: argparse.Namespace) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    entries = _about(arguments.ledger, _chosen(arguments, rest))
+    entries = _about(arguments.ledger, _chosen(arguments))
     accounts = [_account(*one) for one in _accounts(entries)]
     answers.give(accounts)
     for account in accounts:
@@ -120,9 +117,8 @@ def accounts(path: str) -> list[dict[str, Any]]:
     return [_account(*one) for one in _accounts(_entries(path))]
 
 
-def _chosen(arguments: argparse.Namespace, rest: Sequence[str]) -> list[Entry]:
+def _chosen(arguments: argparse.Namespace) -> list[Entry]:
     """The entries that the words on the command line are about."""
-    no_more(rest)
     entries = _entries(arguments.ledger)
     wanted = arguments.collection
     chosen = [entry for entry in entries if wanted in (None, entry.collection, entry.people)]

@@ -21,7 +21,7 @@ from pipelines.ledger.evidence import (
     standing,
 )
 from pipelines.ledger.key import key
-from pipelines.ledger.publication import committed
+from pipelines.ledger.outcomes import committed
 from pipelines.ledger.reservation import caution, now
 from pipelines.ledger.snapshot import Snapshot, fact_of, ledger_format
 from pipelines.ledger.witness import Seen, witness_at

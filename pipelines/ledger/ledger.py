@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipelines.errors import FailedError
+from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.book import Book
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import (
     after_failure,
     after_publishing,
     archived,
+    committed,
     in_progress,
+    publication,
     require_there,
+    resumable,
     settled,
 )
 from pipelines.ledger.owner import began, ended, is_lost, is_ours
-from pipelines.ledger.publication import committed, publication
-from pipelines.ledger.reservation import Reservation, begun, caution
+from pipelines.ledger.reservation import Reservation, begun, caution, resumed
 from pipelines.ledger.rules import (
     InProgressError,
     Spend,
@@ -27,7 +29,6 @@ from pipelines.ledger.rules import (
     require_continuing,
     require_declared,
 )  # fmt: skip
-from pipelines.ledger.runs import paid, runs_of
 from pipelines.ledger.snapshot import Snapshot
 from pipelines.ledger.witness import Seen
 from pipelines.storage.alive import alive
@@ -195,3 +196,37 @@ class CollectionLedger(Book):
                     caution(f"entry {entry.id} was {entry.state!r}, and has published: it counts")
                 return self.change(entry.id, committed)
         return made
+
+
+def runs_of(entries: Iterable[Entry], fingerprint: str, window: str) -> list[Entry]:
+    """The entries about one window of one plan."""
+    return [e for e in entries if (e.fingerprint, e.window) == (fingerprint, window)]
+
+
+def paid(request: Spend, account: Iterable[Entry], again: Entry) -> Entry | None:
+    """A release that has been paid for and came to nothing, in the hands of who tries it again.
+
+    Args:
+        request: what somebody wants to make.
+        account: the entries of its collection.
+        again: the entry that it would have if it had to be paid for.
+
+    Returns:
+        The entry to go on with; None if there is none for these losses of this design.
+
+    Raises:
+        RequestError: the run before may still publish, in another folder.
+    """
+    for entry in runs_of(account, request.fingerprint, request.window):
+        # Another design or price is another release, for which nothing has been paid.
+        same = (entry.losses, entry.design) == (again.losses, again.design)
+        if not (same and resumable(entry)):
+            continue
+        # In one folder only one attempt can publish; in two, the one before might after all.
+        if entry.state == "reserved" and not is_ours(entry) and entry.output != again.output:
+            raise RequestError(
+                f"--output: a run of window {entry.window} that is lost was to publish in "
+                f"{entry.output}: name that folder, or end it: `hushbeam ledger settle {entry.id}`"
+            )
+        return resumed(entry, again)
+    return None

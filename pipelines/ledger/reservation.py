@@ -5,25 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry
-from pipelines.ledger.outcomes import after_failure
+from pipelines.ledger.outcomes import after_failure, committed, publication
 from pipelines.ledger.owner import ended, is_ours, may_run, this_process
-from pipelines.ledger.publication import committed, publication
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.witness import Seen
 
-
-class Account(Protocol):
-    """What a reservation needs of its ledger."""
-
-    def entry(self, id: str) -> Entry:
-        """The entry as it now is."""
-
-    def change(self, id: str, facts: Callable[[Entry], dict[str, Any] | None]) -> Entry:
-        """Change some of its fields."""
+if TYPE_CHECKING:
+    from pipelines.ledger.book import Book
 
 
 class OvertakenError(FailedError):
@@ -40,7 +32,7 @@ class Reservation:
     """
 
     def __init__(
-        self, ledger: Account, entry: Entry, published: bool, seen: Seen | None = None
+        self, ledger: Book, entry: Entry, published: bool, seen: Seen | None = None
     ) -> None:
         self._ledger, self._ended, self._seen = ledger, published, seen
         self.entry, self.published, self._attempt = entry, published, entry.attempt

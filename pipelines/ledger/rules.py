@@ -10,8 +10,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, WithheldError
 from pipelines.ledger.accounting import fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
-from pipelines.ledger.permanent import Priced, once
-from pipelines.ledger.spans import PASS, Placed, Span, meet
+from pipelines.ledger.spans import PASS, Span, meet
 from pipelines.wording import upward
 
 
@@ -103,7 +102,11 @@ class Spend:
         return tuple(map(Loss.of, self.losses, profiles))
 
 
-def together(entries: Iterable[Entry], release: Placed, scope: Scope) -> tuple[Entry, ...]:
+Priced = Entry | Spend
+"""A release, made or wanted."""
+
+
+def together(entries: Iterable[Entry], release: Priced, scope: Scope) -> tuple[Entry, ...]:
     """Those entries of a collection that count, and whose losses fall on a release's units.
 
     Args:
@@ -292,3 +295,48 @@ def _would_fit(spent: Sequence[Loss], losses: Sequence[Loss], budget: Budget) ->
             f"epsilon {share * losses[0].epsilon:.6g} in place of {losses[0].epsilon:g} would fit"
         )
     return f"all {len(losses)} epsilons times {share:g} would fit"
+
+
+def once(releases: Iterable[Priced]) -> list[Priced]:
+    """Those of some releases that count: of windows under one noise the first.
+
+    A window more shows no more of a value that is reported again, and a value more was paid for
+    with the first window, up to as many as the plan declares. What it does show, that somebody's
+    value changed, has no price: statements say so. So it is of running totals, whose noise goes on
+    from window to window, from one secret. Of several passes over a batch
+    (`mechanisms.counters.passes`) those before the last one show what it shows, and noise besides:
+    the one with the largest share is the price of all of them.
+
+    Args:
+        releases: of one collection.
+    """
+    counted, known = list[Priced](), set[object]()
+    for release in _dearest([*releases]):
+        # Another version, design or choice of metrics draws noise anew, and where the design is not
+        # known nobody can tell.
+        name: object = release.fingerprint, release.design, release.metrics, release.records
+        if release.noise == "running":  # its design is that of the secret which both are drawn from
+            name = release.design
+        if release.noise == "fresh" or release.design is None or name not in known:
+            counted.append(release)
+            known.add(name)
+    return counted
+
+
+def _dearest(releases: list[Priced]) -> list[Priced]:
+    """Releases without those passes over a batch whose price is in that of another one."""
+    passes = {_pass(release)[0] for release in releases if PASS in release.window}
+    if not passes:
+        return releases
+    most: dict[object, float] = {}
+    for batch, share in map(_pass, releases):
+        most[batch] = max(share, most.get(batch, 0.0))
+    named = ((release, *_pass(release)) for release in releases)
+    return [r for r, batch, share in named if batch not in passes or share == most[batch]]
+
+
+def _pass(release: Priced) -> tuple[object, float]:
+    """(the batch that a release is a pass over, the share of its epsilon)."""
+    window, _, share = release.window.partition(PASS)
+    batch = (release.fingerprint, release.design, window, release.files)
+    return batch, float(share) if share else 1.0

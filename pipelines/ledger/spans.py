@@ -7,9 +7,12 @@ import os
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
+
+if TYPE_CHECKING:
+    from pipelines.ledger.rules import Priced
 
 # Names as `hushbeam stream` gives them, and as people write dates. A bare number is none: it may
 # count something else than years.
@@ -53,27 +56,7 @@ class Span(BaseModel):
         return self.start < other.until and other.start < self.until
 
 
-class Placed(Protocol):
-    """A release, as far as its time must be known."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Of its plan."""
-
-    @property
-    def window(self) -> str:
-        """The name of its window."""
-
-    @property
-    def span(self) -> Span | None:
-        """The time of its window, if that is known."""
-
-    @property
-    def files(self) -> tuple[str, ...] | None:
-        """Digests of what it was made of, if that is known."""
-
-
-def meet(one: Placed, other: Placed) -> bool:
+def meet(one: Priced, other: Priced) -> bool:
     """Whether a user's part in the window of one release may be in that of another, too.
 
     Releases that have read a file in common meet, whatever their names say; so do those whose
@@ -81,7 +64,8 @@ def meet(one: Placed, other: Placed) -> bool:
     known of one and not of the other, they are taken to meet, which errs to the safe side, and
     so are windows of two plans. If nothing is known of either, the plan's own names tell.
     """
-    if named(one.window) == named(other.window) or _share_files(one, other):
+    shared = not frozenset(one.files or ()).isdisjoint(other.files or ())
+    if shared or named(one.window) == named(other.window):
         return True
     if one.fingerprint != other.fingerprint:
         return one.span is None or other.span is None or one.span.overlaps(other.span)
@@ -99,11 +83,7 @@ def named(window: str) -> str:
     return window.partition(PASS)[0]
 
 
-def _share_files(one: Placed, other: Placed) -> bool:
-    return not frozenset(one.files or ()).isdisjoint(other.files or ())
-
-
-def _time(release: Placed) -> Span | None:
+def _time(release: Priced) -> Span | None:
     """The time of a window among those of its own plan: of earlier ledgers, the name tells."""
     return release.span or span_of(release.window)
 

@@ -254,10 +254,7 @@ ALONE = Source()
 
 
 def open_telemetry(
-    patterns: tuple[str, ...],
-    empty: bool = False,
-    reading: Reading = PLAIN,
-    absent: bool = False,
+    patterns: tuple[str, ...], empty: bool = False, reading: Reading = PLAIN, absent: bool = False
 ) -> Telemetry:
     """Find the files and look at them; of text alone is a row read, for its rows are counted.
 

@@ -11,10 +11,7 @@ from transforms.files.reading import TYPES, Reading
 
 
 def reading_of(
-    types: Iterable[str],
-    delimiter: str | None,
-    header: Sequence[str],
-    encoding: str | None = None,
+    types: Iterable[str], delimiter: str | None, header: Sequence[str], encoding: str | None = None
 ) -> Reading:
     """How text is read.
 

@@ -27,8 +27,19 @@ from mechanisms.counters.passes import layer
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties import summary
-from pipelines.parties.memory import ShufflerMemory, outlast, stands
-from pipelines.parties.notes import KEPT, LAYERS, MEMORY, WHY, KeptBatch, match, put, read_note
+from pipelines.parties.memory import (
+    KEPT,
+    LAYERS,
+    MEMORY,
+    WHY,
+    KeptBatch,
+    ShufflerMemory,
+    match,
+    outlast,
+    put,
+    read_note,
+    stands,
+)
 from pipelines.plan.metrics import mark
 from pipelines.plan.served import seconds_of
 from pipelines.plan.split import Split
@@ -207,7 +218,7 @@ def ask(
         _destroy(memory.of(shuffle))
     answers.tell(**summary.answered(output, shuffle_summary))
     line = f"the pass at {share:g} of epsilon is in {output}; collect it with that of the batch"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
     return DONE
 
 

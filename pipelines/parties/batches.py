@@ -27,8 +27,11 @@ from apache_beam.options.value_provider import StaticValueProvider
 
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import Caution, RequestError
+from pipelines.parties.report_files import find
 from pipelines.parties.samples import MOST_SHARED, shared
-from pipelines.parties.summary import SUMMARY, Summary, whole
+from pipelines.parties.summary import SUMMARY, Summary, nearby, read, whole
+from pipelines.plan.metrics import mark
+from pipelines.plan.split import Split
 from transforms.reports import report_tables
 
 COPY = "copy of a shuffled file"
@@ -186,12 +189,12 @@ def distinct(files: Sequence[str]) -> BatchFiles:
     with ThreadPoolExecutor(_READERS) as pool:
         marks = dict(zip(files, pool.map(mark_in, files), strict=True))
     first: dict[tuple[str, str], str] = {}
-    for file, mark in marks.items():
-        if mark.batch is not None:
-            first.setdefault((mark.batch, mark.part), file)
-    nameless = [file for file, mark in marks.items() if mark.batch is None]
+    for file, footer in marks.items():
+        if footer.batch is not None:
+            first.setdefault((footer.batch, footer.part), file)
+    nameless = [file for file, footer in marks.items() if footer.batch is None]
     kept = {*first.values(), *nameless}
-    copies = sum(mark.reports for file, mark in marks.items() if file not in kept)
+    copies = sum(footer.reports for file, footer in marks.items() if file not in kept)
     if len(kept) < len(files):
         _warn(
             f"--input: {len(files) - len(kept)} files are copies of others, and their "
@@ -276,3 +279,81 @@ def require_disjoint(batches: Mapping[str, str], summaries: Mapping[str, Summary
 
 def _warn(line: str) -> None:
     warnings.warn(line, Caution, stacklevel=3)
+
+
+def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> BatchFiles:
+    """The files of shuffled reports, each once; of folders, those of this window that are done.
+
+    Raises:
+        RequestError: a folder holds another shuffle, or one that did not finish; or two were made
+            of the same reports.
+    """
+    summaries: dict[str, Summary] = {}
+    patterns = []
+    for name in inputs:
+        summary = read(name)
+        patterns.append(name if summary is None else FileSystems.join(name, f"{PREFIX}*"))
+        if summary is not None:
+            _require_same(name, summary, parted, sealed)
+            summaries[summary.shuffle_id] = summary
+    chosen = distinct(find(patterns).files)
+    if parted.counters:
+        _require_one(chosen, summaries)
+        return chosen
+    for batch, summary in summaries.items():
+        _require_all(summary, chosen.reports.get(batch, 0))
+    for batch, file in chosen.batches.items():
+        if batch not in summaries:
+            summary = nearby(file)
+            summaries |= {} if summary is None else {summary.shuffle_id: summary}
+    require_disjoint(chosen.batches, summaries)
+    return chosen
+
+
+def _require_one(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> None:
+    """Refuse all but one whole batch: of noisy counters a window has one, drawn once.
+
+    Two would tell the words of reports, which are in both, from dummies, which are in one. What is
+    said holds no number.
+    """
+    if len(summaries) != 1 or set(chosen.reports) != set(summaries):
+        raise RequestError(
+            "--input: dummies are drawn once for a window, into one batch: name the folder of its "
+            "one shuffle, and nothing else"
+        )
+    ((batch, summary),) = summaries.items()
+    if chosen.reports[batch] != summary.words:
+        raise RequestError(
+            f"--input: the files of shuffle {batch} do not hold all of its words: hand over all "
+            "that the shuffle has left"
+        )
+
+
+def _require_all(summary: Summary, reports: int) -> None:
+    """Refuse a folder in which not all is left of what its shuffle has sent on."""
+    sent_on = sum(metric.sent_on for metric in summary.metrics.values())
+    if reports != sent_on:
+        raise RequestError(
+            f"--input: shuffle {summary.shuffle_id} sent on {sent_on:,} reports, and the files in "
+            f"its folder hold {reports:,}: hand over all that the shuffle has left"
+        )
+
+
+def _require_same(folder: str, summary: Summary, parted: Split, sealed: bool) -> None:
+    """Refuse a shuffle of something else, for its reports would all be dropped."""
+    job = parted.job
+    if summary.window != job.window:
+        raise RequestError(f"--input: {folder} holds another window of the plan: {summary.window}")
+    if summary.fingerprint != parted.fingerprint.hex():
+        # The same plan with another fingerprint: only the version that resolved it can differ.
+        if summary.plan == mark(job.plan).hex():
+            raise RequestError(
+                f"--input: {folder} was shuffled by a hushbeam that resolves the same plan to "
+                f"design {summary.design}, and this one comes to {job.design.hex()}: clients, "
+                "shuffler and collector need versions that agree (`hushbeam check` prints it)"
+            )
+        raise RequestError(f"--input: {folder} was shuffled for another plan, or another version")
+    if summary.sealed and not sealed:
+        raise RequestError(f"--key is missing: the reports in {folder} are sealed")
+    if sealed and not summary.sealed:
+        raise RequestError(f"--key: the reports in {folder} are not sealed; leave it out")

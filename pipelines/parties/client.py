@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
 from pipelines.parties.batches import remove
+from pipelines.parties.command import ClientRequest
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
@@ -49,34 +49,6 @@ from transforms.units.enrolled import UNKNOWN, listed
 _STANDARD_INPUT = "-"
 
 
-class ClientRequest(NamedTuple):
-    """What was typed.
-
-    Attributes:
-        plan: its file.
-        window: which part of the time.
-        inputs: Parquet files or globs, or "-" for values one a line.
-        output: a file that ends in .parquet, or any other for the binary form.
-        metrics: names of those that are reported; all, if there are none.
-        seal: the collector's public key, if reports are sealed.
-        secret: a file of 32 bytes, if noise is drawn once and for all.
-        naming: the file under whose content users' reports are named, if not this machine's own.
-        devices: the list of the devices that send, where every enrolled one does.
-        crowd_key: the file of the key that all devices share, where strings are sealed whole.
-    """
-
-    plan: str
-    window: str | None
-    inputs: tuple[str, ...]
-    output: str
-    metrics: tuple[str, ...] = ()
-    seal: str | None = None
-    secret: str | None = None
-    naming: str | None = None
-    devices: str | None = None
-    crowd_key: str | None = None
-
-
 def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     """Write the reports of some values.
 
@@ -92,7 +64,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     plan = load(request.plan)
     window = window_of(plan, request.window)
     parted = split(plan, window)
-    places = [parted.place(name) for name in request.metrics] or list(range(len(parted.metrics)))
+    places = [parted.place(name) for name in request.metric] or list(range(len(parted.metrics)))
     pem = None if request.seal is None else read_public(request.seal)
     if parted.counters:
         require_counters(parted, [name for name in [request.seal] if name], "--seal")
@@ -103,7 +75,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     crowd_key = _crowd_key(request, parted)
     devices = _enrolled(request, parted, places)
     require_new(request.output)
-    if _STANDARD_INPUT in request.inputs or request.secret is not None:
+    if _STANDARD_INPUT in request.input or request.user_secret is not None:
         no_more(beam_arguments)
         return _one_user(request, parted, places, pem, crowd_key)
     if plan.permanent is not None:
@@ -113,7 +85,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
         )
     # A log without rows is handed in like any other where it is hidden whether anybody takes part.
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
-    telemetry = inputs.open_telemetry(request.inputs, hidden, plan.reading, absent=hidden)
+    telemetry = inputs.open_telemetry(request.input, hidden, plan.reading, absent=hidden)
     ready = _checked_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
@@ -171,7 +143,7 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
     Raises:
         RequestError: there must be a list of them, or must not; or it is none of the plan's.
     """
-    one = _STANDARD_INPUT in request.inputs
+    one = _STANDARD_INPUT in request.input
     most = [m for place in places if (m := parted.metrics[place].enrolled) is not None]
     if not most or one:
         if request.devices is not None:
@@ -279,8 +251,8 @@ def _naming(request: ClientRequest, plan: PlanDocument) -> str | None:
         RequestError: there is one, and nobody to name; or it cannot be made.
     """
     if plan.user_column is not None:
-        return secrets.made_once(secrets.REPORTS, request.naming)
-    if request.naming is not None:
+        return secrets.made_once(secrets.REPORTS, request.report_secret)
+    if request.report_secret is not None:
         raise RequestError(
             f"{secrets.REPORTS.flag}: the plan names no user_column: each row is reported by "
             "itself, and no two are known to be of one user"
@@ -296,8 +268,9 @@ def _one_user(
     crowd_key: bytes,
 ) -> int:
     """The reports of one user, whose values are few."""
-    secret = None if request.secret is None else secrets.read(secrets.USER, request.secret)
-    if secret is not None and request.naming is not None:
+    file = request.user_secret
+    secret = None if file is None else secrets.read(secrets.USER, file)
+    if secret is not None and request.report_secret is not None:
         raise RequestError(
             f"{secrets.REPORTS.flag}: the reports of --user-secret are named under that; leave it "
             "out"
@@ -307,13 +280,13 @@ def _one_user(
     one = parted.job.plan.user_column is not None
     lot = int(SecureRandom().words(1)[0])
     sent, counted, blocks = [Form().empty(0)], Counter[str](), list[Reports]()
-    if _STANDARD_INPUT in request.inputs and not (len(places) == len(request.inputs) == 1):
+    if _STANDARD_INPUT in request.input and not (len(places) == len(request.input) == 1):
         raise RequestError("--input: the standard input holds the values of one --metric: name it")
     for place in places:
         device = ClientReports(parted, place, secret, one, own=own, lot=lot)
         if (permanent := parted.job.plan.permanent) is not None:
             _say_over_time(device, permanent)
-        tables = _tables(request.inputs, device.metric, parted.job.plan)
+        tables = _tables(request.input, device.metric, parted.job.plan)
         if parted.counters and pem is not None:
             reports, tallies = device.sealed(tables, public_key(pem), crowd_key)
             blocks.append(reports)
@@ -357,7 +330,7 @@ def _say_over_time(device: ClientReports, permanent: Permanent) -> None:
     once, whole = device.over_time(1), device.over_time(permanent.distinct)
     line = f"{device.metric.name}: a value that never changes costs {_loss(once)} for ever; "
     line += f"{permanent.distinct:,} different ones, as the plan allows, {_loss(whole)}"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)
 
 
 def _loss(guarantee: Guarantee) -> str:
@@ -390,4 +363,4 @@ def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
         answers.tell(reports=made, rejects=lost, left_out=strangers)
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(line)

@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam import typehints
@@ -19,19 +19,18 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.parties.batches import COPY
+from pipelines.parties.batches import COPY, chosen_of
+from pipelines.parties.command import CollectRequest
 from pipelines.parties.counting import CollectWords
-from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
-from pipelines.parties.report_files import CountReports, ReadAll, warn_of_strangers
+from pipelines.parties.report_files import ReadAll, counting, under, warn_of_strangers
 from pipelines.plan.diagnostics import Diagnostic, reworded
 from pipelines.plan.job import PlanJob, window_of
 from pipelines.plan.loading import load
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
-from pipelines.plan.run import code_of, release_window
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget, code_of, release_window
 from pipelines.plan.split import Split, require_counters, require_sealable, split
-from pipelines.plan.target import ReleaseTarget
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
 from transforms.elements.blocks import bucket_count
@@ -49,24 +48,6 @@ ONLY_REPORTS = (
     "holds, and so it is over several windows if clients draw their noise once and for all."
 )
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
-
-
-class CollectRequest(NamedTuple):
-    """What was typed.
-
-    Attributes:
-        plan: its file.
-        window: which part of the time.
-        inputs: folders of `hushbeam parties shuffle`, files of shuffled reports, or globs.
-        output: the release's folder, if not that of the plan.
-        keys: files of private keys; without any, reports are plain.
-    """
-
-    plan: str
-    window: str | None
-    inputs: tuple[str, ...]
-    output: str | None = None
-    keys: tuple[str, ...] = ()
 
 
 def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
@@ -88,13 +69,13 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         plan = plan.model_copy(update={"output": beside("", request.output)})
     parted = split(plan, window)
     if parted.counters:
-        require_counters(parted, request.keys, "--key")
-    open_ring = functools.partial(read_ring, request.keys) if request.keys else None
+        require_counters(parted, request.key, "--key")
+    open_ring = functools.partial(read_ring, request.key) if request.key else None
     if open_ring is not None:
         open_ring()  # wrong keys are better refused than found by every worker
         require_sealable(parted)
-    passes = passes_in(request.inputs) if parted.counters else None
-    inputs = passes.inputs if passes else request.inputs
+    passes = passes_in(request.input) if parted.counters else None
+    inputs = passes.inputs if passes else request.input
     chosen = chosen_of(inputs, parted, open_ring is not None)
     taken = taken_by(passes, parted) if passes else ()
     job = job_of(parted, passes.summary, request.output) if passes else parted.job
@@ -154,39 +135,25 @@ class CollectPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
         reports, dropped = begin | "Read" >> ReadAll(self.files, self.parted.expected(form))
-        sizes = [reports | "How many" >> CountReports("read")]
+        sizes = [reports | "How many" >> counting("read")]
         if self.open_ring is not None:
             # Of several shuffles none has seen what the others were sent.
             buckets = bucket_count(self.size or 0)
             once = DropCopiedSeals(self.parted.fingerprint, form, buckets)
             reports, again = reports | "Each seal once" >> once
-            sizes.append(reports | "How many seals" >> CountReports("once"))
-            sizes.append(again | "How many again" >> beam.Map(_again))
+            sizes.append(reports | "How many seals" >> counting("once"))
+            sizes.append(again | "How many again" >> beam.Map(under, "again"))
             plain = self.parted.expected(Form(shuffled=True))
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
-            sizes.append(reports | "How many opened" >> CountReports("opened"))
-        contents = (
-            tuple(
-                reports | metric.name >> CollectMetric(metric, place)
-                for place, metric in enumerate(self.parted.metrics)
-            )
-            | "Contents" >> beam.Flatten()
+            sizes.append(reports | "How many opened" >> counting("opened"))
+        contents = tuple(
+            reports | metric.name >> CollectMetric(metric, place)
+            for place, metric in enumerate(self.parted.metrics)
         )
-        names = tuple(metric.name for metric in self.parted.metrics)
-        step = ReleaseCollectedDoFn(
-            _of_reports(self.target), names, form.sealed, self.copies, self.size
-        )
+        names, target = tuple(m.name for m in self.parted.metrics), _of_reports(self.target)
+        step = ReleaseCollectedDoFn(target, names, form.sealed, self.copies, self.size)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Release" >> beam.ParDo(step, AsDict(contents), AsDict(dropped), AsDict(counted))
-        )
-
-
-def _again(copies: int) -> tuple[str, int]:
-    """Seals that were there already."""
-    return "again", copies
+        return released(begin, step, contents, AsDict(dropped), AsDict(counted))
 
 
 def _of_reports(target: ReleaseTarget) -> ReleaseTarget:
@@ -209,20 +176,16 @@ class CollectMetric(beam.PTransform):
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
-        came = messages | "Came" >> CountReports(ROWS) | "Add up" >> beam.CombinePerKey(sum)
+        came = messages | "Came" >> counting(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
         contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
-            | "Say what was read" >> beam.Map(_of_messages).with_output_types(Content)
-            | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+            | "Say what was read"
+            >> beam.Map(reworded, {RAW_ROWS: ONLY_REPORTS}).with_output_types(Content)
+            | named(self.metric.name)
         )
-
-
-def _of_messages(content: Content) -> Content:
-    """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_REPORTS}) if content.files else content
 
 
 @typehints.with_output_types(None)

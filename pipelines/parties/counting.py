@@ -18,11 +18,11 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
-from pipelines.parties.report_files import CountReports, ReadAll
+from pipelines.parties.report_files import ReadAll, counting
 from pipelines.plan.diagnostics import reworded
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget
 from pipelines.plan.split import Split
-from pipelines.plan.target import ReleaseTarget
 from pipelines.wording import RAW_ROWS
 from transforms.collector.collect_counts import Counted
 from transforms.elements.conservation import LostError, passing
@@ -66,7 +66,7 @@ class CollectWords(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
         words, _ = begin | "Read" >> ReadAll(self.files, expected)
-        came = words | "How many" >> CountReports(LOST) | "Add up" >> beam.CombinePerKey(sum)
+        came = words | "How many" >> counting(LOST) | "Add up" >> beam.CombinePerKey(sum)
         if not self.parted.strings:  # those are opened one metric's by itself
             plain = self.parted.expected(Form(shuffled=True, slots=1))
             words |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
@@ -79,12 +79,7 @@ class CollectWords(beam.PTransform):
         in_words = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=in_words), names, self.words)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Release"
-            >> beam.ParDo(step, AsDict(contents | "Contents" >> beam.Flatten()), AsDict(came))
-        )
+        return released(begin, step, contents, AsDict(came))
 
     def _counts(self, place: int) -> beam.PTransform:
         """What takes one metric's words to their counts."""
@@ -119,18 +114,14 @@ class CollectCounts(beam.PTransform):
             estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
         contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
-        said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
-        return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
+        other = beam.Map(reworded, {RAW_ROWS: ONLY_WORDS}).with_output_types(Content)
+        said = contents | "Say what was read" >> other
+        return said | named(metric.name)
 
 
 def _less(counted: Counted, taken: np.ndarray) -> Counted:
     """What is counted without the layers that a later pass takes away."""
     return counted._replace(counts=counted.counts - taken)
-
-
-def _of_words(content: Content) -> Content:
-    """A metric's release in the words of a job that has seen no row."""
-    return reworded(content, {RAW_ROWS: ONLY_WORDS}) if content.files else content
 
 
 @typehints.with_output_types(None)

@@ -33,10 +33,16 @@ from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
 from pipelines.parties import summary
 from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
-from pipelines.parties.memory import ShufflerMemory, stands
-from pipelines.parties.notes import MEMORY, WHY, Begun, Made
-from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles, warn_of_strangers
+from pipelines.parties.memory import MEMORY, WHY, Begun, Made, ShufflerMemory, stands
+from pipelines.parties.report_files import (
+    ReadAll,
+    ReportFiles,
+    counting,
+    under,
+    warn_of_strangers,
+)
 from pipelines.parties.samples import key_name
+from pipelines.plan.publish import called_once
 from pipelines.plan.split import Split
 from pipelines.releases import release
 from pipelines.request import answers
@@ -87,7 +93,7 @@ class DrawAndMix(beam.PTransform):
         keys = (key_id(public_key(self.pem)),)
         step = ReadAll(self.files.files, self.parted.expected(form), keys)
         reports, dropped = begin | "Read" >> step
-        sizes = [reports | "How many" >> CountReports(_ALL)]
+        sizes = [reports | "How many" >> counting(_ALL)]
         words = []
         for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
             own, slots, lost = (self.buckets, self.open_rng), metric.slots, _COPIED
@@ -98,12 +104,12 @@ class DrawAndMix(beam.PTransform):
                 apart = CountSeals(plan, place, crowds, *kinds, *own)
             once, distinct = reports | metric.name >> apart
             sizes += [
-                once.reports | f"{metric.name} once" >> CountReports(_ONCE),
-                once.reports | f"{metric.name} own" >> CountReports(_own(place)),
-                once.dropped | f"{metric.name} again" >> beam.Map(_counted, _AGAIN),
+                once.reports | f"{metric.name} once" >> counting(_ONCE),
+                once.reports | f"{metric.name} own" >> counting(_own(place)),
+                once.dropped | f"{metric.name} again" >> beam.Map(under, _AGAIN),
                 once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
-                distinct.reports | f"{metric.name} distinct" >> CountReports(_DISTINCT),
-                distinct.dropped | f"{metric.name} lost" >> beam.Map(_counted, lost),
+                distinct.reports | f"{metric.name} distinct" >> counting(_DISTINCT),
+                distinct.dropped | f"{metric.name} lost" >> beam.Map(under, lost),
             ]
             words.append(distinct.reports)
             if metric.crowds is not None:
@@ -111,11 +117,11 @@ class DrawAndMix(beam.PTransform):
             dummies, drawn = begin | f"{metric.name} dummies" >> SealedDummies(
                 plan, place, mine, self.pem, self.open_rng
             )
-            sizes += [dummies | f"{metric.name} dummies sealed" >> CountReports(_DUMMIES), drawn]
+            sizes += [dummies | f"{metric.name} dummies sealed" >> counting(_DUMMIES), drawn]
             words.append(dummies)
             if self.again:
                 sealed, number = begin | f"{metric.name} layers" >> self._layers(place)
-                sizes += [sealed | f"{metric.name} layers sealed" >> CountReports(_DUMMIES), number]
+                sizes += [sealed | f"{metric.name} layers sealed" >> counting(_DUMMIES), number]
                 words.append(sealed)
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix
@@ -123,17 +129,9 @@ class DrawAndMix(beam.PTransform):
         least = tuple(mine.least_reports for mine in counters)
         note = NoteBatchDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Note"
-            >> beam.ParDo(
-                note,
-                beam.pvalue.AsDict(added),
-                beam.pvalue.AsDict(dropped),
-                beam.pvalue.AsList(files),
-            )
-        )
+        pvalue = beam.pvalue
+        beside = pvalue.AsDict(added), pvalue.AsDict(dropped), pvalue.AsList(files)
+        return called_once(begin, "Note", note, *beside)
 
     @property
     def work(self) -> int:
@@ -150,10 +148,6 @@ class DrawAndMix(beam.PTransform):
         own, start = self.parted.counters[place], sum(c.codes for c in self.parted.counters[:place])
         seal = SealCodes(self.parted.fingerprint, place, own.layout, self.pem)
         return SealedLayers(self.memory.of(self.shuffle_id), start, own.codes, seal)
-
-
-def _counted(size: int, name: str) -> tuple[str, int]:
-    return name, size
 
 
 def _own(place: int) -> str:
@@ -390,7 +384,7 @@ def _hand_over(
         f"{made.words:,} words in {output}, {among}",
     )
     for line in lines:
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
 
 
 def _require_whole(memory: ShufflerMemory, shuffle: str, made: Made) -> None:

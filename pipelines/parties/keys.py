@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from pipelines.views.console import Screen
 _LARGEST = 1 << 14  # bytes of a key file
 
 
-def new(folder: str) -> int:
+def new(arguments: argparse.Namespace) -> int:
     """Make a pair of keys.
 
     Args:
-        folder: a local one, made if it is not there.
+        arguments: with the `place`, a local folder, made if it is not there.
 
     Returns:
         The exit code.
@@ -29,6 +30,7 @@ def new(folder: str) -> int:
     Raises:
         RequestError: it cannot be written.
     """
+    folder = arguments.place
     try:
         # Nobody else may list the folder, whatever the umask.
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,20 +48,20 @@ def new(folder: str) -> int:
         f"{public} goes to clients (--seal) and to the shuffler (--seal)",
         f"{private} stays with the collector (--key), and nobody else sees it",
     ):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
     return DONE
 
 
-def crowd(file: str) -> int:
-    """Make the key that all devices share, unless it is there; the exit code.
+def crowd(arguments: argparse.Namespace) -> int:
+    """Make the key that all devices share, at `place`, unless it is there; the exit code.
 
     Raises:
         RequestError: it cannot be written, or holds another thing.
     """
+    file = arguments.place
     secrets.read(secrets.CROWD.flag, secrets.made_once(secrets.CROWD, file))
     answers.tell(crowd_key=file)
-    line = f"{file} goes to clients (--crowd-key), and never to the shuffler"
-    Screen().print(line, highlight=False, markup=False, soft_wrap=True)
+    Screen().say(f"{file} goes to clients (--crowd-key), and never to the shuffler")
     return DONE
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -159,22 +159,18 @@ class ReadAllDoFn(beam.DoFn):
         return Screened(reports.where(known), tallied(screened.dropped, strange))
 
 
-@dataclass
-class CountReports(beam.PTransform):
-    """Blocks in, pairs of a name and how many reports each holds out; they are to be added up.
-
-    Attributes:
-        name: what the reports are.
-    """
-
-    name: str
-
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        return blocks | "Size" >> beam.Map(_sized, self.name).with_output_types(tuple[str, int])
+def counting(name: str) -> beam.PTransform:
+    """Blocks in, pairs of a name and how many reports each holds out; they are to be added up."""
+    return beam.Map(_sized, name).with_output_types(tuple[str, int])
 
 
 def _sized(block: Sized, name: str) -> tuple[str, int]:
     return name, len(block)
+
+
+def under(value: Any, name: str) -> tuple[str, Any]:
+    """Something under a name."""
+    return name, value
 
 
 def warn_of_strangers(dropped: Mapping[str, int]) -> None:

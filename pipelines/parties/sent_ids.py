@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from mechanisms.wire.report import Form, Reports
 from pipelines.errors import RequestError, because
-from pipelines.parties.memory import EarlierShuffle, ShufflerMemory
-from pipelines.parties.notes import MEMORY, WHY, Sent
+from pipelines.parties.memory import MEMORY, WHY, EarlierShuffle, Sent, ShufflerMemory
 from pipelines.storage import secrets
 from pipelines.storage.formats import require_known
 from pipelines.storage.paths import flush

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -22,52 +22,41 @@ from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, beam_options, run_beam
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
+from pipelines.parties.command import ShuffleRequest
 from pipelines.parties.drawing import shuffle_counters
-from pipelines.parties.earlier import SharedError, require_unshared
 from pipelines.parties.keys import ids, read_public
-from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, LostMemoryError, ShufflerMemory
-from pipelines.parties.notes import MEMORY
+from pipelines.parties.memory import (
+    MEMORY,
+    SENT_BEFORE,
+    EarlierShuffle,
+    LostMemoryError,
+    ShufflerMemory,
+)
 from pipelines.parties.report_files import find, warn_of_strangers
+from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.sent_ids import require_readable
 from pipelines.parties.shuffling import ShuffleReports
-from pipelines.parties.summary import SUMMARY, Summary, answered, read
+from pipelines.parties.summary import SUMMARY, Summary, answered, nearby, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.run import runs_here
 from pipelines.plan.split import require_counters, require_sealable, split
 from pipelines.releases import release
 from pipelines.request import answers
+from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, default_place, made_once
 from pipelines.views.console import Screen
 from transforms.elements.blocks import bucket_count
 
+
+class SharedError(RequestError):
+    """What was shuffled now was shuffled before; it must not be handed on."""
+
+
+_READERS = 16  # of summaries
 # What ends so was written, and must not be handed on.
 _UNSENT = (WithheldError, SharedError, LostMemoryError)
-
-
-class ShuffleRequest(NamedTuple):
-    """What was typed.
-
-    Attributes:
-        plan: its file.
-        window: which part of the time.
-        inputs: files of reports, or globs.
-        output: the folder of the shuffled reports.
-        seals: public keys that clients may have sealed to; without any, reports are plain.
-        secret: the file of the shuffler's secret; None for this account's.
-        memory: the folder of what was sent on; None for this account's.
-        share: of epsilon, as in 0.25, of a pass over a batch that may be asked again.
-    """
-
-    plan: str
-    window: str | None
-    inputs: tuple[str, ...]
-    output: str
-    seals: tuple[str, ...] = ()
-    secret: str | None = None
-    memory: str | None = None
-    share: tuple[str, ...] = ()
 
 
 def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
@@ -87,25 +76,25 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     plan = load(request.plan)
     parted = split(plan, window_of(plan, request.window))
     if parted.counters:
-        require_counters(parted, request.seals, "--seal")
-    elif request.seals:
+        require_counters(parted, request.seal, "--seal")
+    elif request.seal:
         require_sealable(parted)
     shares = shares_of(request.share, parted)
-    secret = made_once(SHUFFLE, request.secret)
+    secret = made_once(SHUFFLE, request.shuffle_secret)
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
-    files = find(request.inputs, or_none=bool(parted.counters))
-    place = default_place(MEMORY) if request.memory is None else request.memory
+    files = find(request.input, or_none=bool(parted.counters))
+    place = default_place(MEMORY) if request.shuffle_memory is None else request.shuffle_memory
     memory = ShufflerMemory(beside("", place), parted.fingerprint, secret)
     with memory.lock():
         sweep(memory.place)
-        if shares and not request.inputs and (handed := memory.handed()):
+        if shares and not request.input and (handed := memory.handed()):
             return ask(parted, memory, handed, shares, request.output)
-        if not request.inputs:
+        if not request.input:
             raise RequestError("--input is missing: name the reports, files or globs")
         if before := memory.sent_into(request.output, files.mark):
             return _show_before(request.output, before, Screen())
         if parted.counters:
-            pem, here = read_public(request.seals[0]), runs_here(for_beam)
+            pem, here = read_public(request.seal[0]), runs_here(for_beam)
             first = tuple(one for one in shares if one < LAST)
             return shuffle_counters(
                 parted, files, pem, request.output, memory, for_beam, here, first
@@ -117,9 +106,9 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         earlier = memory.recall()
         require_readable(earlier)
         # By the bytes, for reports are not read before the job begins.
-        reports = files.about(Form(sealed=bool(request.seals)))
+        reports = files.about(Form(sealed=bool(request.seal)))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
-        keys = ids(request.seals)
+        keys = ids(request.seal)
         here = runs_here(for_beam)
         job = ShuffleReports(parted, files, keys, request.output, memory, earlier, buckets, here)
         return _carry_out(job, for_beam, Screen())
@@ -153,8 +142,7 @@ def _finish(memory: ShufflerMemory, shuffle: str, output: str, screen: Screen) -
 def _show_before(output: str, summary: Summary, screen: Screen) -> int:
     """Show what was shuffled already."""
     answers.tell(shuffled_before=True)
-    line = f"shuffled before, and not again: {output}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"shuffled before, and not again: {output}")
     if summary.metrics:
         _show(summary, output, screen)
     else:  # of noisy counters it does not say what came
@@ -237,8 +225,7 @@ def _show(summary: Summary, output: str, screen: Screen) -> None:
             line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(summary))
-    line = f"{summary.reports:,} reports came{_lost(summary)}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(f"{summary.reports:,} reports came{_lost(summary)}")
 
 
 def _table(summary: Summary) -> Table:
@@ -250,3 +237,57 @@ def _table(summary: Summary) -> Table:
         numbers = (metric.reports, metric.min_reports, metric.sent_on)
         shown.add_row(name, *(f"{number:,}" for number in numbers))
     return shown
+
+
+def require_unshared(folder: str, own: Summary) -> None:
+    """Refuse a shuffle of reports that another shuffle of the same window has sent on.
+
+    Two shuffles that share reports show by their difference what the others held: of one that holds
+    a single report more, the collector learns that report's message, whatever min_reports is. They
+    are looked for beside the output, where the shuffler can see them.
+
+    Args:
+        folder: of the shuffle, in whose neighbourhood others are looked for.
+        own: its summary.
+
+    Raises:
+        SharedError: more of its reports than a few clients send twice are in another one.
+    """
+    for other, summary in _others(folder, own):
+        if summary.sample_key != own.sample_key:
+            raise SharedError(
+                f"--input: {other} is a shuffle of the same window under another --shuffle-secret, "
+                "so nobody can tell whether these reports are in it, too: name that secret, or, if "
+                f"nobody was handed {other}, remove it and shuffle everything"
+            )
+        share = max(shared({"": own.sample, other: summary.sample}).values(), default=0.0)
+        line = f"about {max(1, round(100 * share))} % of these reports were shuffled into {other}"
+        if share > MOST_SHARED:
+            raise SharedError(
+                f"--input: {line} before: two shuffles that share reports show by their difference "
+                "what the others held; shuffle only what is new, or, if nobody was handed "
+                f"{other}, remove it and shuffle everything"
+            )
+        if share:
+            warnings.warn(f"--input: {line}, too: they came twice", Caution, stacklevel=2)
+
+
+def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:
+    """Folders beside one, of finished shuffles of the same plan and window."""
+    parent = FileSystems.split(folder.rstrip("/"))[0]
+    try:
+        pattern = FileSystems.join(parent, "*", SUMMARY) if parent else f"*/{SUMMARY}"
+        paths = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
+    except (OSError, BeamIOError, ValueError):
+        return  # a place that cannot be listed holds nothing that could be known
+    with ThreadPoolExecutor(_READERS) as pool:
+        try:
+            summaries = [*pool.map(nearby, paths)]
+        except OtherFormatError as error:
+            raise SharedError(str(error)) from None  # nobody can tell what is in that one
+    for file, summary in zip(paths, summaries, strict=True):
+        # Its own summary lies in that folder as well.
+        if summary is None or summary.shuffle_id == own.shuffle_id:
+            continue
+        if summary.fingerprint == own.fingerprint:
+            yield FileSystems.split(file)[0], summary

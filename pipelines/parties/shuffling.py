@@ -18,19 +18,19 @@ from apache_beam.pvalue import AsDict, AsList
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import DUPLICATE, tallied
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
-from pipelines.parties.memory import SENT_BEFORE, EarlierShuffle, ShufflerMemory
-from pipelines.parties.notes import Begun, Sent
-from pipelines.parties.report_files import CountReports, ReadAll, ReportFiles
+from pipelines.parties.memory import SENT_BEFORE, Begun, EarlierShuffle, Sent, ShufflerMemory
+from pipelines.parties.report_files import ReadAll, ReportFiles, counting, under
 from pipelines.parties.samples import SampleIds, key_name, together
 from pipelines.parties.sent_ids import EchoesDoFn, KeepIdsDoFn
 from pipelines.parties.summary import Summary, write
 from pipelines.plan.metrics import mark
+from pipelines.plan.publish import called_once
 from pipelines.plan.split import Split
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
 from transforms.elements.conservation import Batches, LostError
 from transforms.elements.progress import LOST, tally
-from transforms.reports.duplicates import Distinct, DropDuplicates
+from transforms.reports.duplicates import DropDuplicates
 from transforms.reports.reports import MessagesOf
 from transforms.reports.unseal import ShuffleSealed
 from transforms.shuffle.shuffle import Shuffle
@@ -86,22 +86,23 @@ class ShuffleReports(beam.PTransform):
         reports, dropped = begin | "Read" >> step
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
         sizes = [
-            reports | "How many" >> CountReports(_ALL),
-            copies | "How many again" >> beam.Map(_named, _AGAIN),
+            reports | "How many" >> counting(_ALL),
+            copies | "How many again" >> beam.Map(under, _AGAIN),
         ]
-        if self.earlier:
-            once, before = (once, begin | self._echoes(form)) | "Drop what was sent on" >> (
-                DropSent(plan, form, self.buckets)
-            )
-            sizes.append(before | "How many before" >> beam.Map(_named, _BEFORE))
-        sizes.append(once | "How many once" >> CountReports(_ONCE))
+        if self.earlier:  # what has no echo is left
+            both = (once, begin | self._echoes(form)) | "With echoes" >> beam.Flatten()
+            drop = DropDuplicates(plan, form, self.buckets)
+            once, before = both | "Drop what was sent on" >> drop
+            sizes.append(before | "How many before" >> beam.Map(under, _BEFORE))
+        sizes.append(once | "How many once" >> counting(_ONCE))
         shuffled, samples = [], []
         for place, metric in enumerate(self.parted.metrics):
-            mine = once | f"{metric.name} apart" >> beam.Map(_of, place).with_output_types(Reports)
+            own = beam.Map(Reports.of_metric, place).with_output_types(Reports)
+            mine = once | f"{metric.name} apart" >> own
             mixed = mine | metric.name >> self._shuffle(place)
             sizes += [
-                mine | f"{metric.name} came" >> CountReports(_count(metric.name, "reports")),
-                mixed | f"{metric.name} sent on" >> CountReports(_count(metric.name, "sent_on")),
+                mine | f"{metric.name} came" >> counting(_count(metric.name, "reports")),
+                mixed | f"{metric.name} sent on" >> counting(_count(metric.name, "sent_on")),
                 mine | f"{metric.name} by batch" >> beam.FlatMap(self._by_batch(place)),
             ]
             shuffled.append(mixed)
@@ -109,7 +110,7 @@ class ShuffleReports(beam.PTransform):
             sample = mine | f"{metric.name} sample" >> beam.CombineGlobally(
                 SampleIds(self.memory.secret)
             )
-            samples.append(sample | f"{metric.name} sampled" >> beam.Map(_keyed, metric.name))
+            samples.append(sample | f"{metric.name} sampled" >> beam.Map(under, metric.name))
         shuffled_form = Form(sealed=form.sealed, shuffled=True)
         facts = self._facts()
         written = (
@@ -120,21 +121,10 @@ class ShuffleReports(beam.PTransform):
         groups = tuple(self._batches(place) for place in range(len(self.parted.metrics)))
         ids = once | "Keep ids" >> beam.ParDo(KeepIdsDoFn(self.memory, self.shuffle_id, groups))
         summarise = SummariseDoFn(self.output, facts, self.memory)
-        return (
-            begin
-            | "Once" >> beam.Create([None])
-            | "Summarise"
-            >> beam.ParDo(
-                summarise,
-                AsDict(dropped),
-                AsDict(
-                    tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
-                ),
-                AsDict(tuple(samples) | "Samples" >> beam.Flatten()),
-                AsList(ids),
-                AsList(written),
-            )
-        )
+        added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
+        sampled = tuple(samples) | "Samples" >> beam.Flatten()
+        beside = (AsDict(dropped), AsDict(added), AsDict(sampled), AsList(ids), AsList(written))
+        return called_once(begin, "Summarise", summarise, *beside)
 
     def _by_batch(self, place: int) -> Callable[[Reports], Iterator[tuple[str, int]]]:
         """What counts a block of one metric by the batches that must each have the least number."""
@@ -189,35 +179,6 @@ def _count(metric: str, what: str) -> str:
     return f"{metric}:{what}"
 
 
-def _named(dropped: int, name: str) -> tuple[str, int]:
-    """How many reports were dropped, under a name."""
-    return name, dropped
-
-
-def _keyed(sample: tuple[str, ...], metric: str) -> tuple[str, tuple[str, ...]]:
-    """A metric's sample, under its name."""
-    return metric, sample
-
-
-@dataclass
-class DropSent(beam.PTransform):
-    """Blocks of reports, each id once, and echoes of others; what has no echo is left.
-
-    Attributes:
-        fingerprint: of the plan.
-        form: of the reports.
-        buckets: how many groups ids are looked for in.
-    """
-
-    fingerprint: bytes
-    form: Form
-    buckets: int
-
-    def expand(self, parts: tuple[beam.PCollection, ...]) -> Distinct:
-        both = parts | "With echoes" >> beam.Flatten()
-        return both | "Once" >> DropDuplicates(self.fingerprint, self.form, self.buckets)
-
-
 def _sizes(name: str, sealed: bool, groups: Batches, reports: Reports) -> Iterator[tuple[str, int]]:
     """A block's reports by batch: of a key where they are sealed, and of a public group if not."""
     records = reports.records
@@ -225,11 +186,6 @@ def _sizes(name: str, sealed: bool, groups: Batches, reports: Reports) -> Iterat
     batches, sizes = np.unique(batch, return_counts=True)
     for number, size in zip(batches.tolist(), sizes.tolist(), strict=True):
         yield _count(name, str(number)), size
-
-
-def _of(reports: Reports, place: int) -> Reports:
-    """A block's reports of one metric."""
-    return reports.of_metric(place)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from pipelines.jobs.run import SEAL_COST
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.parties.report_files import is_parquet, sink_of
-from pipelines.plan.division import drawn
+from pipelines.plan.publish import drawn
 from pipelines.plan.split import Split
 from pipelines.storage import secrets
 from transforms.elements.blocks import Generator, GroupOnce, bucket_count

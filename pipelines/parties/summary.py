@@ -144,7 +144,7 @@ def whole(folder: str) -> Summary | None:
         return None
 
 
-def beside(file: str) -> Summary | None:
+def nearby(file: str) -> Summary | None:
     """What the shuffle that has left a file says of itself, if it lies beside the file."""
     return whole(FileSystems.split(file)[0] or os.curdir)
 

@@ -61,7 +61,7 @@ def check(
         f"{plan.collection} version {plan.version}, fingerprint {mark(plan).hex()}",
         f"resolved to design {job.design.hex()}{_AGREED * agreed}",
     ):
-        screen.print(text, highlight=False, markup=False, soft_wrap=True)
+        screen.say(text)
     screen.print(_table(job))
     for guarantee in dict.fromkeys(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from pipelines.request.commands import deferred
+
 _RUN = """\
 Publish every metric of a plan, reading the log once. A plan is one YAML file that is reviewed; see
 docs/plans.md. With a ledger, what the release costs is set aside before a row is read, and a window
@@ -65,23 +67,16 @@ def add_to(commands: Any) -> None:
     looker.add_argument(
         "--window", metavar="NAME", help="that stands for {window} in the plan, as in 2026-11-20"
     )
-    looker.set_defaults(command=look)
-    drafter = commands.add_parser(
-        "init",
-        description=_INIT,
-    )
+    looker.set_defaults(command=deferred(look))
+    drafter = commands.add_parser("init", description=_INIT)
     drafter.add_argument(
         "log", nargs="+", metavar="LOG", help="files, globs or folders, local or gs://"
     )
     drafter.add_argument(
         "--output", metavar="PLAN", help="a new file (default: the standard output)"
     )
-    drafter.set_defaults(command=init)
-    runner = commands.add_parser(
-        "run",
-        description=_RUN,
-        epilog=_MORE_RUN,
-    )
+    drafter.set_defaults(command=deferred(init))
+    runner = commands.add_parser("run", description=_RUN, epilog=_MORE_RUN)
     runner.add_argument("plan", metavar="PLAN", help="a YAML file, local or gs://")
     time = runner.add_mutually_exclusive_group()
     time.add_argument(
@@ -94,10 +89,7 @@ def add_to(commands: Any) -> None:
         "withheld keeps none of the others from its turn; ends with the worst exit code",
     )  # fmt: skip
     runner.set_defaults(command=run)
-    checker = commands.add_parser(
-        "check",
-        description=_CHECK,
-    )
+    checker = commands.add_parser("check", description=_CHECK)
     what = checker.add_mutually_exclusive_group(required=True)
     what.add_argument("plan", nargs="?", metavar="PLAN", help="a YAML file, local or gs://")
     what.add_argument(
@@ -117,24 +109,20 @@ def add_to(commands: Any) -> None:
         help="also what `hushbeam look` says of the plan's own input, for the log's owner alone; "
         "and refuse, as a run would, files that do not fit the plan",
     )
-    checker.set_defaults(command=check)
+    checker.set_defaults(command=deferred(check))
 
 
-def look(arguments: argparse.Namespace, rest: list[str]) -> int:
+def look(arguments: argparse.Namespace) -> int:
     """Show the owner of a log what is in it."""
     from pipelines.plan.look import look as show
-    from pipelines.request.requests import no_more
 
-    no_more(rest)
     return show(arguments.log, arguments.window)
 
 
-def init(arguments: argparse.Namespace, rest: list[str]) -> int:
+def init(arguments: argparse.Namespace) -> int:
     """Draft a plan."""
     from pipelines.plan.draft import init as write
-    from pipelines.request.requests import no_more
 
-    no_more(rest)
     return write(arguments.log, arguments.output)
 
 
@@ -142,7 +130,7 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Publish a window of a plan."""
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     if arguments.windows is not None:
-        from pipelines.plan.backfill import backfill
+        from pipelines.plan.run import backfill
 
         return backfill(arguments.plan, arguments.windows, beam_arguments)
     from pipelines.plan.run import code_of
@@ -151,13 +139,11 @@ def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
     return code_of(publish(arguments.plan, arguments.window, beam_arguments))
 
 
-def check(arguments: argparse.Namespace, rest: list[str]) -> int:
+def check(arguments: argparse.Namespace) -> int:
     """Validate a plan, or print the schema of plans."""
     from pipelines.plan.check import check as validate
-    from pipelines.plan.schema import print_schema
-    from pipelines.request.requests import no_more
+    from pipelines.plan.described import print_schema
 
-    no_more(rest)
     if arguments.schema:
         return print_schema()
     seen = None

@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from pipelines.plan.document import PlanDocument
 
 ELSEWHERE = "elsewhere"  # the type of a complaint that says itself where it belongs
 
 _ROUNDING = 1e-9  # by which shares written as decimals may add up to more than 1
-
-
-class Named(Protocol):
-    """A metric, as far as it is compared with others."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def share(self) -> float | None: ...
-
-
-class Keys(Protocol):
-    """A plan, as far as its keys are compared with each other."""
-
-    @property
-    def unit(self) -> str: ...
-    @property
-    def user_column(self) -> str | None: ...
-    @property
-    def ledger(self) -> str | None: ...
-    @property
-    def budget(self) -> object: ...
-    @property
-    def noise(self) -> str: ...
-    @property
-    def distinct_values(self) -> int | None: ...
-    @property
-    def merge_small(self) -> bool: ...
-    @property
-    def stream(self) -> object: ...
-    @property
-    def output(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def metrics(self) -> Sequence[Named]: ...
-    @property
-    def shares(self) -> Mapping[str, float]: ...
 
 
 def about(text: str, *place: int | str) -> PydanticCustomError:
@@ -60,7 +25,7 @@ def about(text: str, *place: int | str) -> PydanticCustomError:
     return PydanticCustomError(ELSEWHERE, "{text}", {"text": text, "place": place})
 
 
-def require_consistent(plan: Keys, window: str) -> None:
+def require_consistent(plan: PlanDocument, window: str) -> None:
     """Refuse keys that do not go together.
 
     Args:
@@ -92,7 +57,7 @@ def require_consistent(plan: Keys, window: str) -> None:
     _require_shares(plan)
 
 
-def require_looking_back(plan: Keys, back: Sequence[bool], window: str) -> None:
+def require_looking_back(plan: PlanDocument, back: Sequence[bool], window: str) -> None:
     """Refuse keys that do not go with metrics that take rows of earlier windows, too.
 
     Args:
@@ -125,7 +90,7 @@ def require_looking_back(plan: Keys, back: Sequence[bool], window: str) -> None:
         raise about(f"each day has a release of its own: name a folder with {window}", "output")
 
 
-def require_running(plan: Keys, running: Sequence[bool], window: str) -> None:
+def require_running(plan: PlanDocument, running: Sequence[bool], window: str) -> None:
     """Refuse keys that do not go with totals that go on from window to window.
 
     Args:
@@ -151,7 +116,7 @@ def require_running(plan: Keys, running: Sequence[bool], window: str) -> None:
         )
 
 
-def _require_noise(plan: Keys) -> None:
+def _require_noise(plan: PlanDocument) -> None:
     """Refuse permanent noise without what its price depends on."""
     permanent = plan.noise == "permanent"
     if permanent != (plan.distinct_values is not None):
@@ -164,7 +129,7 @@ def _require_noise(plan: Keys) -> None:
         raise about("permanent noise links a user's windows: the unit must be user", "noise")
 
 
-def _require_names(plan: Keys) -> None:
+def _require_names(plan: PlanDocument) -> None:
     """Refuse two metrics of one name."""
     seen: set[str] = set()
     for index, metric in enumerate(plan.metrics):
@@ -174,7 +139,7 @@ def _require_names(plan: Keys) -> None:
         seen.add(metric.name)
 
 
-def _require_shares(plan: Keys) -> None:
+def _require_shares(plan: PlanDocument) -> None:
     """Refuse shares of more than there is, or that leave a metric nothing."""
     claimed = 0.0
     for index, metric in enumerate(plan.metrics):

@@ -2,15 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from mechanisms.memoised import law_of
+from mechanisms.specification import Channel
 from mechanisms.wire.report import Form
+from pipelines.errors import DONE
+from pipelines.metrics import registry
 from pipelines.metrics.metric import Metric
-from pipelines.plan.client_schema import FORMAT, ClientMetric, DrawRange, PermanentKeys
-from pipelines.plan.design import design_of, mark_of_design, mark_of_reports
+from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import PlanJob
-from pipelines.plan.metrics import mark, public_seed
+from pipelines.plan.metrics import design_of, mark, mark_of_design, mark_of_reports, public_seed
+from pipelines.plan.parts import OF_PLAN, MetricRequest
+from pipelines.request import answers
+from transforms.encoders.specification import Encoder
+
+FORMAT = 1
+"""Of what `check --json` prints. A client refuses a larger one."""
+
+_BYTES = r"^([0-9a-f]{2})+$"
+_WORD = r"^[0-9]{1,20}$"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DrawRange(_Strict):
+    """Which devices answer, where each answers one of several metrics: whose draw lies here."""
+
+    first: str = Field(pattern=_WORD)
+    last: str = Field(pattern=_WORD)
+
+
+class PermanentKeys(_Strict):
+    """What permanent noise is keyed by, besides the user's secret; 16 bytes each."""
+
+    fingerprint: str = Field(pattern=_BYTES)
+    law: str = Field(pattern=_BYTES)
+    rounding: str | None = Field(pattern=_BYTES, description="of what rounds numbers to a grid")
+
+
+class ClientMetric(_Strict):
+    """All that a client needs of a metric, beside the formulas of docs/appendix/wire.md."""
+
+    form: int = Field(description="of reports: 0, which may be sealed (1); 5, slots, all sealed")
+    sealable: bool = Field(description="whether plain reports may be sealed instead")
+    encoder: Encoder = Field(discriminator="encoder")
+    channel: Channel = Field(discriminator="channel")
+    draws: DrawRange | None
+    permanent: PermanentKeys | None
+
+
+class ReportWindow(BaseModel):
+    """What reports of one window carry."""
+
+    name: str
+    fingerprint: str = Field(pattern=_BYTES)
+
+
+class CheckedMetric(BaseModel):
+    """A metric; whoever is no client finds more members in it."""
+
+    place: int = Field(ge=0, lt=1 << 16)
+    name: str
+    kind: str
+    client: ClientMetric | None = Field(description="null: only a client of the product can serve")
+
+
+class CheckedPlan(BaseModel):
+    """What a plan has come to, for a window: as far as clients need it."""
+
+    format: Literal[1]
+    collection: str
+    version: int
+    one_report: bool = Field(description="whether a user sends one report of a metric and window")
+    noise: Literal["fresh", "permanent"]
+    window: ReportWindow | None
+    metrics: list[CheckedMetric]
+
+
+def client_schema() -> dict[str, Any]:
+    """The JSON Schema of what clients read of `check --json`."""
+    schema = CheckedPlan.model_json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
 def described(
@@ -131,3 +209,37 @@ def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
         draws=None if part is None else DrawRange(first=str(part.first), last=str(part.last)),
     )  # fmt: skip
     return written.model_dump(mode="json")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of plans; a metric's own options are those of its kind."""
+    plan = PlanDocument.model_json_schema()
+    metric = plan["$defs"][MetricRequest.__name__]
+    del metric["additionalProperties"]
+    metric["allOf"] = [_of_kind(name, metric) for name in registry.names()]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | plan
+
+
+def print_schema() -> int:
+    """The schema on the standard output."""
+    answers.give(schema())
+    print(json.dumps(schema(), indent=2))
+    return DONE
+
+
+def _of_kind(name: str, metric: dict[str, Any]) -> dict[str, Any]:
+    """What a metric of one kind says: what all do, and what the kind asks."""
+    options = registry.options(name).model_json_schema()
+    own = {name: value for name, value in options["properties"].items() if name not in OF_PLAN}
+    needed = [name for name in options["required"] if name not in OF_PLAN]
+    more = registry.options_in_plan(name, (registry.HORIZON,)).model_json_schema()["properties"]
+    more = {n: value for n, value in more.items() if n not in own and n not in OF_PLAN}
+    return {
+        "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+        "then": {
+            "properties": metric["properties"] | own | more,
+            "required": needed,
+            **({"dependentRequired": {n: [registry.HORIZON] for n in more}} if more else {}),
+            "additionalProperties": False,
+        },
+    }

@@ -74,13 +74,15 @@ def warned(content: Content) -> Content:
 
 
 def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] = ()) -> Content:
-    """A release whose words, in its statement and on its page, are others.
+    """A release whose words, in its statement and on its page, are others; of none it has none.
 
     Args:
         content: of a metric.
         instead: sentence -> what is said in its place.
         first: what is said before everything else.
     """
+    if not content.files:
+        return content
     before = content.statement["in_words"]
     after = [*first, *(instead.get(text, text) for text in before)]
     page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))

@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
@@ -25,10 +20,8 @@ from pipelines.plan.consistency import (
     require_looking_back,
     require_running,
 )
-from pipelines.plan.cron import require_schedule
-from pipelines.plan.parts import MetricRequest, Name, PlanPart
-from pipelines.plan.served import Stream, TimeSpan
-from pipelines.plan.source_lines import SourceLines
+from pipelines.plan.parts import MetricRequest, Name, PlanPart, SourceLines
+from pipelines.plan.served import Stream, TimeSpan, require_schedule
 from pipelines.request.options import undashed
 from pipelines.request.requests import (
     Count,

@@ -8,10 +8,9 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
-import yaml
 
 from pipelines.errors import DONE, Caution, RequestError, reason
-from pipelines.plan.findings import Finding, findings
+from pipelines.plan.findings import Finding, findings, spelt
 from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
 from pipelines.request import answers
 from transforms.columns import is_moment, is_numeric
@@ -46,7 +45,7 @@ def init(log: Sequence[str], output: str | None) -> int:
         line = f"text is not UTF-8: the draft reads it as {sample.encoding}, which is a guess"
         warnings.warn(line, Caution, stacklevel=1)
     if sample.twice:
-        names = ", ".join(map(quoted, sample.twice))
+        names = ", ".join(map(spelt, sample.twice))
         warnings.warn(f"{names}: the name of several columns, left out", Caution, stacklevel=1)
     if output is None:
         answers.tell(plan=text)
@@ -90,36 +89,36 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
     for finding in all_findings:
         yield f"# TO DECIDE: {finding}"
     names, file = _Names(), os.path.basename(log[0].rstrip("/"))
-    yield f"collection: {quoted(_Names().new(file.split('.')[0], 'log'))}"
+    yield f"collection: {spelt(_Names().new(file.split('.')[0], 'log'))}"
     yield "version: 1"
     inputs = [one if "://" in one else os.path.abspath(one) for path in log for one in within(path)]
-    yield f"input: [{', '.join(map(quoted, inputs))}]"
+    yield f"input: [{', '.join(map(spelt, inputs))}]"
     yield "output: release"
     if sample.delimiter:
-        yield f"delimiter: {quoted('tab' if sample.delimiter == chr(9) else sample.delimiter)}"
+        yield f"delimiter: {spelt('tab' if sample.delimiter == chr(9) else sample.delimiter)}"
     if sample.encoding:
-        yield f"encoding: {quoted(sample.encoding)}  # TO DECIDE: a guess, for it is not UTF-8"
+        yield f"encoding: {spelt(sample.encoding)}  # TO DECIDE: a guess, for it is not UTF-8"
     if sample.unnamed:
         yield "# TO DECIDE: the first line seems to be a row already; if so, name its columns here"
-        yield f"header: [{', '.join(map(quoted, sample.header))}]"
+        yield f"header: [{', '.join(map(spelt, sample.header))}]"
     if types:
-        said = ", ".join(f"{quoted(name)}: {kind}" for name, kind in types.items())
+        said = ", ".join(f"{spelt(name)}: {kind}" for name, kind in types.items())
         yield f"types: {{{said}}}  # guessed from the first rows; all other columns are strings"
     if user is None:
         yield "unit: row  # TO DECIDE: where a person may have several rows, user and user_column"
     else:
         yield "unit: user"
-        yield f"user_column: {quoted(columns[user])}"
+        yield f"user_column: {spelt(columns[user])}"
     unit = "user" if user else "row"
     yield f"epsilon: 1.0  # TO DECIDE: what one release may reveal of a {unit}"
     hours = _hours([said for said, kind in kinds.items() if is_moment(kind)], [*kinds])
     if hours:
         yield "derive:"
         for moment, hour in hours.items():
-            expression = quoted(f"hour(`{moment}`, 'UTC')")
-            yield f"  {quoted(hour)}: {expression}  # TO DECIDE: the zone"
+            expression = spelt(f"hour(`{moment}`, 'UTC')")
+            yield f"  {spelt(hour)}: {expression}  # TO DECIDE: the zone"
     yield "metrics:"
-    yield f"  - {{name: {quoted(names.new(f'{unit}s', 'all'))}, kind: count}}"
+    yield f"  - {{name: {spelt(names.new(f'{unit}s', 'all'))}, kind: count}}"
     strings = 0
     for name, said in columns.items():
         if name == user:
@@ -128,7 +127,7 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
         kind, own = kinds[said], names.new(said, "column")
         strings += accepts(kind) and not is_numeric(kind)
         if read is not None:
-            yield f"  # TO FINISH: {quoted(read.derived)} in the place of {quoted(said)}, see above"
+            yield f"  # TO FINISH: {spelt(read.derived)} in the place of {spelt(said)}, see above"
             continue
         yield from _metric(said, own, kind, hours.get(said), strings > _MOST)
 
@@ -173,10 +172,10 @@ def _metric(
     column: str, name: str, kind: pa.DataType, hour: str | None, enough: bool
 ) -> Iterator[str]:
     """What can be asked of a column; what only people can say of it is left to them."""
-    text, own = quoted(column), quoted(name)
+    text, own = spelt(column), spelt(name)
     if is_moment(kind):
         if hour is not None:
-            about = f"column: {quoted(hour)}, domain: 0..23, {_HIDDEN}"
+            about = f"column: {spelt(hour)}, domain: 0..23, {_HIDDEN}"
             yield f"  - {{name: {own}, kind: histogram, {about}}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
@@ -196,20 +195,11 @@ def _metric(
             yield f"  {line}"
 
 
-def quoted(text: str) -> str:
-    """A text as every reader of YAML has it: `no`, 1 and null are texts, too.
-
-    >>> quoted("no"), quoted('a "b"')
-    ('"no"', '"a \\\\"b\\\\""')
-    """
-    return yaml.dump(text, default_style='"', allow_unicode=True, width=float("inf")).rstrip("\n")
-
-
 class _Names:
     """Names as plans have them, none of them twice."""
 
-    def __init__(self, taken: Collection[str] = ()) -> None:
-        self._taken = {*taken}
+    def __init__(self) -> None:
+        self._taken = set[str]()
 
     def new(self, text: str, instead: str) -> str:
         """A name like a text, or like another where nothing of that is left."""

@@ -139,7 +139,11 @@ def percent(share: float) -> str:
 
 
 def spelt(text: str, quote: str = '"') -> str:
-    """A text in quotes, on one line."""
+    """A text in quotes, on one line, as every reader of YAML has it: `no`, 1 and null are texts.
+
+    >>> spelt("no"), spelt('a "b"')
+    ('"no"', '"a \\\\"b\\\\""')
+    """
     written = yaml.dump(text, default_style=quote, allow_unicode=True, width=float("inf"))
     return " ".join(written.split("\n")).strip()
 

@@ -16,10 +16,9 @@ from pipelines.ledger.spans import Span, digests, span_of
 from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.terms import cautioned, next_to_nothing
-from pipelines.plan.design import mark_of_design
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.joint import JointLoss, accounts, joint
-from pipelines.plan.metrics import mark, resolve
+from pipelines.plan.metrics import mark, mark_of_design, resolve
 from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
 from pipelines.request.options import undashed

@@ -15,7 +15,7 @@ from pipelines.errors import RequestError, because
 from pipelines.metrics import registry
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import PlanDocument
-from pipelines.plan.source_lines import Place, SourceLines
+from pipelines.plan.parts import Place, SourceLines
 from pipelines.request.requests import must
 from pipelines.storage.paths import folder_of
 from transforms.files.systems import UNCOMPRESSED, FileSystems

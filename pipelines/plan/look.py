@@ -83,7 +83,7 @@ def _shown(report: Look) -> dict[str, Any]:
     """Show it to people; the same for programs."""
     screen, summary = Screen(), report.summary
     for line in (FIRST, *_lines(summary), LAST):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
     return summary
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from mechanisms.wire.fingerprint import fingerprint, of_window
+from mechanisms.wire.fingerprint import (
+    Json,
+    agreed,
+    described,
+    described_loss,
+    fingerprint,
+    of_design,
+    of_window,
+)
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
@@ -137,8 +146,7 @@ def mark(plan: PlanDocument) -> bytes:
         RequestError: two plans would not be told apart, or a number fits no JSON.
     """
     said = plan.model_dump(
-        mode="json",
-        include={"collection", "version", "unit", "epsilon", "delta", "model"},
+        mode="json", include={"collection", "version", "unit", "epsilon", "delta", "model"}
     )
     if plan.user_column is not None:  # who a user is: the promise is about them
         said["user_column"] = plan.user_column
@@ -184,3 +192,68 @@ def public_seed(plan: PlanDocument, window: str) -> int:
         0 .. 2^63 - 1: public, and settled before any value is looked at.
     """
     return int.from_bytes(of_window(mark(plan), window)[:8], "big") >> 1
+
+
+# The plan is the request; `mechanism: auto` and everything else that it leaves open is settled by
+# the planner of the hushbeam that reads it. What reports carry covers both, so that parties who
+# disagree find out.
+_OF_WINDOW = "of the window"  # in the place of a seed that is drawn from the plan and the window
+
+
+def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
+    """What a metric has come to: its mechanism, its parameters, its codes and what they promise.
+
+    The window's own random draws are left out, being settled by the plan.
+
+    Args:
+        plan: what is collected.
+        window: for which its public randomness was drawn.
+        metric: one of the plan.
+    """
+    design = {
+        "name": metric.name,
+        "kind": metric.kind,
+        "made": described(metric.resolved),
+        "local": described_loss(metric.guarantees[1]),
+    }
+    if metric.part is not None:
+        design["asked"] = described([metric.part.first, metric.part.last])
+    return _without(str(public_seed(plan, window)), design)
+
+
+def mark_of_design(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -> bytes:
+    """The fingerprint of a plan and of what it has come to; the same in every window.
+
+    Args:
+        plan: what is collected.
+        window: any; that of the metrics.
+        metrics: all of the plan, or those that the fingerprint is to be of.
+
+    Returns:
+        16 bytes.
+    """
+    designs = [design_of(plan, window, metric) for metric in metrics]
+    return of_design(mark(plan), agreed(designs))
+
+
+def mark_of_reports(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -> bytes:
+    """What reports of one window carry: a report of another is dropped like one of another plan.
+
+    A client and a shuffler that speak of different windows would draw different hashes, a report
+    of yesterday must not be sent again today, and a code means nothing to who has resolved the
+    plan to another mechanism.
+
+    Returns:
+        16 bytes.
+    """
+    return of_window(mark_of_design(plan, window, metrics), window)
+
+
+def _without(seed: str, part: Any) -> Json:
+    """A description with a name in the place of the window's seed."""
+    if isinstance(part, dict):  # JSON's own shapes
+        return {name: _without(seed, value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_without(seed, value) for value in part]
+    leaf: Json = _OF_WINDOW if part == seed else part
+    return leaf

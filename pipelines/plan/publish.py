@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import html
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.metric import PAGE, Content, Metric
-from pipelines.plan.division import drawn
-from pipelines.plan.page import page
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
-from pipelines.views.headline import chosen
+from pipelines.views import pages
+from pipelines.views.headline import MIDDLE, chosen, head, headline, title
+from pipelines.views.largest import largest
 from pipelines.views.pages import placed
+from pipelines.views.pictures import bars
+from pipelines.wording import upward
 from transforms.elements.progress import SETTLED, tally
+from transforms.encoders.users import UserDigest
 from transforms.rows.telemetry import ReadTelemetry
+from transforms.units.divide import DrawParts
+
+
+def drawn(tables: beam.PCollection, metrics: Iterable[Metric]) -> beam.PCollection:
+    """Tables of a plan's input, with what was drawn for each unit if metrics divide them.
+
+    It stands before the metrics' ways part: drawn once for each, a row could answer several.
+
+    Args:
+        tables: with the metrics' columns.
+        metrics: that read them.
+    """
+    for metric in metrics:
+        if metric.part is not None:
+            column = metric.options.user_column
+            # As text: files of one window may hold integers, and others their decimals.
+            users = None if column is None else UserDigest(column, metric.part.key, as_text=True)
+            return tables | "Divide units" >> DrawParts(users, metric.open_rng)
+    return tables
 
 
 @dataclass
@@ -42,18 +64,34 @@ class PublishPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
         tables = drawn(begin | "Read" >> (self.read or self._files()), self.metrics)
-        contents = (
-            tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
-            | "Contents" >> beam.Flatten()
-        )
-        step = ReleaseWholeDoFn(self.target, names)
-        return (
-            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
-        )
+        contents = tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
+        return released(begin, ReleaseWholeDoFn(self.target, names), contents)
 
     def _files(self) -> ReadTelemetry:
         columns = frozenset().union(*(metric.columns for metric in self.metrics))
         return self.metrics[0].telemetry.read(columns)
+
+
+def released(
+    begin: beam.pvalue.PBegin, step: beam.DoFn, contents: tuple[beam.PCollection, ...], *beside: Any
+) -> beam.PCollection:
+    """One call of a step that makes a release.
+
+    Args:
+        begin: of the pipeline.
+        step: takes nothing, contents by name, and what stands beside them.
+        contents: of the metrics, each with its name.
+        *beside: side inputs.
+    """
+    named = contents | "Contents" >> beam.Flatten()
+    return called_once(begin, "Release", step, AsDict(named), *beside)
+
+
+def called_once(
+    begin: beam.pvalue.PBegin, label: str, step: beam.DoFn, *beside: Any
+) -> beam.PCollection:
+    """One call of a step, when all that it looks at beside is there."""
+    return begin | "Once" >> beam.Create([None]) | label >> beam.ParDo(step, *beside)
 
 
 @dataclass
@@ -65,18 +103,16 @@ class Whole(beam.PTransform):
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         # Reports that this job has drawn itself are not tested as those that anybody can send are:
         # to count each message twice took 0.1 CPU seconds a metric of 10^7 rows.
-        return self.metric.whole(tables) | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+        return self.metric.whole(tables) | named(self.metric.name)
 
 
-@typehints.with_output_types(tuple[str, Content])
-class NameDoFn(beam.DoFn):
-    """Says whose content it is."""
+def named(metric: str) -> beam.PTransform:
+    """Says of a content whose it is."""
+    return "Name" >> beam.Map(_under, metric).with_output_types(tuple[str, Content])
 
-    def __init__(self, name: str) -> None:
-        self._name = name
 
-    def process(self, content: Content) -> Iterator[tuple[str, Content]]:
-        yield self._name, content
+def _under(content: Content, metric: str) -> tuple[str, Content]:
+    return metric, content
 
 
 class ReleasePlanDoFn(beam.DoFn):
@@ -204,3 +240,81 @@ def gathered(
         "doubts": diagnostics,
         **({"cautions": cautions} if cautions else {}),
     }
+
+
+_BARS = 5
+
+
+def page(
+    names: Sequence[str],
+    metrics: Mapping[str, Any],
+    statement: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+    shares: Collection[str] = (),
+) -> bytes:
+    """The first page of a release.
+
+    Args:
+        names: of all metrics, in the order of the plan.
+        metrics: the statements of those that were published, by name.
+        statement: of the whole release.
+        tables: the first table of each, with the columns that all kinds share.
+        shares: names of those of which nothing but the share of unusable values is published.
+    """
+    plan = statement["plan"]
+    lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
+    return pages.page(
+        "pipelines.plan",
+        head(None, {**statement, "title": plan["collection"]}, lead),
+        fingerprint=plan["fingerprint"],
+        rows="".join(
+            _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
+        ),
+        pictures="".join(
+            _picture(name, tables[name])
+            for name in names
+            if name in tables and chosen(metrics[name])["rows"] != MIDDLE
+        ),
+    )
+
+
+def _row(
+    name: str, said: Mapping[str, Any] | None, table: pa.Table | None, unusable: bool = False
+) -> str:
+    """One metric, with a link to its page if it has one."""
+    shown = html.escape(name)
+    if said is None:
+        why = "nearly no value can be used" if unusable else "too few reports"
+        return f'<tr><th>{shown}</th><td colspan="4">withheld: {why}</td></tr>\n'
+    promised = said["guarantees"]["release"]
+    epsilon, delta = upward(promised["epsilon"], 4), upward(promised["delta"], 2)
+    return (
+        f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
+        f"<td>{html.escape(title(said))}</td><td>{_figure(table, said)}</td>"
+        f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
+    )
+
+
+def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
+    """The figure of a metric that comes first, and among how many."""
+    figure = headline(table, said)
+    if not figure.lines:
+        return html.escape(figure.which)
+    line, many = figure.lines[0], len(table or ())
+    of = f" ({many - 1:,} more)" if many > 1 else ""
+    return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
+
+
+def _picture(name: str, table: pa.Table) -> str:
+    """The largest figures of a metric that has several."""
+    if len(table) < 2:
+        return ""
+    top = largest(table, _BARS)
+    drawn = bars(top.labels, top.estimates, [top.lower, top.upper])
+    said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
+    link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
+    return (
+        f'<h2>{link}</h2>\n<figure aria-label="{said}">\n{drawn}\n'
+        f'<figcaption class="note">{said[:1].upper()}{said[1:]}: {top.legend}</figcaption>\n'
+        "</figure>\n"
+    )

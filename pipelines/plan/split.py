@@ -12,9 +12,9 @@ from mechanisms.wire.report import MOST_SLOTS, WORDS, Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import Metric
-from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import SEED, PlanDocument
 from pipelines.plan.job import PlanJob, unread_job
+from pipelines.plan.metrics import mark_of_design, mark_of_reports
 from pipelines.plan.parts import MetricRequest
 from pipelines.plan.served import seconds_of
 from transforms.windows import SECOND, Tumbling, now

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
-from pipelines.request.quiet import elsewhere
+from pipelines.errors import Caution
 
 FLAG = "--json"
 
@@ -110,3 +113,37 @@ def _plain(content: Any) -> Any:
     if hasattr(content, "tolist"):  # numpy's
         return _plain(content.tolist())
     return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Let nobody but us speak on stderr: a traceback in Beam's log could quote the data.
+
+    Beam logs with the root logger; worker processes inherit our stderr and log on their own.
+    """
+    root = logging.getLogger()
+    level = root.level
+    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", Caution)
+        root.setLevel(logging.CRITICAL)
+        try:
+            with elsewhere(2, nowhere):
+                yield
+        finally:
+            root.setLevel(level)
+
+
+@contextlib.contextmanager
+def elsewhere(number: int, file: TextIO) -> Iterator[None]:
+    """Let a file have what is written to 1, stdout, or 2, stderr, also by another process."""
+    stream = (sys.stdout, sys.stderr)[number - 1]
+    stream.flush()
+    before = os.dup(number)
+    os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(before, number)
+        os.close(before)

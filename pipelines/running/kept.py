@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from mechanisms.running.totals import Contribution, RunningTotals, TotalsState
 from pipelines.errors import RequestError, reason
 from pipelines.running.sources import NONE, Sources, require_apart, require_same_files
 from pipelines.storage.formats import numbered
-from pipelines.storage.paths import flush, make_folders, share
+from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.storage.secrets import state_folder
 
 KIND = "running-totals"
@@ -77,10 +76,7 @@ class KeptTotals:
             require_same_files(window, sources, self.sources.get(window, NONE))
             return self
         require_apart(window, sources, self.sources, self.windows)
-        return self if sources == NONE else self._noting(window, sources)
-
-    def _noting(self, window: str, sources: Sources) -> KeptTotals:
-        return replace(self, sources={**self.sources, window: sources})
+        return self if sources == NONE else replace(self, sources={**self.sources, window: sources})
 
     @property
     def id(self) -> str:
@@ -99,15 +95,16 @@ class KeptTotals:
     def _under_key(self, said: bytes) -> str:
         return hmac.new(bytes.fromhex(self.key), said, hashlib.sha256).hexdigest()
 
-    def written(self) -> bytes:
-        """As a file."""
+    def write(self, place: Place) -> None:
+        """Put it where it is kept, all of it or nothing."""
         said = {name: getattr(self, name) for name in _AS_THEY_ARE}
         drawn = self.design
         design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
         design |= {"contribution": asdict(drawn.contribution)}
         said |= {"request": self.request, "design": design, "state": self.state.written().decode()}
         said["sources"] = {name: one.as_dict() for name, one in self.sources.items()}
-        return json.dumps({"version": _VERSION, **said}).encode()
+        with new_file(place.secret, secret=True) as stream:
+            stream.write(json.dumps({"version": _VERSION, **said}).encode())
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> KeptTotals:
@@ -258,21 +255,3 @@ def read(place: Place) -> KeptTotals | None:
         return KeptTotals.read(said)
     except ValueError as error:
         raise RequestError(f"secret: {path} cannot be read: {error}") from None
-
-
-def write(path: str, data: bytes, secret: bool = False) -> None:
-    """Write all of it or nothing, so that it outlives a power cut."""
-    folder, name = os.path.split(path)
-    number, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)  # mode 0600
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(number)
-        if not secret:
-            share(partial)
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
-    flush(folder)

@@ -170,8 +170,8 @@ class Running(ByCounters):
 
     def begin(self) -> tuple[str, tuple[str, ...]]:
         from pipelines.metrics.counting.exactly import names
-        from pipelines.running.series import opened
         from pipelines.running.sources import sources_of
+        from pipelines.running.totals import opened
 
         place = self.options.series, self.options.window
         made = partial(sources_of, self.telemetry)
@@ -199,7 +199,7 @@ class Running(ByCounters):
 
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
         from pipelines.metrics.counting.exactly import names
-        from pipelines.running.series import added
+        from pipelines.running.totals import added
 
         place = self.options.series, self.options.window
         numbers = self.exact(estimate)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from functools import partial
+from typing import Any
 
-from pipelines.errors import DONE, RequestError
+from apache_beam.io.filesystems import FileSystems
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from pipelines.ledger.paying import Payment
-    from pipelines.running.kept import KeptTotals
-    from pipelines.running.metric import Running
-    from pipelines.running.options import TotalOptions
+from mechanisms.randomness import SecureRandom
+from pipelines.errors import DONE, Caution, RequestError
+from pipelines.ledger.paying import Payment
+from pipelines.logs.inputs import Source, open_telemetry
+from pipelines.metrics.counting.design import target_of
+from pipelines.metrics.counting.exactly import counted_here, take
+from pipelines.metrics.counting.exactly import names as names_of
+from pipelines.metrics.registry import find_for
+from pipelines.releases.release import REPORT
+from pipelines.request import answers
+from pipelines.running.kept import KeptTotals, Place
+from pipelines.running.metric import Running
+from pipelines.running.options import TotalOptions
+from pipelines.running.sources import sources_of, span_of_rows
+from pipelines.running.totals import add_counted, again, begun, table
+from pipelines.views.console import Screen, numbers_table
+from pipelines.views.digits import digits
+from pipelines.views.facts import cell
+from pipelines.wording import one_line
 
 _SHOWN = 10  # windows on the screen
 
@@ -34,21 +51,6 @@ def publish(
         WithheldError: too little budget is left to begin.
         FailedError: the job ended without totals.
     """
-    from functools import partial
-
-    from apache_beam.io.filesystems import FileSystems
-
-    from mechanisms.randomness import SecureRandom
-    from pipelines.logs.inputs import Source, open_telemetry
-    from pipelines.metrics.counting.exactly import counted_here, take
-    from pipelines.metrics.counting.exactly import names as names_of
-    from pipelines.metrics.registry import find_for
-    from pipelines.request import answers
-    from pipelines.running.kept import Place
-    from pipelines.running.sources import sources_of, span_of_rows
-    from pipelines.running.totals import add_counted, again, begun, table
-    from pipelines.views.console import Screen
-
     for_beam = counted_here(beam_arguments)
     FileSystems.set_options(for_beam)
     place = Place.of(options.output, options.secret)
@@ -90,8 +92,6 @@ def _require_added(kept: KeptTotals, window: str, reasons: list[str]) -> None:
 
 def _terms(name: str, options: TotalOptions, metric: Running) -> dict[str, Any]:
     """What is the same in all windows: a statement shows it, and of files what they declare."""
-    from pipelines.metrics.counting.design import target_of
-
     declared = {file: metric.request[file] for file in metric.options.files}
     _, epsilon, delta = target_of(metric.options)
     return {"kind": name, **options.terms, **declared, "epsilon": epsilon, "delta": delta}
@@ -99,25 +99,12 @@ def _terms(name: str, options: TotalOptions, metric: Running) -> dict[str, Any]:
 
 def _caution(metric: Running) -> None:
     """Say where noise that is drawn anew in each window would come to less."""
-    import warnings
-
-    from pipelines.errors import Caution
-
     for line in metric.dearer:
         warnings.warn(line, Caution, stacklevel=2)
 
 
 def _show(kept: KeptTotals, options: TotalOptions, screen: Any) -> None:
     """The newest totals of the first names, and what holds."""
-    from rich.text import Text
-
-    from pipelines.releases.release import REPORT
-    from pipelines.running.totals import table
-    from pipelines.views.console import numbers_table
-    from pipelines.views.digits import digits
-    from pipelines.views.facts import cell
-    from pipelines.wording import one_line
-
     for last in dict.fromkeys((None, options.last)):
         if last is not None and last > len(kept.windows):
             continue
@@ -134,4 +121,4 @@ def _show(kept: KeptTotals, options: TotalOptions, screen: Any) -> None:
         screen.print(shown)
     screen.print(one_line(kept.guarantee), highlight=False)
     line = f"all totals: {options.output}/totals.parquet, and to read {options.output}/{REPORT}"
-    screen.print(line, highlight=False, markup=False, soft_wrap=True)
+    screen.say(line)

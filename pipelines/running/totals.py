@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -28,10 +28,11 @@ from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
-from pipelines.running.kept import KIND, KeptTotals, Place, locked, read, write
+from pipelines.running.kept import KIND, KeptTotals, Place, locked, read
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import TABLE, page
-from pipelines.storage.paths import beside
+from pipelines.storage.paths import beside, new_file
+from transforms.files.systems import escaped
 
 _AGAIN = (
     "window {} was drawn before, and its totals stand: drawn again, or for other numbers, it would "
@@ -105,7 +106,7 @@ def _begin(place: Place, kept: KeptTotals, payment: Payment | None) -> None:
         if right.published:
             raise RequestError(lost)
         # First what is drawn from: without it a folder would only look like running totals.
-        write(place.secret, kept.written(), secret=True)
+        kept.write(place)
         said = statement(kept) | right.stamp
         none = table(kept)
         release.publish(
@@ -228,7 +229,7 @@ def add(
         kept = kept.made(window, sources)
         after = drawn(kept, window, ordered, rng)
         if after is not kept:
-            write(place.secret, after.written(), secret=True)
+            after.write(place)
             _catch_up(place, after)
         return after
 
@@ -264,8 +265,10 @@ def _catch_up(place: Place, kept: KeptTotals) -> None:
         )
     if len(shown) < len(kept.windows):
         made = table(kept)
-        write(os.path.join(place.output, release.REPORT), page(made, said))
-        write(os.path.join(place.output, TABLE), parquet(made))  # last: it says what is shown
+        # The table comes last: it says what is shown.
+        for name, content in ((release.REPORT, page(made, said)), (TABLE, parquet(made))):
+            with new_file(os.path.join(place.output, name)) as stream:
+                stream.write(content)
 
 
 def _shown(folder: str) -> list[str]:
@@ -344,3 +347,103 @@ def _ordered(names: Sequence[str], numbers: Mapping[str, Any]) -> list[int]:
         if not (whole and -_LARGEST <= number <= _LARGEST):
             raise RequestError(f"what is added to {name!r} must be a whole number within 2^48 of 0")
     return [int(numbers[name]) for name in names]
+
+
+WINDOW = "{window}"
+
+_LOOKED_AT = 20  # of the newest releases
+
+
+def opened(
+    series: str, window: str, request: Mapping[str, Any], design: RunningTotals,
+    names: Sequence[str], rng: RandomSource, made: Callable[[str, Sequence[Sources]], Sources],
+) -> KeptTotals:  # fmt: skip
+    """What a series of windows is drawn from; begun if it has no window yet. Nothing is drawn.
+
+    Args:
+        series: the folder of any window, with what stands for its name.
+        window: that is to be released.
+        request: what all windows were begun with, or are.
+        design: of new ones.
+        names: of the totals.
+        rng: of this process.
+        made: (key, what other windows were made of) -> what the window is made of.
+
+    Raises:
+        RequestError: windows stand that were drawn from another secret, or from a newer one; or
+            they were begun with other terms, or the horizon is over, or rows of the window are in
+            the totals already.
+    """
+    place = Place.of_series(series)
+    with locked(place):
+        kept = read(place)
+        # What no window was drawn from has told nothing, and may be begun on other terms: the
+        # budget, say, did not hold the first ones.
+        if kept is not None and not (kept.windows or same(kept, request, names)):
+            kept = None
+        if kept is None:
+            key = rng.words(KEY).tobytes().hex()
+            begin = design.begin()
+            kept = KeptTotals(request, design, tuple(names), key, (), (), "", begin, None, series)
+        require_same(series, kept, request, names)
+        _require_newest(place, series, kept)
+        if window in kept.windows:
+            return kept
+        if not kept.state.day < design.factors.horizon:
+            raise RequestError(
+                f"horizon: all {design.factors.horizon:,} windows of {series} were drawn: begin "
+                "others in another output, and pay for them"
+            )
+        others = [one for name, one in kept.sources.items() if name != window]
+        kept = kept.made(window, made(kept.key, others))
+        kept.write(place)
+    return kept
+
+
+def added(
+    series: str, window: str, request: Mapping[str, Any], names: Sequence[str],
+    numbers: Sequence[int], rng: RandomSource,
+) -> KeptTotals:  # fmt: skip
+    """A window's totals, drawn now; as they were drawn, if they have been.
+
+    What is drawn stands on the disk before anybody sees it, and a run that was killed in between is
+    given the very same, whatever its numbers are now.
+
+    Args:
+        series, window, request, names: as of `opened`.
+        numbers: what it adds to each total, exactly.
+        rng: of this process.
+
+    Returns:
+        What there was when the window had been drawn.
+    """
+    place = Place.of_series(series)
+    with locked(place):
+        kept = read(place)
+        if kept is None:
+            raise RequestError(f"{place.secret} was there when the run began, and is not")
+        require_same(series, kept, request, names)  # another run may have begun it anew meanwhile
+        if window not in kept.windows:
+            kept = kept.made(window, kept.sources.get(window, NONE))
+            kept = drawn(kept, window, [*numbers], rng)
+            kept.write(place)
+    return kept.up_to(window)
+
+
+def _require_newest(place: Place, series: str, kept: KeptTotals) -> None:
+    """Refuse a secret that does not know the newest windows that were published."""
+    for folder in release.newest([escaped(series).replace(WINDOW, "*")], _LOOKED_AT):
+        said = release.statement_of(folder)
+        if "secret_id" not in said:
+            continue
+        if said["secret_id"] != kept.id:
+            raise RequestError(
+                f"{folder} is drawn from another secret than {place.secret}, which totals go on "
+                "from: bring its own back; without it nothing can be added, so name another "
+                "output, and pay for it"
+            )
+        if (shown := said["window"]["name"]) not in kept.windows:
+            raise RequestError(
+                f"{place.secret} is older than {folder}, and does not know window {shown}: drawn "
+                "again it would tell more than was paid for; bring the newest back"
+            )

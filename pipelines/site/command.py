@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
+from pipelines.request.commands import deferred
 
 _DOC = (
     "A static site over releases: each metric over time, with bands; what has changed beyond "
@@ -27,11 +28,7 @@ made again, whole. docs/site.md shows what is on it.
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "site",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
+    parser = commands.add_parser("site", description=_DOC, epilog=_EXAMPLE)
     parser.add_argument(
         "releases", nargs="+", metavar="RELEASES",
         help="folders of releases, folders that hold such, or globs of them; local or gs://",
@@ -45,10 +42,10 @@ def add_to(commands: Any) -> None:
         "--serve", nargs="?", type=int, const=8000, metavar="PORT",
         help="show it in a browser on this machine alone, until Ctrl-C (default: 8000)",
     )  # fmt: skip
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=deferred(run))
 
 
-def run(arguments: argparse.Namespace, rest: list[str]) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Make a site, and serve it if that is asked.
 
     Raises:
@@ -56,10 +53,8 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     """
     from pipelines.ledger.account import accounts
     from pipelines.releases import history
-    from pipelines.request.requests import no_more
     from pipelines.site.build import build
 
-    no_more(rest)
     if arguments.serve is not None and not 0 <= arguments.serve < 1 << 16:
         raise RequestError("--serve: a port is a number up to 65535")
     if arguments.serve is not None and answers.wanted():

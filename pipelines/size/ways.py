@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.table import Table
 
 from pipelines.errors import RequestError
@@ -20,7 +19,7 @@ from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request import answers
 from pipelines.request.requests import Neighbours, request
-from pipelines.size.question import SENT, PlannerQuestion
+from pipelines.size.question import OUT_OF_REACH, SENT, PlannerQuestion, empty
 
 _CAPTION = (
     "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
@@ -70,14 +69,12 @@ def table(question: PlannerQuestion, limits: str, users: int) -> Table:
         RequestError: bounds are none.
     """
     bounds = read_bounds(limits)
-    made = Table(
-        title=f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, "
-        f"{users:,} users, {question.terms}",
-        caption=_CAPTION.format(split=SPLIT_MIX), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
-        show_edge=False,
+    made = empty(
+        f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, {users:,} users, "
+        f"{question.terms}",
+        _CAPTION.format(split=SPLIT_MIX),
+        "", "", "messages", "bytes", "dummies", "error", "ranges", texts=2,
     )  # fmt: skip
-    for heading in ("", "", "messages", "bytes", "dummies", "error", "ranges"):
-        made.add_column(heading, justify="right" if heading else "left", overflow="fold")
     log = {"input": ["-"], "output": "-", "column": "number", "bounds": limits,
            "epsilon": question.epsilon, "delta": question.delta}  # fmt: skip
     for way in _ways(question.neighbours, users):
@@ -85,8 +82,8 @@ def table(question: PlannerQuestion, limits: str, users: int) -> Table:
         try:
             metric = way.metric(log)
         except RequestError:
-            answers.add("rows", {**place, "refused": "out of reach"})
-            made.add_row(way.statistic, way.name, "out of reach")
+            answers.add("rows", {**place, "refused": OUT_OF_REACH})
+            made.add_row(way.statistic, way.name, OUT_OF_REACH)
             continue
         messages, error = metric.messages, metric.error
         by_shuffler = getattr(metric, "counters", None) is not None and not metric.by_devices

@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass, replace
 
 from pipelines.errors import RequestError, reason
 from pipelines.storage.objects import Changed
-from pipelines.storage.paths import flush, make_folders, share
+from pipelines.storage.paths import flush, make_folders, new_file
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class LocalObject:
 
     def swap(self, content: bytes, generation: int) -> None:
         """See `StoredObject`."""
-        folder, name = os.path.split(os.path.abspath(self.name))
+        folder = os.path.dirname(os.path.abspath(self.name))
         try:
             changed = make_folders(folder)
             lock = os.open(folder, os.O_RDONLY)
@@ -50,26 +49,14 @@ class LocalObject:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
                 if self.fetch()[1] != generation:
                     raise Changed
-                self._replace(content, folder, name)
+                with new_file(self.name) as stream:
+                    stream.write(content)
                 for outside in changed:
                     flush(outside)
             finally:
                 os.close(lock)
         except OSError as error:
             raise self._refused("write", error) from None
-
-    def _replace(self, content: bytes, folder: str, name: str) -> None:
-        descriptor, partial = tempfile.mkstemp(prefix=f".{name}.partial-", dir=folder)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(descriptor)
-            share(partial)
-            os.replace(partial, self.name)
-        except BaseException:
-            os.unlink(partial)
-            raise
 
     def _refused(self, what: str, error: OSError) -> RequestError:
         return RequestError(f"{self.flag}: cannot {what} {self.name}: {reason(error)}")

@@ -6,8 +6,12 @@ begin a second ledger with a full budget, or tell that a release which stands wa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from transforms.files.systems import escaped
 
@@ -117,3 +121,31 @@ def make_folders(folder: str, mode: int = 0o777) -> list[str]:
         changed.append(os.path.dirname(changed[-1]))
     os.makedirs(folder, mode, exist_ok=True)
     return changed
+
+
+@contextlib.contextmanager
+def new_file(path: str, secret: bool = False, over: bool = True) -> Iterator[BinaryIO]:
+    """A file of this machine that has its name once it is whole, and then outlives a power cut.
+
+    Args:
+        path: of the file; its folder is there.
+        secret: whether others are kept out.
+        over: whether it takes the place of another one.
+
+    Raises:
+        FileExistsError: there is another one, and it stays.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    descriptor, partial = tempfile.mkstemp(prefix=f".{name}.partial-", dir=folder)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(descriptor)
+        if not secret:
+            share(partial)
+        (os.replace if over else os.link)(partial, path)
+        flush(folder)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)

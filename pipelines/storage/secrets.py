@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import BinaryIO
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.identity import SECRET
 from pipelines.errors import Caution, RequestError, because, reason
-from pipelines.storage.paths import flush, make_folders
+from pipelines.storage.paths import flush, make_folders, new_file
 
 USER = "--user-secret"
 
@@ -96,7 +96,10 @@ def made_once(secret: KeptSecret, file: str | None) -> str:
     try:
         folder = os.path.dirname(os.path.abspath(path))
         changed = [folder] if file is not None else make_folders(folder, 0o700)
-        _make(path)
+        # Unless another process was faster; nobody ever reads half of one.
+        already = contextlib.suppress(FileExistsError)
+        with already, new_file(path, secret=True, over=False) as stream:
+            stream.write(SecureRandom().words(SECRET // 8).tobytes())
         # What is made under it outlives a power cut, so it must.
         for outside in changed:
             flush(outside)
@@ -104,21 +107,6 @@ def made_once(secret: KeptSecret, file: str | None) -> str:
         raise RequestError(f"{secret.flag}: cannot write {path}: {reason(error)}") from None
     warnings.warn(f"made {path}, {secret.why}", Caution, stacklevel=2)
     return path
-
-
-def _make(path: str) -> None:
-    """Write a new secret, unless another process was faster; nobody ever reads half of one."""
-    number, partial = tempfile.mkstemp(dir=os.path.dirname(path) or os.curdir)  # mode 0600
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(SecureRandom().words(SECRET // 8).tobytes())
-            file.flush()
-            os.fsync(number)
-        os.link(partial, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(partial)
 
 
 def read(flag: str, file: str) -> bytes:

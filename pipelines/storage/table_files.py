@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from pipelines.errors import RequestError, reason
+from pipelines.storage.paths import new_file
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?(\.\.[+-]?[\d.]+(e[+-]?\d+)?)?", re.ASCII)
@@ -73,52 +73,37 @@ def write_whole(output: str, content: bytes) -> None:
 
 def _written(output: str, write: Callable[[BinaryIO], int]) -> int:
     """A file that is whole or is not there; returns what writing it has returned."""
+    from apache_beam.io.filesystems import FileSystems
+
     try:
         require_new(output)
-        return _filled(output, write)
+        there = FileSystems.get_scheme(output) is not None
+        with FileSystems.create(output) if there else new_file(output, over=False) as stream:
+            return write(stream)
     except OSError as error:
         raise RequestError(f"--output: {output} cannot be written: {reason(error)}") from None
 
 
-def _filled(output: str, write: Callable[[BinaryIO], int]) -> int:
-    """Locally under another name first, so that nobody reads a part of it."""
-    from apache_beam.io.filesystems import FileSystems
-
-    if FileSystems.get_scheme(output) is not None:
-        with FileSystems.create(output) as stream:
-            return write(stream)
-    folder, name = os.path.split(os.path.abspath(output))
-    handle, partial = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            rows = write(stream)
-        os.chmod(partial, 0o644)
-        os.link(partial, output)  # fails where another has written it meanwhile
-        return rows
-    finally:
-        os.unlink(partial)
-
-
-def _parquet(stream: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    import pyarrow.parquet as pq
-
+def _rows(writer: Any, tables: Iterable[pa.Table]) -> int:
+    """How many rows were written."""
     rows = 0
-    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+    with writer:
         for table in tables:
             writer.write_table(table)
             rows += len(table)
     return rows
 
 
+def _parquet(stream: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    import pyarrow.parquet as pq
+
+    return _rows(pq.ParquetWriter(stream, schema, compression="zstd"), tables)
+
+
 def _csv(stream: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
     from pyarrow import csv
 
-    rows = 0
-    with csv.CSVWriter(stream, schema) as writer:
-        for table in tables:
-            writer.write_table(harmless(table))
-            rows += len(table)
-    return rows
+    return _rows(csv.CSVWriter(stream, schema), map(harmless, tables))
 
 
 def harmless(table: pa.Table) -> pa.Table:

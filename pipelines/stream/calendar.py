@@ -20,7 +20,7 @@ from pipelines.plan.job import output_of
 from pipelines.plan.publish import PublishPlan
 from pipelines.stream.driver import Driver
 from pipelines.stream.landing import UNREACHED, Landed
-from pipelines.stream.publish import publish
+from pipelines.stream.release import publish
 from pipelines.stream.windows import Streamed
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.rows.telemetry import ReadFiles, splits

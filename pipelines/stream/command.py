@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import Any, Literal
+
+from pipelines.request.commands import add
+from pipelines.request.options import option
+from pipelines.request.requests import RequestOptions
 
 _ABOUT = """\
 Serve a plan for as long as files land: rows are put into windows by the time at which they
@@ -24,48 +27,45 @@ exit codes: 0 stopped or done; 1 something waits: a window for its budget, or fi
 """
 
 
+class StreamOptions(RequestOptions):
+    """Which plan is served, and for how long."""
+
+    part: Literal["status"] | None = option(
+        "tell how far time has come, what waits, and why; nothing is changed",
+        None, positional=True,
+    )  # fmt: skip
+    plan: str = option("a YAML file that says `stream:`", metavar="PLAN", positional=True)
+    once: bool = option("end when what has landed is taken in", False)
+    drain: bool = option("so, and end every window: nothing more will come", False)
+    every: float = option("between two looks (10)", 10.0, metavar="SECONDS", gt=0, lt=86_400)
+    subscription: str | None = option(
+        "of Pub/Sub: its messages are clients' reports, and no files are looked for",
+        None, metavar="NAME",
+    )  # fmt: skip
+    accept_clock: bool = option(
+        "this machine's clock is right: take in the files that are held, without their rows that "
+        "are ahead, and believe what time the latest files say it is",
+        False,
+    )  # fmt: skip
+
+    @property
+    def ends(self) -> bool:
+        """Whether something is asked that files alone have: an end, or a clock."""
+        return self.once or self.drain or self.accept_clock
+
+
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "stream",
-        description=_ABOUT,
-        epilog=_MORE,
-    )
-    parser.add_argument(
-        "part", nargs="?", choices=["status"], metavar="status",
-        help="tell how far time has come, what waits, and why; nothing is changed",
-    )  # fmt: skip
-    parser.add_argument("plan", metavar="PLAN", help="a YAML file that says `stream:`")
-    ends = parser.add_mutually_exclusive_group()
-    ends.add_argument("--once", action="store_true", help="end when what has landed is taken in")
-    ends.add_argument(
-        "--drain", action="store_true", help="so, and end every window: nothing more will come"
-    )
-    parser.add_argument(
-        "--every", type=float, default=10.0, metavar="SECONDS", help="between two looks (10)"
-    )
-    parser.add_argument(
-        "--subscription", metavar="NAME",
-        help="of Pub/Sub: its messages are clients' reports, and no files are looked for",
-    )  # fmt: skip
-    parser.add_argument(
-        "--accept-clock", action="store_true",
-        help="this machine's clock is right: take in the files that are held, without their rows "
-        "that are ahead, and believe what time the latest files say it is",
-    )  # fmt: skip
-    parser.set_defaults(command=run)
+    add(commands, "stream", StreamOptions, run, _ABOUT, _MORE, beam=True)
 
 
-def run(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
+def run(options: StreamOptions, beam_arguments: list[str]) -> int:
     """Serve a plan, or tell how it is served."""
-    if arguments.part == "status":
+    if options.part == "status":
         from pipelines.stream.status import show
 
-        return show(arguments.plan, beam_arguments)
+        return show(options.plan, beam_arguments)
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     from pipelines.stream.run import run as serve
 
-    return serve(
-        arguments.plan, arguments.once, arguments.drain, arguments.every,
-        arguments.subscription, arguments.accept_clock, beam_arguments,
-    )  # fmt: skip
+    return serve(options, beam_arguments)

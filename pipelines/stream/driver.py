@@ -36,8 +36,7 @@ from pipelines.stream.clocks import (
 )
 from pipelines.stream.intake import TakeIn
 from pipelines.stream.landing import UNREACHED, Landed, Landing
-from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Backlog, ReleaseWindow
+from pipelines.stream.release import Backlog, ReleaseWindow, enough, publish
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows, WindowedValue
 from numpy.typing import NDArray
 
 from pipelines.metrics.metric import Metric
-from pipelines.plan.division import drawn
+from pipelines.plan.publish import drawn
 from transforms.elements.conservation import spelt
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.reading import PLAIN, Reading
@@ -85,19 +85,18 @@ class TakeIn(beam.PTransform):
         notes = []
         if self.once is not None:
             tables, digests = tables | "Once" >> self.once
-            notes.append(digests | "Keep digests" >> beam.ParDo(self._digests()))
+            keep = KeepDigestsDoFn(self.windows, self.folder)
+            notes.append(digests | "Keep digests" >> beam.ParDo(keep))
         tables = drawn(tables, self.metrics)
         for metric in self.metrics:
             notes += tables | metric.name >> PerturbWindowed(metric, self.windows, self.folder)
+        every = [beam.WindowInto(GlobalWindows()) for _ in notes]
         return (
-            tuple(note | f"Global {k}" >> _everywhere() for k, note in enumerate(notes))
+            tuple(note | f"Global {k}" >> every[k] for k, note in enumerate(notes))
             | "Notes" >> beam.Flatten()
             | "All notes" >> beam.CombineGlobally(beam.combiners.ToListCombineFn())
             | "Manifest" >> beam.ParDo(ManifestDoFn(self.folder))
         )
-
-    def _digests(self) -> KeepDigestsDoFn:
-        return KeepDigestsDoFn(self.windows, self.folder)
 
 
 @dataclass
@@ -126,10 +125,6 @@ class PerturbWindowed(beam.PTransform):
             users = reports.users | "Name users" >> beam.Map(_users)
             notes.append(users | "Note users" >> beam.ParDo(NoteDoFn(self.windows, USERS, name)))
         return notes
-
-
-def _everywhere() -> beam.PTransform:
-    return beam.WindowInto(GlobalWindows())
 
 
 def _users(count: int) -> tuple[str, int]:

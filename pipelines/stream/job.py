@@ -24,10 +24,9 @@ from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.jobs.run import beam_options
 from pipelines.ledger.rules import BudgetExceeded
 from pipelines.metrics.metric import Metric
-from pipelines.plan.division import drawn
+from pipelines.plan.publish import drawn
 from pipelines.stream.intake import MESSAGES, TALLY, USERS
-from pipelines.stream.publish import enough, publish
-from pipelines.stream.release import Backlog, ReleaseWindow
+from pipelines.stream.release import Backlog, ReleaseWindow, backlogs, enough, publish
 from pipelines.stream.windows import Streamed
 from transforms.elements.blocks import GroupOnce
 from transforms.elements.progress import WITHHELD, tally
@@ -204,25 +203,16 @@ class ReleaseDoFn(beam.DoFn):
 
 def _backlog(parts: Iterable[tuple[str, str, str, Any]], folder: str) -> dict[str, Backlog]:
     """Messages to files, for a window may hold more than should be in memory twice."""
-    sizes: dict[tuple[str, str], int] = {}
-    tallies: dict[str, dict[str, int]] = {}
+    notes: list[tuple[str, str, str, int]] = []
     files: dict[str, str] = {}
     for kind, metric, name, amount in parts:
-        if kind == MESSAGES:
-            path = files.setdefault(metric, str(Path(folder, uuid.uuid4().hex)))
-            with open(path, "ab") as file:
-                # One file a metric, in the order of arrival: the shuffler that follows has the
-                # order in its hands.
-                file.write(amount)
-            amount = len(amount) // 8
-        if kind == TALLY:
-            mine = tallies.setdefault(metric, {})
-            mine[name] = mine.get(name, 0) + amount
-        sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
-    return {
-        metric: Backlog(
-            (files[metric],) if metric in files else (), sizes.get((metric, MESSAGES), 0),
-            sizes.get((metric, USERS)), tallies.get(metric, {}),
-        )
-        for metric in {metric for metric, _ in sizes}
-    }  # fmt: skip
+        if kind != MESSAGES:
+            notes.append((kind, metric, name, amount))
+            continue
+        path = files.setdefault(metric, str(Path(folder, uuid.uuid4().hex)))
+        with open(path, "ab") as file:
+            # One file a metric, in the order of arrival: the shuffler that follows has the order in
+            # its hands.
+            file.write(amount)
+        notes.append((kind, metric, path, len(amount) // 8))
+    return backlogs(notes)

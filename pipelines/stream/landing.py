@@ -84,7 +84,9 @@ class Landing:
         ready = {}
         for entry in listed:
             size, due = waiting_files.get(entry.path, (-1, limit))
-            if (size == entry.size_in_bytes and due > limit) or self._settled(entry.path):
+            if (size == entry.size_in_bytes and due > limit) or (
+                self.state.file(entry.path)[2] in ("done", "given up")
+            ):
                 continue
             landed = self._whole(entry.path, entry.size_in_bytes, limit)
             if landed is not None:
@@ -160,10 +162,6 @@ class Landing:
                 Caution,
                 stacklevel=2,
             )
-
-    def _settled(self, path: str) -> bool:
-        """Whether a file was dealt with."""
-        return self.state.file(path)[2] in ("done", "given up")
 
     def blame(self, path: str, size: int, error: UnreadableError) -> None:
         """A file could not be read; if it does not change either, it is given up at last."""

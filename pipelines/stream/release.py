@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
-from apache_beam.pvalue import AsDict
+from apache_beam.options.pipeline_options import PipelineOptions
 from numpy.typing import NDArray
 
+from pipelines.errors import WithheldError
+from pipelines.ledger.rules import BudgetExceeded, InProgressError
+from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric, MetricReports
 from pipelines.plan.diagnostics import Diagnostic
-from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.publish import ReleasePlanDoFn, named, released
+from pipelines.plan.run import ReleaseTarget, release_window
+from pipelines.request import answers
+from pipelines.stream.intake import FLOW, MESSAGES, TALLY, USERS
+from pipelines.stream.windows import Streamed
 from transforms.elements.conservation import SENT, read_flow
 from transforms.elements.progress import ROWS
+from transforms.windows import SECOND
 
 _BLOCK = 1 << 16  # messages of one block
 
@@ -45,6 +57,25 @@ class Backlog:
         return self.messages if self.users is None else self.users
 
 
+def backlogs(notes: Iterable[tuple[str, str, str, int]]) -> dict[str, Backlog]:
+    """What there is of each metric of a window, by name.
+
+    Args:
+        notes: (kind, metric, name, amount), as of `Note`; messages have the path of their file.
+    """
+    metrics: dict[str, dict[str, Counter[str]]] = {}
+    for kind, metric, name, amount in notes:
+        metrics.setdefault(metric, {}).setdefault(kind, Counter())[name] += amount
+    none = Counter[str]()
+    return {
+        metric: Backlog(
+            tuple(of.get(MESSAGES, ())), of.get(MESSAGES, none).total(),
+            of[USERS].total() if USERS in of else None, of.get(TALLY, none), of.get(FLOW, none),
+        )
+        for metric, of in metrics.items()
+    }  # fmt: skip
+
+
 @dataclass
 class ReleaseWindow(beam.PTransform):
     """The shuffler and the collector of a window, over all metrics of the plan.
@@ -61,17 +92,11 @@ class ReleaseWindow(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
-        contents = (
-            tuple(
-                begin | metric.name >> FromBacklog(metric, self.backlog.get(metric.name, Backlog()))
-                for metric in self.metrics
-            )
-            | "Contents" >> beam.Flatten()
+        contents = tuple(
+            begin | metric.name >> FromBacklog(metric, self.backlog.get(metric.name, Backlog()))
+            for metric in self.metrics
         )
-        step = ReleasePlanDoFn(self.target, names)
-        return (
-            begin | "Once" >> beam.Create([None]) | "Release" >> beam.ParDo(step, AsDict(contents))
-        )
+        return released(begin, ReleasePlanDoFn(self.target, names), contents)
 
 
 @dataclass
@@ -97,7 +122,7 @@ class FromBacklog(beam.PTransform):
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)
-        return contents | "Name" >> beam.ParDo(NameDoFn(self.metric.name))
+        return contents | named(self.metric.name)
 
     def _flow(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection, ...]:
         """What is known of how the messages came about."""
@@ -120,3 +145,74 @@ class ReadBacklogDoFn(beam.DoFn):
             with open(file, "rb") as stream:
                 while data := stream.read(8 * _BLOCK):
                     yield np.frombuffer(data, np.uint64)
+
+
+def enough(streamed: Streamed, backlog: Mapping[str, Backlog]) -> bool:
+    """Whether any metric has its least batch."""
+    return any(
+        metric.min_reports <= backlog[metric.name].reports
+        for metric in streamed.metrics
+        if metric.name in backlog
+    )
+
+
+def publish(
+    streamed: Streamed,
+    start: int,
+    first: int,
+    release: Callable[[Sequence[Metric], ReleaseTarget], beam.PTransform],
+    for_beam: PipelineOptions,
+) -> bool:
+    """Publish a window, unless that was done before.
+
+    Args:
+        streamed: the plan.
+        start: of the window, in microseconds.
+        first: of the first window that was added to it, or its own.
+        release: (metrics, target) -> from nothing to the release.
+        for_beam: Beam's options.
+
+    Returns:
+        Whether there is a release now; False if its reports were too few.
+
+    Raises:
+        BudgetExceeded: the ledger does not cover it.
+        InProgressError: another process makes this very release.
+        FailedError: it failed; nothing was published.
+    """
+
+    def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
+        dated = target.telling(stream=_span(streamed, start, first))
+        return release(metrics, dated)
+
+    name = streamed.windows.name(start)
+    try:
+        # What a single run shows is too much for a stream.
+        with contextlib.redirect_stdout(io.StringIO()), answers.apart():
+            release_window(
+                streamed.plan, name, lambda _, window: streamed.job(window), pipeline,
+                lambda: for_beam,
+                Span(start=_moment(first), until=_moment(start + streamed.windows.length)),
+            )  # fmt: skip
+    except (BudgetExceeded, InProgressError):
+        raise
+    except WithheldError:
+        return False
+    return True
+
+
+def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
+    """What time a release is about."""
+    windows = streamed.windows
+    until = start + windows.length
+    names = [windows.name(moment) for moment in range(first, until, windows.length)]
+    return {"from": _iso(first), "until": _iso(until), "windows": names}
+
+
+def _iso(moment: int) -> str:
+    """A moment, to the second."""
+    return _moment(moment).isoformat(timespec="seconds")
+
+
+def _moment(moment: int) -> datetime:
+    return datetime.fromtimestamp(moment // SECOND, timezone.utc)

@@ -22,6 +22,7 @@ from pipelines.plan.run import runs_here
 from pipelines.request import answers
 from pipelines.storage.stores import require_reachable
 from pipelines.stream.calendar import CalendarDriver
+from pipelines.stream.command import StreamOptions
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import LandingTables, ServeTables
 from pipelines.stream.state import State
@@ -36,24 +37,11 @@ _ONLY_IN_MEMORY = (
 )
 
 
-def run(
-    path: str,
-    once: bool,
-    drain: bool,
-    every: float,
-    subscription: str | None,
-    accept_clock: bool,
-    beam_arguments: Sequence[str],
-) -> int:
+def run(options: StreamOptions, beam_arguments: Sequence[str]) -> int:
     """Take in what lands and release what ends, until told to stop.
 
     Args:
-        path: of the plan.
-        once: end when all that has landed is taken in.
-        drain: so, and end every window.
-        every: seconds between two looks.
-        subscription: of Pub/Sub, whose messages are reports; None where files land.
-        accept_clock: whether what is held is taken in, as the operator says.
+        options: of the request.
         beam_arguments: what is for Beam.
 
     Returns:
@@ -64,11 +52,10 @@ def run(
         WithheldError: the budget is exhausted, or files are held when it ends; they wait.
         FailedError: Beam or the ledger failed.
     """
-    if not 0 < every < 86_400:
-        raise RequestError("--every: a number of seconds greater than 0, and less than a day")
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)
-    plan, screen = streamed(load(path), clients=subscription is not None), Screen()
+    subscription = options.subscription
+    plan, screen = streamed(load(options.plan), clients=subscription is not None), Screen()
     require_reachable((*plan.plan.input, plan.plan.output))
     if subscription is None and plan.plan.permanent is not None:
         raise RequestError(
@@ -76,22 +63,22 @@ def run(
             "a stream of their reports (--subscription) may have it, one of rows draws fresh noise"
         )
     if subscription is not None:
-        return _queue(plan, subscription, once or drain or accept_clock, for_beam, screen)
+        return _queue(plan, subscription, options.ends, for_beam, screen)
     if not runs_here(for_beam):  # here, no watermark passes over a folder that grows
-        if once or drain or accept_clock:
+        if options.ends:
             raise RequestError(
                 "--once, --drain and --accept-clock are for a stream on this machine"
             )
-        return _elsewhere(_Unbounded(plan, every), for_beam, screen)
+        return _elsewhere(_Unbounded(plan, options.every), for_beam, screen)
     state = State(plan.stream.state, identity(plan))
     try:
         with _until_stopped() as stop:
-            if accept_clock:
+            if options.accept_clock:
                 state.accept(None if plan.calendar is None else now())
             serve = Driver if plan.calendar is None else CalendarDriver
             driver = serve(plan, state, for_beam, screen)
-            _go_on(driver, stop, once or drain, every)
-            if drain and not stop.is_set():
+            _go_on(driver, stop, options.once or options.drain, options.every)
+            if options.drain and not stop.is_set():
                 driver.drain()
             _say(state.counters(), plan, screen)
             if not stop.is_set():

@@ -19,9 +19,17 @@ from pipelines.journal.checkpoint import WINDOWS
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.clocks import ClockEvidence, ClockReading, passed
-from pipelines.stream.folder import DIGESTS, NOTES, by_window, flush_all, joined
-from pipelines.stream.memory import COUNTERS, FILES, StreamMemory
-from pipelines.stream.release import Backlog
+from pipelines.stream.memory import (
+    COUNTERS,
+    DIGESTS,
+    FILES,
+    NOTES,
+    StreamMemory,
+    by_window,
+    flush_all,
+    joined,
+)
+from pipelines.stream.release import Backlog, backlogs
 from transforms.units.once_per_window import merge
 
 
@@ -218,27 +226,11 @@ class State(StreamMemory):
 
     def backlog(self, start: int) -> dict[str, Backlog]:
         """What there is of a window: metric -> messages, users and tallies."""
-        files: dict[str, list[str]] = {}
-        sizes: dict[tuple[str, str], int] = {}
-        tallies: dict[str, dict[str, int]] = {}
-        flows: dict[str, dict[str, int]] = {}
-        for kind, metric, name, amount in self._notes(start):
-            sizes[metric, kind] = sizes.get((metric, kind), 0) + amount
-            if kind == intake.MESSAGES:
-                files.setdefault(metric, []).append(str(self.folder / name))
-            elif kind in (intake.TALLY, intake.FLOW):
-                mine = (tallies if kind == intake.TALLY else flows).setdefault(metric, {})
-                mine[name] = mine.get(name, 0) + amount
-        return {
-            metric: Backlog(
-                tuple(files.get(metric, ())),
-                sizes.get((metric, intake.MESSAGES), 0),
-                sizes.get((metric, intake.USERS)),
-                tallies.get(metric, {}),
-                flows.get(metric, {}),
-            )
-            for metric in {metric for metric, _ in sizes}
-        }
+        notes = self._notes(start)
+        return backlogs(
+            (kind, metric, str(self.folder / name) if kind == intake.MESSAGES else name, amount)
+            for kind, metric, name, amount in notes
+        )
 
     def seen(self) -> dict[int, list[str]]:
         """Files of the users of every open window, by its start."""

@@ -46,7 +46,7 @@ def show(path: str, rest: Sequence[str]) -> int:
     answers.give(facts)
     screen = Screen()
     for line in _lines(facts):
-        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        screen.say(line)
     return DONE
 
 

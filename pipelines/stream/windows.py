@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD
 from pipelines.metrics.metric import Metric
-from pipelines.plan.design import mark_of_reports
 from pipelines.plan.document import SEED, WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, output_of, unread_job
+from pipelines.plan.metrics import mark_of_reports
 from pipelines.plan.served import Stream, seconds_of
 from transforms.windows import SECOND, Tumbling, moment_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
+from pipelines.request.commands import add
+from pipelines.request.options import option
+from pipelines.request.requests import RequestOptions, Whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +34,6 @@ made and how far its tables are from those that were published: docs/synthetic.m
 """
 
 _MOST = 1_000_000  # rows that nobody asked for
-_LARGEST = 100_000_000
 _SYNTHETIC = "synthetic"
 _SAID = (
     "These rows are synthetic: no row is a person's. They were drawn from the published tables of "
@@ -43,49 +44,44 @@ _SAID = (
 )
 
 
+class SyntheticOptions(RequestOptions):
+    """Of which release, and how many."""
+
+    release: str = option(
+        "the folder of a cross-tab; local or gs://", metavar="RELEASE", positional=True
+    )
+    rows: Whole | None = option(
+        f"how many (default: as many as the release counts, and {_MOST:,} at the most)",
+        None, metavar="N", ge=1, le=100_000_000,
+    )  # fmt: skip
+    output: str = option("a new file: .parquet or .csv", metavar="FILE")
+
+
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    parser = commands.add_parser(
-        "synthetic",
-        description=_DOC,
-        epilog=_EXAMPLE,
-    )
-    parser.add_argument(
-        "release", metavar="RELEASE", help="the folder of a cross-tab; local or gs://"
-    )
-    parser.add_argument(
-        "--rows", metavar="N",
-        help=f"how many (default: as many as the release counts, and {_MOST:,} at the most)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", required=True, metavar="FILE", help="a new file: .parquet or .csv"
-    )
-    parser.set_defaults(command=run)
+    add(commands, "synthetic", SyntheticOptions, run, _DOC, _EXAMPLE)
 
 
-def run(arguments: argparse.Namespace, rest: list[str], open_rng: Generator = SecureRandom) -> int:
+def run(options: SyntheticOptions, open_rng: Generator = SecureRandom) -> int:
     """Make rows, and say how near their tables are.
 
     Raises:
         RequestError: there is no such release, or too many rows, or the file is there already.
     """
     from pipelines.releases import release
-    from pipelines.request.requests import no_more
     from pipelines.storage import table_files
 
-    no_more(rest)
-    output: str = arguments.output
+    output = options.output
     beside = f"{os.path.splitext(output)[0]}.{release.STATEMENT}"
-    many = None if arguments.rows is None else _whole(arguments.rows)
     table_files.require_writable(output)
     table_files.require_new(output, beside)
     from mechanisms.postprocess.synthetic_rows import synthetic_rows
     from pipelines.synthetic.published import read
 
-    tables = read(arguments.release)
+    tables = read(options.release)
     try:
         rows = synthetic_rows(
-            tables.singles, tables.pairs, many or min(tables.total, _MOST), open_rng()
+            tables.singles, tables.pairs, options.rows or min(tables.total, _MOST), open_rng()
         )
     except ValueError as error:
         raise RequestError(f"--rows: {error}; ask for fewer rows") from None
@@ -155,13 +151,3 @@ def _table(tables: Tables, rows: Any, said: dict[str, Any]) -> pa.Table:
     mark = {free(_SYNTHETIC, columns): pa.repeat(True, len(rows))}
     metadata = {f"hushbeam.{_SYNTHETIC}": json.dumps(said)}
     return pa.table(mark | columns).replace_schema_metadata(metadata)
-
-
-def _whole(text: str) -> int:
-    try:
-        many = int(float(text)) if float(text).is_integer() else 0
-    except (ValueError, OverflowError):
-        many = 0
-    if not 1 <= many <= _LARGEST:
-        raise RequestError(f"--rows: a whole number of 1 to {_LARGEST:,}, not {text!r}")
-    return many

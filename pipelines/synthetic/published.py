@@ -151,7 +151,7 @@ def _of(published: history.Published, release: pa.Table) -> Tables:
     used = [max(own, default=-1) for own in _dimensions(names, request["columns"], there)]
     used = [place for place in used if place >= 0]
     labels = [
-        next(_values(block[levels[place]]) for key, block in blocks.items() if place in key)
+        next(pc.unique(block[levels[place]]) for key, block in blocks.items() if place in key)
         for place in used
     ]
     kept = {
@@ -182,8 +182,3 @@ def _dimensions(
         if name in columns:
             yield levels
             levels = []
-
-
-def _values(column: pa.ChunkedArray) -> pa.Array:
-    """What comes in a column of a table, each once, null for any other."""
-    return pc.unique(column)

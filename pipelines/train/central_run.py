@@ -16,9 +16,8 @@ from mechanisms.learning.absent import present
 from mechanisms.learning.baseline import BaselineComparison
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
-from pipelines.train.comparison import of_public_rows
 from pipelines.train.curator import CuratorPlan, DivergedError
-from pipelines.train.curve import Curve, Scored, noisy_point, public_curve
+from pipelines.train.curve import Curve, Scored, noisy_point, of_public_rows, public_curve
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD, tally

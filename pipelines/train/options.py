@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from pipelines.command.arguments import add_command
 from pipelines.errors import RequestError
 from pipelines.metrics.options import RowOptions, published
 from pipelines.request.options import PROMISE, flag, option
@@ -117,6 +118,11 @@ class TrainOptions(RowOptions):
     def hides_presence(self) -> bool:
         """Whether nobody learns how many take part."""
         return self.method == "sums"
+
+
+def add_to(commands: Any) -> None:
+    """Add the command and its options."""
+    add_command(commands, "train", TrainOptions, "pipelines.train.publish:run")
 
 
 def counted_rows(options: TrainOptions) -> list[str]:

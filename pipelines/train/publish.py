@@ -8,17 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict
 
+from pipelines.errors import DONE
+from pipelines.jobs.publishing import carry_out, conclude, say_where
+from pipelines.jobs.run import beam_options
 from pipelines.ledger.held import is_reserved
+from pipelines.ledger.paying import Payment, ReleasePrice, paid
+from pipelines.ledger.spans import digests
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import columns_of
 from pipelines.releases import release
+from pipelines.request import answers
 from pipelines.train.central_run import TrainInOnePlace
-from pipelines.train.job import TrainJob
-from pipelines.train.result import Trained, content
+from pipelines.train.job import TrainJob, prepare
+from pipelines.train.options import TrainOptions
+from pipelines.train.result import Trained, content, used
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
+from pipelines.views import console
 from transforms.elements.blocks import bucket_count
 from transforms.elements.conservation import (
     PASSED,
@@ -142,3 +151,56 @@ class ReleaseModelDoFn(beam.DoFn):
         except LostError:
             tally(LOST, 1)
             raise
+
+
+def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | None = None) -> int:
+    """Train a model, publish it and say how well it does.
+
+    Args:
+        options: of the request.
+        beam_arguments: what is for Beam.
+        payment: where it is paid for, if it is.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the request or its input is wrong.
+        WithheldError: too few took part, or too little budget is left.
+        FailedError: the run diverged, or the job ended without a release.
+    """
+    for_beam = beam_options(beam_arguments)
+    FileSystems.set_options(for_beam)  # before the first file is looked for
+    job = prepare(options)
+    screen = console.Screen()
+    files = digests(job.telemetry.files)
+    price = ReleasePrice("train", job.guarantees[0], job.plan.profile, options.output, files)
+    with paid(payment, lambda: price) as right:
+        if right.published:
+            say_where(right.output, screen)
+            return DONE
+        # Rounds of short stages, at whose ends all workers would wait for each other.
+        publish = PublishModel(job, right.stamp, right.ledger)
+        published = carry_out(job, publish, for_beam, screen, alone=True)
+        right.conclude(published)
+    if published:
+        show(screen, release.statement_of(options.output))
+        conclude(job, screen)
+    return DONE
+
+
+def show(screen: console.Screen, statement: Mapping[str, Any]) -> None:
+    """Whether the model is of any use, what it is, and how well it does: a line each."""
+    model, error = statement["model"], statement["error"]
+    last = error.get("of_the_published_model")
+    answers.tell(
+        model={"kind": model["kind"], "parameters": model["parameters"]},
+        verdict=error["verdict"], measure=error["measure"], of_the_published_model=last,
+    )  # fmt: skip
+    line = f"{model['kind']}, {model['parameters']:,} parameters, from {used(statement)} rows"
+    for text in (error["verdict"], line):
+        screen.say(text)
+    if last is None or last["error"] is None:
+        return
+    line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
+    screen.say(f"{line} on {error['measured_on']}")

@@ -49,6 +49,10 @@ class Screen(Console):
         except OSError:
             self.on_broken_pipe()
 
+    def say(self, line: str) -> None:
+        """Show a line as it is: nothing in it is markup, and no screen breaks it."""
+        self.print(line, highlight=False, markup=False, soft_wrap=True)
+
 
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""

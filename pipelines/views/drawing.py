@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 
 from pipelines.views.facts import shortened
 from pipelines.views.headline import BARS, HEAT, KNOWN, LINE, TRIANGLE, chosen
-from pipelines.views.heat import heat
 from pipelines.views.listing import Listing, listed
-from pipelines.views.pictures import AxisScale, Chart, bars
+from pipelines.views.pictures import AxisScale, Chart, bars, heat
 from pipelines.views.selected import LOWER, ends
 
 MOST = 30  # bars: more than these cannot be told apart

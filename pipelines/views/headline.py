@@ -197,16 +197,16 @@ def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
     )
     if not share and estimate is not None and float(estimate).is_integer():
         # Counts and whole numbers have no digits behind a point, and their intervals have none.
-        estimate, low, high = map(_whole, (estimate, low, high))
+        estimate, low, high = map(whole, (estimate, low, high))
     key = (row["group"], row["value"])
     number = written(estimate, error, low, high)
     return Line(number, unit_of(figure), label(key, figure, several), key)
 
 
-def _whole(number: float | None) -> float | None:
+def whole(number: float | None) -> float | None:
     """The same, as an integer if it is one.
 
-    >>> _whole(870.0), _whole(2.5), _whole(None)
+    >>> whole(870.0), whole(2.5), whole(None)
     (870, 2.5, None)
     """
     return int(number) if number is not None and float(number).is_integer() else number

@@ -12,7 +12,7 @@ import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -205,47 +205,44 @@ class Chart:
             self._stretched(_path([*there, *back]) + "Z", kind)
         self._legend.append((kind, legend))
 
-    def stairs(self, edges: ArrayLike, heights: ArrayLike, kind: str = "bar") -> None:
+    def stairs(self, edges: ArrayLike, heights: ArrayLike) -> None:
         """Columns from 0, side by side.
 
         Args:
             edges: (n + 1,) between which they stand.
             heights: (n,) of each.
-            kind: how they look.
         """
         corners, tops = np.repeat(np.asarray(edges), 2)[1:-1], np.repeat(np.asarray(heights), 2)
-        self.area(corners, np.zeros_like(tops), tops, kind)
+        self.area(corners, np.zeros_like(tops), tops, "bar")
 
-    def line(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "line") -> None:
+    def line(self, x: ArrayLike, y: ArrayLike, legend: str = "") -> None:
         """A line through points."""
         places, heights = self._places(x, y)
         if places.size:
-            self._stretched(_path([*zip(places, heights, strict=True)]), kind)
-        self._legend.append((kind, legend))
+            self._stretched(_path([*zip(places, heights, strict=True)]), "line")
+        self._legend.append(("line", legend))
 
-    def points(self, x: ArrayLike, y: ArrayLike, legend: str = "", kind: str = "dot") -> None:
+    def points(self, x: ArrayLike, y: ArrayLike, legend: str = "") -> None:
         """Points, each by itself."""
         places, heights = self._places(x, y)
         self._drawn += [
-            f'<circle class="{kind}" cx="{_across(float(place) / _FINE)}" '
+            f'<circle class="dot" cx="{_across(float(place) / _FINE)}" '
             f'cy="{self._top + height:.2f}" r="2.5"/>\n'
             for place, height in zip(places, heights, strict=True)
         ]
-        self._legend.append((kind, legend))
+        self._legend.append(("dot", legend))
 
-    def svg(self, up: str = "", below: str = "", ticks: bool = True) -> str:
+    def svg(self, up: str = "", below: str = "") -> str:
         """The picture.
 
         Args:
             up: what the axis up is.
             below: what the axis across is.
-            ticks: whether that one has numbers.
         """
         bottom = self._top + self.height
         named = [(kind, words) for kind, words in self._legend if words]
         parts = [_text(_across(0), 13, up)]
-        across = _below(self.x, bottom, bottom + 4, below, self.names)
-        parts += across if ticks else [_text("50%", bottom + 33, below, "middle")]
+        parts += _below(self.x, bottom, bottom + 4, below, self.names)
         for tick in self.y.ticks:
             y = bottom - self.height * float(self.y.share(tick))
             parts.append(_line(_across(0), _across(1), y, y, "grid"))
@@ -281,3 +278,53 @@ class Chart:
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+_STEPS = 6  # of darkness; `page.css` has as many
+
+
+def heat(
+    name: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    numbers: NDArray[Any],
+    noise: NDArray[np.bool_],
+) -> str:
+    """One heat map, as HTML.
+
+    Args:
+        name: what it is of.
+        rows: (r,) what each row is of.
+        columns: (c,) what each column is of.
+        numbers: (r, c) whole numbers, none below 0; NaN where nothing is known.
+        noise: (r, c) which may be nothing but noise.
+
+    >>> heat("a × b", ["x"], ["y"], np.array([[12]]), np.array([[False]])).count("heat6")
+    1
+    """
+    # Roots, for a few cells hold most of what there is.
+    shares = np.sqrt(np.nan_to_num(numbers) / max(np.nanmax(numbers, initial=0), 1))
+    steps = np.where(noise, 0, np.ceil(_STEPS * shares).astype(int))
+    title, heads = (
+        html.escape(name),
+        "".join(f"<th>{html.escape(column)}</th>" for column in columns),
+    )
+    lines = "".join(
+        f"<tr><th>{html.escape(row)}</th>{_cells(*line)}</tr>\n"
+        for row, *line in zip(rows, numbers.tolist(), steps.tolist(), strict=True)
+    )
+    return (
+        f'<h2>{title}</h2>\n<div class="scroll" tabindex="0" role="region" aria-label="{title}">\n'
+        f'<table class="numbers heat">\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{lines}'
+        "</tbody>\n</table>\n</div>"
+    )
+
+
+def _cells(numbers: Sequence[float], steps: Sequence[int]) -> str:
+    """Those of one row."""
+    looks = (f"heat{step}" if step else "noise" for step in steps)
+    pairs = zip(looks, numbers, strict=True)
+    return "".join(
+        "<td></td>" if math.isnan(number) else f'<td class="{look}">{number:,.0f}</td>'
+        for look, number in pairs
+    )

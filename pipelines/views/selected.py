@@ -36,16 +36,6 @@ def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return next(known, (None, None))
 
 
-def heading(confidence: float, values: int) -> str:
-    """Of a column of such intervals.
-
-    >>> heading(0.95, 1200), heading(0.9, 1)
-    ('95 % interval of all 1,200 together', '90 % interval')
-    """
-    whole = f" of all {values:,} together" if values > 1 else ""
-    return f"{100 * confidence:g} % interval{whole}"
-
-
 def remark(table: pa.Table) -> str:
     """What has to be said where no share of a table is clearly above 0, or nothing.
 

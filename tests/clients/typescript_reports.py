@@ -34,8 +34,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import KeyRing, create_key
 from pipelines.cli import cli
-from pipelines.plan.client_schema import CheckedPlan
-from pipelines.plan.described import described
+from pipelines.plan.described import CheckedPlan, described
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from tests.oracles.client_vectors import key_of

@@ -38,15 +38,15 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.owner import this_process
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import read_own
 from pipelines.stream import driver as driving
 from pipelines.stream import landing
 from pipelines.stream.driver import Driver
 from pipelines.stream.job import ServeTables
-from pipelines.stream.reports import ServeReports
 from pipelines.stream.state import State
+from pipelines.stream.subscription import ServeReports
 from pipelines.stream.windows import Streamed, streamed
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by

@@ -457,7 +457,7 @@ MUTANTS = (
     Mutant(
         "passes-budget-not-checked",
         "Another batch of a window costs nothing, as if it were a pass over the first one.",
-        "pipelines/ledger/permanent.py",
+        "pipelines/ledger/rules.py",
         "batch = (release.fingerprint, release.design, window, release.files)",
         "batch = (release.fingerprint, release.design, window)",
         (_AGAIN,),

@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         "running-windows-at-no-price",
         "Windows whose noise goes on are never counted, not even the first.",
-        "pipelines/ledger/permanent.py",
+        "pipelines/ledger/rules.py",
         'if release.noise == "fresh" or release.design is None or name not in known:',
         'if release.noise == "fresh" or (release.noise != "running" and name not in known):',
         _RUNNING,
@@ -120,8 +120,8 @@ MUTANTS = (
     Mutant(
         "running-window-not-kept",
         "What a window drew is forgotten: run again, it is drawn again.",
-        "pipelines/running/series.py",
-        "            write(place.secret, kept.written(), secret=True)\n    return kept.up_to",
+        "pipelines/running/totals.py",
+        "            kept.write(place)\n    return kept.up_to",
         "    return kept.up_to",
         _RUNNING,
         known_by="drawn_once",

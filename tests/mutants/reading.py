@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         "what-is-withheld-for-its-share-costs-nothing",
         "The share of unusable values is published, and the ledger gives its price back.",
-        "pipelines/ledger/publication.py",
+        "pipelines/ledger/outcomes.py",
         'and "unusable" not in missing[name]',
         "and True",
         ("tests/end_to_end/test_unusable_withheld.py",),

@@ -18,7 +18,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.witness import Seen, Witness
-from pipelines.parties.notes import Sent, put, read_note
+from pipelines.parties.memory import Sent, put, read_note
 from pipelines.releases import release, schema
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.claims import Claim, TakenError

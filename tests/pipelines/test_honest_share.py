@@ -9,11 +9,10 @@ import pytest
 
 from pipelines.cli.cli import main
 from pipelines.metrics.metric import Metric
-from pipelines.plan.design import design_of
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import has_clients, unread_job
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import mark
+from pipelines.plan.metrics import design_of, mark
 from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from pipelines.wording import counting_on

@@ -13,12 +13,12 @@ import pytest
 from pipelines.errors import Caution, FailedError
 from pipelines.ledger.entries import Owner
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.outcomes import publication
 from pipelines.ledger.owner import this_process
-from pipelines.ledger.publication import publication
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.metrics.metric import Content
 from pipelines.metrics.release import PublishDoFn
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.storage import alive
 from pipelines.storage.claims import Claim

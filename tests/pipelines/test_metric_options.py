@@ -19,14 +19,15 @@ from pydantic.fields import FieldInfo
 
 from pipelines.beam_yaml import steps
 from pipelines.cli import cli
-from pipelines.command import arguments, page
+from pipelines.command import arguments
 from pipelines.command.metric import growing
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import PREFIX
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
+from pipelines.plan.described import schema
 from pipelines.plan.parts import OF_PLAN
-from pipelines.plan.schema import schema
+from pipelines.request.commands import type_of
 from pipelines.request.options import description, flag, undashed
 from pipelines.request.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
@@ -102,7 +103,7 @@ def test_the_command_has_every_option_with_its_text(name: str) -> None:
     assert offered.keys() == fields.keys()
     for key, action in offered.items():
         assert action.option_strings == [flag(key)]
-        shown = page.Formatter("hushbeam")._get_help_string(action) or ""
+        shown = arguments.Formatter("hushbeam")._get_help_string(action) or ""
         assert shown.replace("%%", "%").startswith(str(description(fields[key])))
         assert len(str(description(fields[key]))) > 5
         assert action.required == fields[key].is_required()
@@ -269,7 +270,7 @@ def test_an_unknown_step_is_an_attribute_error() -> None:
 @every_metric
 def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
     options = registry.options(name)
-    several = {key for key, f in options.model_fields.items() if arguments.type_of(f)[0] is tuple}
+    several = {key for key, f in options.model_fields.items() if type_of(f)[0] is tuple}
 
     def meaning(**more: str) -> object:
         said = (required(options) | more).items()

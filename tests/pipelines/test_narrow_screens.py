@@ -7,13 +7,13 @@ import re
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 from rich.table import Table
 
 from mechanisms.channel import Guarantee
 from pipelines.ledger.entries import Budget
-from pipelines.train import run as train
+from pipelines.train import publish as train
 from pipelines.views import report
+from pipelines.views.console import Screen
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 
@@ -41,7 +41,7 @@ def columns(names: dict[str, str | None], numbers: dict[str, float | None]) -> p
 def shown(show, *given) -> str:
     """What is printed, no line of which is too long."""
     text = io.StringIO()
-    show(Console(file=text, width=WIDE), *given)
+    show(Screen(file=text, width=WIDE), *given)
     return fitting(text.getvalue())
 
 

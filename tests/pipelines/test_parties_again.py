@@ -19,12 +19,10 @@ from mechanisms.counters.passes import layer
 from mechanisms.wire.sealing import create_key
 from pipelines.errors import RequestError
 from pipelines.ledger.entries import Budget
-from pipelines.ledger.permanent import once
-from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, require_affordable
+from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, once, require_affordable
 from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
-from pipelines.parties.memory import ShufflerMemory
-from pipelines.parties.notes import KEPT, LAYERS, Begun, Sent, put
+from pipelines.parties.memory import KEPT, LAYERS, Begun, Sent, ShufflerMemory, put
 from pipelines.plan.document import PlanDocument
 from tests.pipelines.test_parties_drawing import ANN, BEA, EVENTS, MARK, Window, counted, reported
 from tests.pipelines.test_parties_drawing import shuffle as shuffle_once

@@ -31,8 +31,8 @@ from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
 from pipelines.errors import RequestError
 from pipelines.jobs.run import beam_options
 from pipelines.parties import asking, drawing, summary
+from pipelines.parties.batches import chosen_of
 from pipelines.parties.drawing import shuffle_counters
-from pipelines.parties.handed_in import chosen_of
 from pipelines.parties.memory import ShufflerMemory
 from pipelines.parties.report_files import find
 from pipelines.plan.document import PlanDocument

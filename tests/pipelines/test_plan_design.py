@@ -12,10 +12,9 @@ import pytest
 from mechanisms.planner import AUTO
 from mechanisms.planner.search import Design, search
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.plan.design import mark_of_design, mark_of_reports
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import unread_job
-from pipelines.plan.metrics import mark
+from pipelines.plan.metrics import mark, mark_of_design, mark_of_reports
 from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from tests.fakes.ledgers import begun_by

@@ -15,11 +15,11 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 from pipelines.plan.check import check
+from pipelines.plan.described import schema
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, unread_job, window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, public_seed
-from pipelines.plan.schema import schema
 from tests.oracles.wire import EXAMPLES
 
 PLAN = """\

@@ -12,10 +12,9 @@ import pytest
 from mechanisms.privacy.search import gaussian_mu
 from pipelines.ledger.accounting import fits, total
 from pipelines.ledger.entries import Budget, Loss
-from pipelines.plan.design import mark_of_design
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import mark
+from pipelines.plan.metrics import mark, mark_of_design
 from pipelines.plan.profiles import profile_of
 
 PLAN = """\

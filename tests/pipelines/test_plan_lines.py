@@ -10,10 +10,10 @@ import pytest
 from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.plan.check import check
-from pipelines.plan.cron import require_schedule
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
+from pipelines.plan.served import require_schedule
 
 PLAN = """\
 collection: trips

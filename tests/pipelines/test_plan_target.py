@@ -15,7 +15,7 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import Spend
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import ReleasePlanDoFn, ReleaseWholeDoFn
-from pipelines.plan.target import ReleaseTarget
+from pipelines.plan.run import ReleaseTarget
 from tests.fakes.ledgers import begun
 from transforms.elements import progress
 

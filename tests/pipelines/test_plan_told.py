@@ -16,11 +16,10 @@ from pipelines.errors import RequestError
 from pipelines.jobs.publishing import counts
 from pipelines.metrics.terms import drowned, next_to_nothing
 from pipelines.plan.check import check
-from pipelines.plan.client_schema import CheckedPlan
-from pipelines.plan.design import mark_of_reports
+from pipelines.plan.described import CheckedPlan
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import public_seed
+from pipelines.plan.metrics import mark_of_reports, public_seed
 from pipelines.plan.split import split
 
 PLAN = """\

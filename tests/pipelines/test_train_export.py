@@ -13,8 +13,7 @@ import pytest
 
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
-from pipelines.train.estimator import as_joblib, estimator
-from pipelines.train.export import as_json, kind
+from pipelines.train.estimator import as_joblib, as_json, estimator, kind
 from pipelines.train.schema import Schema, values
 from tests.oracles.encoders import encode_table
 from transforms.encoders.attributes import Category, Number, NumberList

@@ -191,7 +191,7 @@ def test_public_rows_are_other_rows_of_the_same_kind(job, log, tmp_path):
 
 
 def test_rows_that_fill_the_memory_of_one_worker_are_refused(job, monkeypatch):
-    monkeypatch.setattr("pipelines.train.curator_plan._LARGEST_ROWS", 1000)
+    monkeypatch.setattr("pipelines.train.curator._LARGEST_ROWS", 1000)
     with pytest.raises(RequestError, match="GiB"):
         job()
 

@@ -96,7 +96,7 @@ class CountOptions(CountingOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
-    sizing: ClassVar[str] = "pipelines.size.counts:CountsQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counters:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
     files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
@@ -148,7 +148,7 @@ class SumOptions(CountingOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"
-    sizing: ClassVar[str] = "pipelines.size.numbers:NumbersQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counters:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
     files: ClassVar[tuple[str, ...]] = ("groups",)

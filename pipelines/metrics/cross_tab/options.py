@@ -20,7 +20,7 @@ class CrossTabOptions(EitherOptions):
     metric: ClassVar[str] = "pipelines.metrics.statistics.cross_tab:CrossTab"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"rows_per_user"})
-    sizing: ClassVar[str] = "pipelines.size.tables:TablesQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counters:TablesQuestion"
     files: ClassVar[tuple[str, ...]] = ("domains", "hierarchies")
     brief: ClassVar[str] = "how many there are of each value of several columns, and of each pair"
     description: ClassVar[str] = (

@@ -22,7 +22,7 @@ class StringsOptions(EitherOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.strings:UndeclaredStrings"
     counted: ClassVar[str] = metric
-    sizing: ClassVar[str] = "pipelines.size.strings:StringsQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counters:StringsQuestion"
     withheld: ClassVar[str] = "too little budget, or too few reports"
     brief: ClassVar[str] = "the frequent strings, of which none was declared"
     description: ClassVar[str] = (

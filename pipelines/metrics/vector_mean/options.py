@@ -15,7 +15,7 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.vector_mean:AverageRow"
-    sizing: ClassVar[str] = "pipelines.size.averages:AveragesQuestion"
+    sizing: ClassVar[str] = "pipelines.size.counters:AveragesQuestion"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset(
         {"radius", "mechanism", "shrink", "prior", "rows_per_user"}

@@ -34,7 +34,7 @@ def test_the_switch_takes_the_public_ways(monkeypatch: pytest.MonkeyPatch) -> No
     from apache_beam.options.pipeline_options import StandardOptions
 
     from pipelines.compat import signatures, worker_processes
-    from pipelines.compat.option_views import ViewedOptions
+    from pipelines.compat.signatures import ViewedOptions
 
     assert on()
     kept = roots.brentq(lambda x: x * x - 2, 0, 2)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import cli
-from pipelines.compare.result import SCHEMA
+from pipelines.compare.view import SCHEMA
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.releases.statement import parquet
 from tests.pipelines.test_export import HOSTILE, publish, publish_day, publish_week_day, statement
@@ -265,7 +265,7 @@ def test_what_is_asked_of_privacy_may_differ(tmp_path: Path, monkeypatch, capsys
         ([DAYS[0], "--values", "Oslo", "Bergn"], "no value 'Bergn'; did you mean Bergen?"),
         ([DAYS[0], "--values", "Oslo", "Oslo"], "--values: 'Oslo' is there twice"),
         ([DAYS[0], "--groups", "a", "b"], "--groups: there is no group 'b'"),
-        ([*DAYS, "--confidence", "nan"], "--confidence: a number of at least 0.5"),
+        ([*DAYS, "--confidence", "nan"], "--confidence must be a number"),
         ([*DAYS, "--output", "changes.xlsx"], "changes.xlsx ends in none of .parquet, .csv, .html"),
         ([f"{DAYS[0]}/cities", f"{DAYS[1]}/delay"], "a histogram and a mean cannot be compared"),
         ([f"{DAYS[0]}/people", f"{DAYS[1]}/people"], "there is nothing to compare"),

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from pipelines.compat.option_views import ViewedOptions
+from pipelines.compat.signatures import ViewedOptions
 
 GROUPS = [StandardOptions, TypeOptions, DirectOptions, WorkerOptions]
 FLAGS = ["--runner=FnApiRunner", "--streaming", "--no_pipeline_type_check", "--num_workers=3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.site.retention import retention
+from pipelines.site.build import retention
 
 GROUP = "active in the last day"
 WINDOWS = [

@@ -150,7 +150,7 @@ def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
         ("--tables 90000,90000", "8,100,360,006 counters are more than the 268,435,456 there may"),
         ("--averages 9 --digits 17", "a number has at most 16 digits"),
         ("--counts 9 --digits 2", "--digits means nothing beside --counts"),
-        ("--dimension 9 --reports 900 --digits 2", "--digits needs --averages"),
+        ("--dimension 9 --reports 900 --digits 2", "--digits means nothing beside --dimension"),
         ("--counts 9 --releases 3", "--releases means nothing beside --counts"),
         ("--releases 0", "name whole numbers of at least 1"),
         ("--counts 9 --reports 5", "--reports means nothing beside --counts"),
@@ -160,7 +160,8 @@ def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:
         ("--counts 0", "--counts must be a number of at least 1"),
         ("--counts 9 --rows-per-user 1,0", "name whole numbers of at least 1"),
         ("--counts 9 --per-value x", "whole number"),
-        ("--domain-size 9 --reports 900 --per-value 2", "--per-value needs --counts"),
+        ("--reports 900 --per-value 2", "--per-value needs --counts"),
+        ("--domain-size 9 --reports 900 --per-value 2", "--per-value means nothing beside --dom"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: str, complaint: str, refused) -> None:
