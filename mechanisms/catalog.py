@@ -5,8 +5,6 @@ some is a line of `MODULES`. Another distribution names its own modules as entry
 `hushbeam.mechanisms`. Nothing is imported before somebody asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module

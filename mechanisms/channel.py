@@ -5,8 +5,6 @@ with probabilities that are exact rationals. Privacy is then checked by enumerat
 states are integer counts that merge by addition, and a report is one 64-bit word.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from abc import ABC, abstractmethod
@@ -74,7 +72,7 @@ class Guarantee:
         return f"{self.unit} {self.condition}".rstrip()
 
     @property
-    def replaced(self) -> Guarantee:
+    def replaced(self) -> "Guarantee":
         """What holds where a unit's contribution becomes another: it is removed, and one added."""
         if self.neighbours == "replace" or self.model == "none":
             return self
@@ -82,7 +80,7 @@ class Guarantee:
         return replace(self, epsilon=2 * self.epsilon, delta=delta, neighbours="replace")
 
     @classmethod
-    def none(cls, reason: str) -> Guarantee:
+    def none(cls, reason: str) -> "Guarantee":
         """The claim of a mechanism that protects nobody, with the reason."""
         return cls("none", math.inf, 1.0, "nobody", reason)
 

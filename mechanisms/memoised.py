@@ -16,8 +16,6 @@ response); Ding, Kulkarni, Yekhanin, "Collecting telemetry data privately", Neur
 (memoised rounding: one permanent offset in place of a coin for each value).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math

@@ -1,7 +1,5 @@
 """Columns as Arrow holds them, made ready for numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray

@@ -4,8 +4,6 @@ Nothing is randomised before the collector, who is trusted with the raw counts. 
 to compare others with, and the one to use where the collector may see everything anyway.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ two. A user raises a counter for each digit of what it has of each of its groups
 remainder may have one weight, and are told apart by their place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

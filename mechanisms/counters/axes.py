@@ -5,8 +5,6 @@ unequally many parts, each part is given an equal share of its group: that is ho
 spread when nothing finer is known, and what makes the levels of several columns orthogonal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -18,8 +18,6 @@ Source: for details as what tables of noisy counts are put together from, Xiao, 
     finite design space", J. Stat. Plan. Inference 1978.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables of columns as sums of details: what each says beyond those that it holds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

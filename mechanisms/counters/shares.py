@@ -15,8 +15,6 @@ Source: the protocol is of Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography f
     1909.11225 (12 messages at q = 2^32, n = 10^4, sigma = 40). The recurrence takes 10 there.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -6,8 +6,6 @@ times the slope, which is then proportional to (weight^2 / changes)^(1/3). Eithe
 exactly and scaled until it meets the target, and the smaller error is taken.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

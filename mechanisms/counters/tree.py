@@ -9,8 +9,6 @@ Source: Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially pr
     through consistency", VLDB 2010, Theorems 3 and 4; with a variance for each level.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +50,7 @@ class Tree:
             raise ValueError("there must be as many weights as levels")
 
     @classmethod
-    def uniform(cls, cells: int, fanout: int, growth: float = 1.0) -> Tree:
+    def uniform(cls, cells: int, fanout: int, growth: float = 1.0) -> "Tree":
         """A tree of one fan-out; its root has no more children than cells need.
 
         Args:

@@ -1,7 +1,5 @@
 """From counts of codes to a distribution: shares, quantiles and the mean, each with limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,7 +124,7 @@ class DistributionEstimator(AsFields):
             raise ValueError(f"span must be at least 1, not {self.span}")
 
     @classmethod
-    def around(cls, ramps: Ramps, mechanism: Mechanism) -> DistributionEstimator:
+    def around(cls, ramps: Ramps, mechanism: Mechanism) -> "DistributionEstimator":
         """The collector of a mechanism of which a planner has worked out the averages already.
 
         Args:

@@ -6,8 +6,6 @@ Laplace noise, and pairs of both that cancel in the estimate and hide all the re
 negative binomial; most users' share of most bins is nothing, and a cluster of messages otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +33,7 @@ _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add
 
 
-def as_many_messages(target: Target[FrequencyTask]) -> CorrelatedNoise:
+def as_many_messages(target: Target[FrequencyTask]) -> "CorrelatedNoise":
     """Correlated noise of as many messages as a plan allows; by default of its own choice."""
     most = target.task.max_messages
     return CorrelatedNoise.meeting(target, max_messages=most if most > 1 else None)

@@ -6,8 +6,6 @@ accounted exactly; here a Poisson number from each user. The rest of the family 
 a coin for each value (`papers.aue`), and a given number (`papers.dump`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Hash ranges that are worth comparing for a histogram, and how many codes each ne
 Over how many symbols a response answers, where a shuffled batch lets clients spend more.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

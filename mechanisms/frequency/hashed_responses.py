@@ -3,8 +3,6 @@
 They differ in the number of symbols, and in how that follows from the request.
 """
 
-from __future__ import annotations
-
 import math
 
 from mechanisms.algebra.prime_forms import nearest_order

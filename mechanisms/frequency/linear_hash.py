@@ -11,8 +11,6 @@ report. Here it is a finite Radon transform: one pass over the reports and one t
 Fourier transform of q^t cells, exact in every bin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -7,8 +7,6 @@ forms are exact. With q near e^epsilon + 1 the variance is that of subset select
 there is; powers of two come nearer to it than primes alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -14,8 +14,6 @@ of their subset leaves out; until that value's turn comes, nothing tells them ap
 holders are a random choice from all who still wait for theirs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

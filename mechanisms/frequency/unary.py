@@ -6,8 +6,6 @@ mechanism has a smaller error on large domains. A user sends the positions of th
 set, some d / (e^epsilon + 1) messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

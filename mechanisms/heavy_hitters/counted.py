@@ -13,8 +13,6 @@ Source: the descent is that of `protocol`, without hashing of buckets and divisi
     counters those of `mechanisms.counters`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +53,7 @@ class Tally(NamedTuple):
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, keys: Keys, counts: NDArray[np.int64] | None = None) -> Tally:
+    def of(cls, keys: Keys, counts: NDArray[np.int64] | None = None) -> "Tally":
         """Those of some keys, each as often as it stands or is said to have come."""
         if counts is None:
             return cls(*np.unique(keys, return_counts=True))
@@ -77,7 +75,7 @@ class Tally(NamedTuple):
             self.counts[once] = 0
         return counts
 
-    def untold(self) -> Tally:
+    def untold(self) -> "Tally":
         """The same, and no key has told yet how often it came."""
         return self._replace(counts=self.counts.copy())
 

@@ -14,8 +14,6 @@ Source: the promise is that of Bittau et al., "Prochlo: strong privacy for analy
     noise is that of the least threshold, under exact composition.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -83,7 +81,9 @@ class Crowds(AsFields):
             raise ValueError("all strings must have counters of one law")
 
     @classmethod
-    def meeting(cls, strings: int, neighbours: Neighbours, epsilon: float, delta: float) -> Crowds:
+    def meeting(
+        cls, strings: int, neighbours: Neighbours, epsilon: float, delta: float
+    ) -> "Crowds":
         """The crowds with the least detection limit that meet a target.
 
         Args:

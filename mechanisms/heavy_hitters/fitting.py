@@ -7,8 +7,6 @@ the level begins and ends alone. So the best steps are a shortest path, and the 
 the one at which that path needs as many users as there are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +82,7 @@ class _Path:
     groups: tuple[float, ...] = ()
     users: float = 0.0
 
-    def then(self, step: int, rows: int, group: float) -> _Path:
+    def then(self, step: int, rows: int, group: float) -> "_Path":
         """The path with one more level."""
         total = self.users + rows * group
         return _Path((*self.steps, step), (*self.rows, rows), (*self.groups, group), total)

@@ -1,7 +1,5 @@
 """The reports of users who were divided among the levels of a tree of prefixes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Strings as sequences of symbols, all of one length, and the ways in which a prefix can go on."""
 
-from __future__ import annotations
-
 import operator
 import string
 from collections.abc import Sequence

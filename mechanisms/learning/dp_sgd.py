@@ -12,8 +12,6 @@ power of two of the bound: what goes into each layer, and what comes back, becom
 outer products are integers, and a matrix product in doubles adds them up without any error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs of private gradient descent that keep to a budget, and steps of a sensible length."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ The gradient of a linear model's loss is the row times the slope of the loss, so
 one of its coordinates cost a few operations.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

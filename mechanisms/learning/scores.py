@@ -4,8 +4,6 @@ A model turns a row into one score, or into one for each class. The loss of a sc
 are all that training has to know of the question.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ differ most for the two ends of the grid: shifting a falling table further lower
 weight, wherever the likelier cell's weight is the larger one.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A cell plus discrete Gaussian noise: the classical sigma, and the least one that will do."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

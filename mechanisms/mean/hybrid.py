@@ -4,8 +4,6 @@ Each side of the coin keeps its own codes, so the report shows how the coin fell
 accordingly: either side is unbiased by itself and spends (epsilon, delta) by itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The constants of IM, the improved mechanism, for any slack of its inner density."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ varies. The variance of a report depends on the value behind it, which nobody kn
 reports' own first two moments say nearly all about the average of these variances.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

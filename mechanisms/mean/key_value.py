@@ -7,8 +7,6 @@ any group, with any grid point, alike. Grid points are symmetric around 0, so li
 every group's sum, and to a known share in its count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +38,7 @@ from mechanisms.targets.rules import Target, Task
 _GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def best_grid(target: Target[GroupTask]) -> KeyValue:
+def best_grid(target: "Target[GroupTask]") -> "KeyValue":
     """The joint response whose grid has the least error for groups of equal size.
 
     Raises:
@@ -58,7 +56,7 @@ def best_grid(target: Target[GroupTask]) -> KeyValue:
     return best
 
 
-def _spending(target: Target[GroupTask], cells: int) -> KeyValue:
+def _spending(target: "Target[GroupTask]", cells: int) -> "KeyValue":
     """The response over a given grid that spends what it may."""
     groups = target.task.groups
     if target.rule == "local":

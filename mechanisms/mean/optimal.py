@@ -8,8 +8,6 @@ that is, the privacy stays the same and the mean exact: position i of the window
 mean of its codes. So nothing that is computed in floating point needs to be trusted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

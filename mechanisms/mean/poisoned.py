@@ -1,7 +1,5 @@
 """How far liars can move a quotient of two averages, such as a mean of those who have a number."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

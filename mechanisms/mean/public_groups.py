@@ -1,7 +1,5 @@
 """A mean for each of several groups when everybody may know who is in which group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar

@@ -6,8 +6,6 @@ average, given the grid point, is that point. So the average of the decoded code
 estimate of the mean of the values, and its variance is a closed form.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -273,7 +271,7 @@ class ScalarMean(Mechanism):
         return np.asarray((1 - share) * low + share * high - x * x)
 
     @property
-    def rounding(self) -> ScalarMean:
+    def rounding(self) -> "ScalarMean":
         """What takes values of [-1, 1] to cells."""
         return self
 

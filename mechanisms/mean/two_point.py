@@ -4,8 +4,6 @@ The chance of the higher code moves by one step from cell to cell. All that any 
 in lies between what the ends of the grid differ in, and mirroring the grid swaps the codes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ class TwoPointLaw:
     step: int
 
     @classmethod
-    def within(cls, room: int, epsilon: float, delta: float, cells: int) -> TwoPointLaw:
+    def within(cls, room: int, epsilon: float, delta: float, cells: int) -> "TwoPointLaw":
         """The weights that spend (epsilon, delta), with a total of `room`, which is even.
 
         At the ends the likelier code has weight room / 2 + N step / 2 and the other the rest, so

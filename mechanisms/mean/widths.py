@@ -4,8 +4,6 @@ On a continuous range a window mechanism is known by the ratio m of the window's
 distance its centre moves; on N cells that is a width of m N codes.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

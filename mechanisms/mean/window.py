@@ -6,8 +6,6 @@ at either end and nothing else, so what the channel reveals about any two cells 
 cells 0 and N. The mean of the code is linear in the cell, so decoding is affine and unbiased.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class WindowLaw:
     @classmethod
     def within(
         cls, room: int, epsilon: float, delta: float, cells: int, width: int, margin: int = 0
-    ) -> WindowLaw:
+    ) -> "WindowLaw":
         """The weights that spend (epsilon, delta), as large as fit into a total of `room`.
 
         With M = min(W, N) and R codes outside a window, the hockey-stick divergence is

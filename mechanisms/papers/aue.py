@@ -1,7 +1,5 @@
 """AUE: the true value, and for every value one dummy more with a given chance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with a bit: whether it is the value. Two of all bits at most depend on which of 
 so that each may be as true as e^(epsilon / 2) allows; a single question may spend all of epsilon.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """TreeHist's frequency oracle: count sketches of the histogram, one noisy bit a user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

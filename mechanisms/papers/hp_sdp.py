@@ -4,8 +4,6 @@ Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential priva
     2022, section 5.
 """
 
-from __future__ import annotations
-
 from mechanisms.algebra.prime_forms import nearest_order
 from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed

@@ -1,7 +1,5 @@
 """Bloom filters whose bits are flipped by independent coins: the law of RAPPOR's reports."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """One noisy sign of a random row of a public matrix: what SHist and TreeHist's oracle share."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable

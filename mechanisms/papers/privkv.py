@@ -7,8 +7,6 @@ made up. So a report is one of three codes of a coordinate that may lack its num
 coordinates of `mechanisms.vector.limits` by another scalar law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ class KeyedNumber(WithUnusable):
         {"epsilon": 2.5, "dimension": 1, "cells": 3},
     ],
 )
-def privkv(epsilon: float, dimension: int, cells: int = 1) -> PrivKv:
+def privkv(epsilon: float, dimension: int, cells: int = 1) -> "PrivKv":
     """PrivKV with as much for the key as for the number, and all of epsilon spent.
 
     As published both get epsilon / 2 and the report loses less than is claimed; here both get the a
@@ -155,7 +153,7 @@ class PrivKv(UsableCoordinates):
     @classmethod
     def of(
         cls, epsilon: float, dimension: int, of_key: float, of_number: float, cells: int = 1
-    ) -> PrivKv:
+    ) -> "PrivKv":
         """With what the key and the number spend each, such as epsilon / 2, as published.
 
         Raises:

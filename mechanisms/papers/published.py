@@ -1,7 +1,5 @@
 """Two mechanisms as their papers have them, whose claims do not hold: for comparison only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """SHist's frequency oracle: a random projection of the histogram, one noisy bit a user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -5,8 +5,6 @@ flipped with chance s (the permanent response), and that again with chance r (th
 response). A user who reports once may draw both flips as one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

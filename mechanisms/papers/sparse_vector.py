@@ -6,8 +6,6 @@ released, and only they cost. All noise is integer noise from tables, on a grid 
 What thousands of equal rounds reveal together, each of them made of a few small releases.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

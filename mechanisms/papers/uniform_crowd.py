@@ -5,8 +5,6 @@ message; the rest are given away, and so is how many uniform messages there are.
 batch whose other users all hold a third value, told apart by what falls into the two bins.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The guarantee of a shuffled batch of any mechanism's reports, from below and from above."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

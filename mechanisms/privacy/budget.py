@@ -1,7 +1,5 @@
 """What clients may spend so that a shuffled batch meets a target: the accountant, inverted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

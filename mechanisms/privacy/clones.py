@@ -6,8 +6,6 @@ Of k-ary response on p symbols the sum of n losses has a variance that goes by
 (r - 1)^2 / (r + p - 1), r = e^epsilon_local. Nothing is ever claimed on these formulas.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -30,8 +30,6 @@ windows, two points, mixtures of these. The idea that one decomposition serves a
 Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021; here the blanket's mass is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ computed rather than believed. Codes that are equally likely under both inputs o
 counted together; a linear hash with millions of codes then has four kinds of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -110,7 +108,7 @@ class Spectrum:
     pairs: tuple[_Pair, ...]
 
     @classmethod
-    def of(cls, mechanism: Mechanism) -> Spectrum:
+    def of(cls, mechanism: Mechanism) -> "Spectrum":
         """Enumerate a mechanism.
 
         Raises:

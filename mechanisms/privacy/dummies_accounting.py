@@ -5,8 +5,6 @@ dummy counts of two bins: (X + 1, Y) against (X, Y + 1). Independent counts with
 accounted exactly. (A fixed number of uniform dummies makes them dependent: `papers.uniform_crowd`.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mechanisms.channel import require_epsilon

@@ -1,7 +1,5 @@
 """How many dummies fall into a bin: laws on counts, with bounds on what their tables leave out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

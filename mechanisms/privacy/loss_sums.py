@@ -10,8 +10,6 @@ Source: Doroshenko et al., "Connect the dots: tighter discrete approximations of
     distributions", PoPETs 2022, Algorithm 1; Zhu, Dong, Wang, AISTATS 2022, Proposition 8.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ form and differ only in what `others` is:
 * the law of one real input: these batches exist, so no smaller loss can be claimed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

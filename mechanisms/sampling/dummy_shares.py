@@ -5,8 +5,6 @@ such a number, too, with its part of the mean (Quenouille 1949). Most users' sha
 nothing.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

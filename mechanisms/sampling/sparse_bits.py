@@ -14,8 +14,6 @@ drawn and the brackets are computed that much more finely. No rounding is left i
 a privacy claim for single coins holds for coins that were counted first and placed afterwards.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass

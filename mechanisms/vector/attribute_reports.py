@@ -3,8 +3,6 @@
 The mean of a number, or the frequencies of a category, from those users who reported it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Cross-tabs of randomised reports: each user tells a cell of one table, drawn for it at random."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Laplace noise on every coordinate of a row: the baseline that all others are held against."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

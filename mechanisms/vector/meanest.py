@@ -9,8 +9,6 @@ e^epsilon / (e^epsilon + 1), else one of those on the other side. That is
 what both forms have in common (`Corners`).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections import Counter

@@ -1,7 +1,5 @@
 """The best mechanisms for rows of numbers and categories, and how many attributes to report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache

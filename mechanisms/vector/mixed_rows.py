@@ -6,8 +6,6 @@ plus the code. It tells which attribute it is about, so a collector knows how ma
 each one, and estimates it from them alone: no noise comes from how many there happened to be.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sampled coordinates by name: Multi-HM, and the best that sampling can do."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -12,8 +12,6 @@ the mean report is the user's row. With one seed it is off by an amount that no 
 averages out; it is stated, and shrinks with the number of codebooks.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

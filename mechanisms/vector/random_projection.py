@@ -7,8 +7,6 @@ any data, and `mechanisms.postprocess.shrinkage` better than that; this is here 
 Anybody can rebuild a subspace from its public seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Sequence

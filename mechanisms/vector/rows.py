@@ -1,7 +1,5 @@
 """Rows of numbers: what vector mechanisms refuse, and what they say of their batches."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

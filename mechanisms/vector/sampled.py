@@ -6,8 +6,6 @@ it is unbiased. While epsilon is small one coordinate is best: d / k users fewer
 but the noise of a report grows with the square of k.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Exact laws of reports that consist of several independent parts, by their kinds."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

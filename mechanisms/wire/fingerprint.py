@@ -11,8 +11,6 @@ carry a fingerprint of it too: who decodes with another one drops them, in place
 nonsense.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -10,8 +10,6 @@ of all that an id is of (Krawczyk, Bellare, Canetti, RFC 2104; Krawczyk, Eronen,
 2.3, for the step from one secret to many keys).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from dataclasses import dataclass, field

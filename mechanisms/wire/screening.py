@@ -3,8 +3,6 @@
 An unusable report may be an attack: no byte of it reaches a log, an error or a file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

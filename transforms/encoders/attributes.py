@@ -1,7 +1,5 @@
 """What a row consists of: numbers, lists of numbers and categories, each from a declared column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Bounds that numbers are clipped to, and what takes them to cells after that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """The values that a column may hold, declared beforehand, and the index of each."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rows that a model learns from, those that cannot be used among them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

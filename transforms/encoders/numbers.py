@@ -1,7 +1,5 @@
 """From numbers to cells: clipped to declared bounds, and rounded to a grid by a coin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

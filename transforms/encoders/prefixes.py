@@ -3,8 +3,6 @@
 From numbers to bins between declared bounds, for whoever counts them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

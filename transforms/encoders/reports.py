@@ -1,7 +1,5 @@
 """The client of counters: what all rows of a unit come to, as the words of one report."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From rows of several columns to blocks of numbers in [-1, 1] and of categories."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Users as 64-bit digests: enough to tell them apart, and nothing raw travels further."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The few types that expressions know, and columns of any of Arrow's as one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 A tree held against the columns it is about: each type is right before a row is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -112,7 +110,7 @@ class View:
     where: tuple[Expression, ...] = ()
 
     @classmethod
-    def read(cls, derived: Iterable[tuple[str, str]], where: Iterable[str]) -> View:
+    def read(cls, derived: Iterable[tuple[str, str]], where: Iterable[str]) -> "View":
         """From texts.
 
         Raises:

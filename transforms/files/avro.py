@@ -1,7 +1,5 @@
 """Avro, by the reader that Beam's own connector stands on, of files that cannot grow in it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from itertools import islice

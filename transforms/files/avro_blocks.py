@@ -4,8 +4,6 @@ The blocks are unpacked here, for the reader of rows unpacks two of the codecs t
 where more is installed, and has no bound for what comes out.
 """
 
-from __future__ import annotations
-
 import bz2
 import io
 import json

@@ -11,8 +11,6 @@ such as user=alice/ hold values. So:
   Names of files are the request's own: nobody should call one after a person.
 """
 
-from __future__ import annotations
-
 import re
 
 import pyarrow as pa

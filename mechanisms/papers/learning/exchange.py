@@ -1,7 +1,5 @@
 """The parameter server of distributed training, and the orders in which participants come to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 

@@ -1,7 +1,5 @@
 """Which parts of what it has learnt a participant uploads, and with how much noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -18,8 +18,6 @@ CLIP, TYPICAL, the share and the lead were chosen on the tables that
 `docs/appendix/reproduction-training.md` then shows: on others they may be less apt.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
