@@ -22,7 +22,7 @@ from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SecureRandom
 from transforms.collector.collect import Collect
 from transforms.collector.collect_counts import Counted
-from transforms.elements.blocks import Generator, GroupOnce
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 
 _WAITING = 1 << 21  # keys that are tallied together
 
@@ -144,7 +144,7 @@ def _settled(states: list[Tallying]) -> Tallying:
 
 @typehints.with_input_types(Tallying)
 @typehints.with_output_types(tuple[int, Any])
-class DiscoverDoFn(beam.DoFn):
+class DiscoverDoFn(DrawingDoFn):
     """Draws the dummies of all levels, and goes down the tree."""
 
     def __init__(
@@ -152,9 +152,6 @@ class DiscoverDoFn(beam.DoFn):
     ) -> None:
         self._search, self._design = search, design
         self._false_strings, self._open_rng = false_strings, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, tallied: Tallying) -> Iterator[tuple[int, Any]]:
         arguments = tallied.tally, self._design, self._false_strings, self._rng

@@ -19,7 +19,7 @@ from mechanisms.learning.features import Features
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
-from transforms.elements.blocks import Generator
+from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.elements.progress import ROWS, tally
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
@@ -72,7 +72,7 @@ class Encode(beam.PTransform):
 
 
 @typehints.with_input_types(pa.Table)
-class EncodeDoFn(beam.DoFn):
+class EncodeDoFn(DrawingDoFn):
     """Tables to blocks; rows that cannot be used are counted under their reason.
 
     The main output holds blocks; the output tagged `TALLIES` holds (name, count) pairs. Neither a
@@ -91,9 +91,6 @@ class EncodeDoFn(beam.DoFn):
     ) -> None:
         self._encoder, self._users, self._open_rng = encoder, users, open_rng
         self._part, self._reported = part, reported
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, table: pa.Table) -> Iterator[Any]:
         counted = Counter({ROWS: table.num_rows})
