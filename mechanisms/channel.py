@@ -84,6 +84,11 @@ class Guarantee:
         """The claim of a mechanism that protects nobody, with the reason."""
         return cls("none", math.inf, 1.0, "nobody", reason)
 
+    @classmethod
+    def of_report(cls, epsilon: float, delta: float, how: str) -> "Guarantee":
+        """What one report reveals, to whoever sees it."""
+        return cls("local", epsilon, delta, "report", how)
+
     def as_dict(self) -> dict[str, Any]:
         """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
         epsilon = self.epsilon if self.epsilon < math.inf else None
@@ -112,12 +117,17 @@ def require_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon must be a positive, finite number, not {epsilon!r}")
 
 
-def require_integer(name: str, value: int) -> None:
-    """Refuse a size that is not an integer, such as 10.5 or 10.0."""
+def require_integer(
+    name: str, value: int, least: float = -math.inf, most: float = math.inf
+) -> None:
+    """Refuse a size that is not an integer, such as 10.5 or 10.0, or lies out of range."""
     try:
         operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer, not {value!r}") from None
+    if not least <= value <= most:
+        limits = f"lie in {least} .. {most}" if most < math.inf else f"be at least {least}"
+        raise ValueError(f"{name} must {limits}, not {value}")
 
 
 class AsFields:

@@ -58,9 +58,7 @@ def distance(parties: int, modulus: int, shares: int) -> float:
         ("modulus", modulus, 2),
         ("shares", shares, 3),
     ):
-        require_integer(name, size)
-        if not size >= least:
-            raise ValueError(f"{name} must be at least {least}, not {size}")
+        require_integer(name, size, least)
     k = shares - 1
     near = _excess(min(parties, 2 * _EXACT), modulus, k)
     excess = near[parties] if parties < near.size else _far(parties, modulus, k, near)

@@ -14,14 +14,7 @@ from itertools import product
 from typing import NamedTuple
 
 from mechanisms.channel import Neighbours, require_epsilon
-from mechanisms.counters.dummies import (
-    Beside,
-    Correlated,
-    Dummies,
-    Independent,
-    Seen,
-    moved,
-)
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, moved
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise, nearly
@@ -334,12 +327,7 @@ class _Target:
             return None
         return Independent(tuple(Laplace.ending(slope, end) for slope in slopes))
 
-    def _delta(
-        self,
-        dummies: Dummies | None,
-        seen: Seen = nearly,
-        cells: int = COARSE,
-    ) -> float:
+    def _delta(self, dummies: Dummies | None, seen: Seen = nearly, cells: int = COARSE) -> float:
         """An upper end of what is paid for; of the laws in doubles, nearly."""
         if dummies is None:
             return 1.0

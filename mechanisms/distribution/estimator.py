@@ -25,11 +25,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.usable_mean import ShareEstimate
 from mechanisms.mean.window import Window
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.postprocess.channel_products import (
-    ChannelProducts,
-    Dense,
-    OneMore,
-)
+from mechanisms.postprocess.channel_products import ChannelProducts, Dense, OneMore
 from mechanisms.postprocess.expectation_maximisation import fit
 from mechanisms.postprocess.intervals import opened
 
@@ -119,9 +115,7 @@ class DistributionEstimator(AsFields):
     def __post_init__(self) -> None:
         if not self.bins >= 2:
             raise ValueError("a distribution needs at least 2 bins")
-        require_integer("span", self.span)
-        if not self.span >= 1:
-            raise ValueError(f"span must be at least 1, not {self.span}")
+        require_integer("span", self.span, 1)
 
     @classmethod
     def around(cls, ramps: Ramps, mechanism: Mechanism) -> "DistributionEstimator":

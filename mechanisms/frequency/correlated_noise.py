@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,6 +79,8 @@ class CorrelatedNoise(IndependentBins):
     """
 
     max_messages: float | None = None
+    keep: ClassVar[float] = 1.0
+    other: ClassVar[float] = 0.0
 
     @cached_property
     def noise(self) -> MaskedLaplace:
@@ -126,14 +129,6 @@ class CorrelatedNoise(IndependentBins):
     @property
     def codes(self) -> int:
         return 2 * self.domain_size
-
-    @property
-    def keep(self) -> float:
-        return 1.0
-
-    @property
-    def other(self) -> float:
-        return 0.0
 
     def support(self, counts: Counts) -> Counts:
         """Messages that add less messages that take away."""

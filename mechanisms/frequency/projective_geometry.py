@@ -20,13 +20,7 @@ from mechanisms.algebra.finite_field import LARGEST_ORDER, is_order
 from mechanisms.algebra.linear_forms import LinearForms, projective_points
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import (
-    Counts,
-    Guarantee,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
+from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
 from mechanisms.frequency.hash_budget import best_range
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
@@ -67,10 +61,8 @@ class ProjectiveGeometry(FrequencyOracle):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
-        require_integer("domain_size", d)
+        require_integer("domain_size", d, 2)
         require_integer("hash_range", q)
-        if not d >= 2:
-            raise ValueError(f"domain_size must be at least 2, not {d}")
         if not is_order(q):
             raise ValueError(
                 f"hash_range must be a prime or a power of two in 2 .. {LARGEST_ORDER}, not {q}"
@@ -149,11 +141,9 @@ class ProjectiveGeometry(FrequencyOracle):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a point's probabilities differ by at most e^epsilon between any two "
             "values; the 64-bit thresholds are rounded to the private side",
         )

@@ -31,7 +31,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -214,9 +214,7 @@ class Judgement(RowSums):
     2
     """
 
-    @cached_property
-    def parts(self) -> tuple[Amounts, ...]:
-        return (Amounts(3, 2),)
+    parts: ClassVar[tuple[Amounts, ...]] = (Amounts(3, 2),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None

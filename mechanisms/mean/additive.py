@@ -186,11 +186,9 @@ class Laplace(Additive):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "enumeration: no weight of the noise table is more than e^epsilon times the one N "
             "cells further out, nor is the weight at either end",
         )

@@ -72,11 +72,9 @@ class Gaussian(Additive):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.spent,
-            "report",
             "enumeration: the hockey-stick divergence of the noise table and the table shifted by "
             "the whole grid, rounded up",
         )

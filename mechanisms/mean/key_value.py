@@ -73,10 +73,7 @@ def _spending(target: "Target[GroupTask]", cells: int) -> "KeyValue":
     sends="group and value as one randomised symbol",
     source="joint k-ary response: Ye et al., S&P 2019; Gu et al., USENIX Security 2020",
     searched=True,
-    small=[
-        {"epsilon": 1.0, "groups": 3, "cells": 2},
-        {"epsilon": 0.5, "groups": 2, "cells": 1},
-    ],
+    small=[{"epsilon": 1.0, "groups": 3, "cells": 2}, {"epsilon": 0.5, "groups": 2, "cells": 1}],
     rules=dict.fromkeys(("local", "shuffle"), lambda target: best_grid(target)),
 )
 @dataclass(frozen=True)
@@ -104,10 +101,8 @@ class KeyValue(Mechanism):
     cells: int = 1
 
     def __post_init__(self) -> None:
-        require_integer("groups", self.groups)
+        require_integer("groups", self.groups, 2)
         require_cells(self.cells)
-        if not self.groups >= 2:
-            raise ValueError(f"groups must be at least 2, not {self.groups}")
         if not self.codes <= LARGEST_ALPHABET:
             most = LARGEST_ALPHABET // (self.cells + 1)
             raise ValueError(f"groups must be at most {most} with {self.cells} cells")

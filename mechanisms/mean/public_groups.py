@@ -43,9 +43,7 @@ class PublicGroups(Mechanism, Generic[Values]):
     groups: int
 
     def __post_init__(self) -> None:
-        require_integer("groups", self.groups)
-        if not self.groups >= 1:
-            raise ValueError(f"groups must be at least 1, not {self.groups}")
+        require_integer("groups", self.groups, 1)
         require_alphabet(self.codes, "declare fewer groups, or use fewer cells")
 
     @property

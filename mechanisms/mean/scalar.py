@@ -45,9 +45,7 @@ SMALL_WITH_DELTA: tuple[dict[str, float], ...] = tuple(
 
 def require_cells(cells: int) -> None:
     """Refuse a grid that is not an integer number of cells, or of too many."""
-    require_integer("cells", cells)
-    if not 1 <= cells <= LARGEST_GRID:
-        raise ValueError(f"cells must lie in 1 .. {LARGEST_GRID}, not {cells}")
+    require_integer("cells", cells, 1, LARGEST_GRID)
 
 
 def require_slack(delta: float) -> None:

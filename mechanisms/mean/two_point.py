@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,8 @@ class TwoPoint(ScalarMean):
     epsilon: float
     cells: int
     delta: float = 0.0
+    codes: ClassVar[int] = 2
+    representatives: ClassVar[Iterable[int]] = (0,)
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -113,16 +115,10 @@ class TwoPoint(ScalarMean):
         return TwoPointLaw.within(_WORD, self.epsilon, self.delta, self.cells)
 
     @property
-    def codes(self) -> int:
-        return 2
-
-    @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.delta,
-            "report",
             "closed form: a code's chance is linear in the value, and between the ends of the "
             "grid its 64-bit weights keep to epsilon and delta, rounded to the private side",
         )
@@ -146,11 +142,6 @@ class TwoPoint(ScalarMean):
     @property
     def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
         return *self.law.extremes, self.law.total
-
-    @property
-    def representatives(self) -> Iterable[int]:
-        """One end: the mirror takes it to the other, and all others are mixtures of the two."""
-        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends, between whose laws all others are, and the mirror swaps them."""

@@ -225,11 +225,7 @@ def published_reach(epsilon: float, cells: int, alpha: float) -> float:
 
 
 def moments(
-    epsilon: float,
-    delta: float,
-    cells: int,
-    widths: Floats,
-    margins: Floats | float = 0.0,
+    epsilon: float, delta: float, cells: int, widths: Floats, margins: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
     """What windows of many widths come to: (slope, spread) of their `WindowLaw`, in doubles.
 

@@ -63,6 +63,7 @@ class Aue(IndependentBins):
     """
 
     bounds: ClassVar[tuple[str, ...]] = ("exact", "published")
+    lifts: ClassVar[tuple[int, int]] = 0, 2
 
     @cached_property
     def threshold(self) -> int:
@@ -109,10 +110,6 @@ class Aue(IndependentBins):
 
     def bin_law(self, users: int) -> BinLaw:
         return binomial(users, self.chance).bin_law
-
-    @property
-    def lifts(self) -> tuple[int, int]:
-        return 0, 2  # the value itself, and its dummy
 
     def flood(self, targets: int) -> int:
         return targets + 1

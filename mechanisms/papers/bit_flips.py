@@ -83,14 +83,8 @@ class BitFlips(SeveralMessages):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("domain_size", self.domain_size)
-        require_integer("sampled", self.sampled)
-        if not 2 <= self.domain_size <= _LARGEST_DOMAIN:
-            raise ValueError(
-                f"domain_size must lie in 2 .. {_LARGEST_DOMAIN}, not {self.domain_size}"
-            )
-        if not self.sampled >= 1:
-            raise ValueError(f"sampled must be at least 1, not {self.sampled}")
+        require_integer("domain_size", self.domain_size, 2, _LARGEST_DOMAIN)
+        require_integer("sampled", self.sampled, 1)
         if not 2 * self.flip_weight < _WORD:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
@@ -151,11 +145,9 @@ class BitFlips(SeveralMessages):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: which values are asked about does not depend on the value, and two "
             "values differ in the laws of two bits, or of the one that there is; the 64-bit "
             "thresholds are rounded to the private side",
@@ -175,9 +167,7 @@ class BitFlips(SeveralMessages):
             In nats, attained: min(k, d) epsilon, and of d = 1 with k > 1 twice epsilon. That
             values change, and when, is not hidden.
         """
-        require_integer("distinct", distinct)
-        if not distinct >= 1:
-            raise ValueError(f"distinct must be at least 1, not {distinct}")
+        require_integer("distinct", distinct, 1)
         bits = 2 * min(distinct, self.questions) if self.questions > 1 else min(distinct, 2)
         return bits * self.epsilon_per_bit
 

@@ -88,7 +88,7 @@ class KeyedNumber(WithUnusable):
             "enumeration of the three codes: two numbers are told apart by their sign alone, and "
             "that a key is there by both answers together"
         )
-        return Guarantee("local", self.epsilon, 0.0, "report", how)
+        return Guarantee.of_report(self.epsilon, 0.0, how)
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {"key_epsilon": self.key_epsilon}

@@ -25,9 +25,7 @@ class PublishedImproved(Window):
     @property
     def claimed(self) -> Guarantee:
         """What the paper says of the mechanism."""
-        return Guarantee(
-            "local", self.epsilon, self.claimed_delta, "report", "claimed by Zhang et al. 2023"
-        )
+        return Guarantee.of_report(self.epsilon, self.claimed_delta, "claimed by Zhang et al. 2023")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -50,7 +48,7 @@ class PublishedDct(Window):
     @property
     def claimed(self) -> Guarantee:
         """What the paper says of the mechanism."""
-        return Guarantee("local", self.epsilon, 0.0, "report", "claimed by Zhu, Wang, Sun")
+        return Guarantee.of_report(self.epsilon, 0.0, "claimed by Zhu, Wang, Sun")
 
     @cached_property
     def law(self) -> WindowLaw:

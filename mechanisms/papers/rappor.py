@@ -147,11 +147,9 @@ class Rappor(NoisyFilters):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             f"closed form: two filters differ in at most {self.differing} bits, each of which "
             "has its own coin; the 64-bit thresholds are rounded to the private side",
         )

@@ -266,9 +266,7 @@ class SparseVector:
             ValueError: passes or delta is out of range, or delta is less than what the ends of
                 the noise tables take.
         """
-        require_integer("passes", passes)
-        if not passes >= 1:
-            raise ValueError(f"passes must be at least 1, not {passes}")
+        require_integer("passes", passes, 1)
         total = sequential([self.guarantee] * passes)
         value = shifted_loss(self.value_noise)
         share = replace(self.guarantee, epsilon=self.guarantee.epsilon / self.uploads)

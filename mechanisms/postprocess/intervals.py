@@ -242,11 +242,7 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
 
 
 def intervals(
-    mechanism: Estimator,
-    estimate: ArrayLike,
-    n: int,
-    confidence: float,
-    simultaneous: bool = False,
+    mechanism: Estimator, estimate: ArrayLike, n: int, confidence: float, simultaneous: bool = False
 ) -> tuple[Floats, Floats]:
     """Confidence intervals around unbiased frequencies, inside [0, 1].
 

@@ -181,10 +181,7 @@ def _narrower(laws: ShuffleLaws) -> PairLaw:
 
 
 def _whole_law(
-    laws: Mapping[_M, ShuffleLaws],
-    attributes: Mapping[_M, int],
-    sampled: int,
-    epsilon: float,
+    laws: Mapping[_M, ShuffleLaws], attributes: Mapping[_M, int], sampled: int, epsilon: float
 ) -> PairLaw:
     """The law of a report of several attributes, whose blanket is the product of theirs."""
     cloned = clone_laws(epsilon).dominating[0]

@@ -13,14 +13,7 @@ from mechanisms.privacy.dummy_laws import LARGEST_MEAN, DummyLaw, binomial, pois
 from mechanisms.privacy.search import gaussian_mu, private_end
 from mechanisms.privacy.two_bins import two_bins_delta
 
-__all__ = [
-    "DummyLaw",
-    "binomial",
-    "dummies_delta",
-    "least_mean",
-    "least_poisson_mean",
-    "poisson",
-]
+__all__ = ["DummyLaw", "binomial", "dummies_delta", "least_mean", "least_poisson_mean", "poisson"]
 
 
 def dummies_delta(law: DummyLaw, epsilon: float) -> float:

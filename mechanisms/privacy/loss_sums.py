@@ -19,14 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.privacy.divergence import require_loss
-from mechanisms.privacy.loss_lattice import (
-    Lattice,
-    Losses,
-    dominating,
-    larger,
-    losses,
-    rounded,
-)
+from mechanisms.privacy.loss_lattice import Lattice, Losses, dominating, larger, losses, rounded
 from mechanisms.privacy.tilted_sum import REACH, STEEPEST, TiltedSum
 from mechanisms.privacy.two_bins import BinLaw
 

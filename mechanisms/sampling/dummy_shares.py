@@ -71,14 +71,11 @@ class PoissonShare(DummyShare):
     mean: float
     users: float
     signs = 1
+    distance: ClassVar[float] = integer_tables.FARTHEST
 
     @property
     def most(self) -> float:
         return self.mean * self.bins * _UP / self.users
-
-    @property
-    def distance(self) -> float:
-        return integer_tables.FARTHEST
 
     @property
     def lift(self) -> int:

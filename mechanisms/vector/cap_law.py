@@ -257,11 +257,9 @@ class CapChannel(VectorMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: whatever the row, K of a codebook's directions have one probability and "
             "the others another, whose ratio in integers is at most e^epsilon",
         )

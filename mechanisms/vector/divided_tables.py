@@ -145,8 +145,8 @@ class DividedTables(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         reasons = "; ".join(dict.fromkeys(x.guarantee.how for x in self.oracles))
-        return Guarantee(
-            "local", self.epsilon, 0.0, "report",
+        return Guarantee.of_report(
+            self.epsilon, 0.0,
             f"one of {len(self.oracles)} tables, drawn whatever the row is, and sent in the clear; "
             f"of each: {reasons}",
         )  # fmt: skip

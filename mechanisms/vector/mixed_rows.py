@@ -124,11 +124,9 @@ class MixedRows(AttributeReports):
     def guarantee(self) -> Guarantee:
         deltas = sorted((Fraction(x.guarantee.delta) for x in self.attributes), reverse=True)
         reasons = "; ".join(dict.fromkeys(x.guarantee.how for x in self.distinct))
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             min(1.0, double_up(sum(deltas[: self.sampled], Fraction(0)))),
-            "report",
             f"composition of {self.sampled} of {len(self.attributes)} attributes, chosen whatever "
             f"the row; of each: {reasons}",
         )

@@ -214,6 +214,4 @@ def _finest_grid(dimension: int) -> int:
 
 def _require_sampled(sampled: int, dimension: int) -> None:
     """Refuse a k that is no number of coordinates, before epsilon is divided by it."""
-    require_integer("sampled", sampled)
-    if not 1 <= sampled <= dimension:
-        raise ValueError(f"sampled must lie in 1 .. dimension = {dimension}, not {sampled}")
+    require_integer("sampled", sampled, 1, dimension)

@@ -341,11 +341,7 @@ class MultiRphm(VectorMean):
     small={"epsilon": 1.0, "dimension": 4, "projected": 2, "cells": 2},
 )
 def multi_rphm(
-    epsilon: float,
-    dimension: int,
-    projected: int | None = None,
-    seed: int = 0,
-    cells: int = 1024,
+    epsilon: float, dimension: int, projected: int | None = None, seed: int = 0, cells: int = 1024
 ) -> MultiRphm:
     """Multi-RPHM; without a q, with the paper's 0.3 d or as much as a matrix has room for.
 

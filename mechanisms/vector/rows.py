@@ -23,9 +23,7 @@ ACCOUNTING = (
 
 def require_dimension(dimension: int) -> None:
     """Refuse a dimension that is not an integer number of coordinates, or of too many."""
-    require_integer("dimension", dimension)
-    if not 1 <= dimension <= LARGEST_DIMENSION:
-        raise ValueError(f"dimension must lie in 1 .. {LARGEST_DIMENSION}, not {dimension}")
+    require_integer("dimension", dimension, 1, LARGEST_DIMENSION)
 
 
 def require_radius(radius: float) -> None:

@@ -68,11 +68,7 @@ class SampledCoordinates(CubeMean):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
-        require_integer("sampled", self.sampled)
-        if not 1 <= self.sampled <= self.dimension:
-            raise ValueError(
-                f"sampled must lie in 1 .. dimension = {self.dimension}, not {self.sampled}"
-            )
+        require_integer("sampled", self.sampled, 1, self.dimension)
         promise = self.mechanism.guarantee
         if not (
             promise.model == "local"
@@ -119,11 +115,9 @@ class SampledCoordinates(CubeMean):
     def guarantee(self) -> Guarantee:
         once = self.mechanism.guarantee
         delta = double_up(self.sampled * Fraction(once.delta))
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             min(1.0, delta),
-            "report",
             f"composition of {self.sampled} of {self.dimension} coordinates, chosen whatever the "
             f"row; of each: {once.how}",
         )

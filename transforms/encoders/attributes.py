@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,16 +48,10 @@ class Number:
 
     column: str
     bounds: Bounds
-
-    @property
-    def width(self) -> int:
-        """How many numbers of a row it is."""
-        return 1
-
-    @property
-    def kind(self) -> pa.DataType:
-        """Of values that are written one by one."""
-        return pa.float64()
+    # How many numbers of a row it is
+    width: ClassVar[int] = 1
+    # Of values that are written one by one
+    kind: ClassVar[pa.DataType] = pa.float64()
 
     def columns(self) -> tuple[str, ...]:
         """The columns it needs."""
@@ -98,16 +92,13 @@ class NumberList:
     column: str
     length: int
     bounds: Bounds
+    # Of values that are written one by one
+    kind: ClassVar[pa.DataType] = pa.list_(pa.float64())
 
     @property
     def width(self) -> int:
         """How many numbers of a row it is."""
         return self.length
-
-    @property
-    def kind(self) -> pa.DataType:
-        """Of values that are written one by one."""
-        return pa.list_(pa.float64())
 
     def columns(self) -> tuple[str, ...]:
         """The columns it needs."""

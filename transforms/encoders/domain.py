@@ -4,6 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -94,14 +95,11 @@ class IntegerRange(Domain):
     low: int
     high: int
     other: bool = False
+    kind: ClassVar[pa.DataType] = pa.int64()
 
     @property
     def declared(self) -> int:
         return self.high - self.low + 1
-
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.int64()
 
     @property
     def specification(self) -> DeclaredDomain:

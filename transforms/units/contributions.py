@@ -245,11 +245,7 @@ class ChooseDoFn(DrawingDoFn):
     FLOW = "flow"
 
     def __init__(
-        self,
-        kind: type[Any],
-        open_rng: Generator,
-        named: bool = False,
-        distinct: int | None = None,
+        self, kind: type[Any], open_rng: Generator, named: bool = False, distinct: int | None = None
     ) -> None:
         self._kind, self._open_rng, self._named = kind, open_rng, named
         self._distinct = distinct
