@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, cast
 
@@ -39,7 +40,7 @@ class Avro:
         with open_file() as stream:
             file = _File(stream)
             schema = pa.schema([(name, file.kinds[name].type) for name in columns])
-            rows = cast(Iterator[dict[str, Any]], file.rows({*columns}))
+            rows = file.rows({*columns})
             while some := [*islice(rows, _ROWS)]:
                 parts = [_array(some, name, file.kinds[name]) for name in columns]
                 yield pa.table(parts, schema=schema)
@@ -54,12 +55,10 @@ class _File:
     """
 
     def __init__(self, stream: Any) -> None:
-        from fastavro import reader
+        from fastavro import parse_schema
 
         self.container = Container(stream)
-        written = unsaid(self.container.written)
-        head = io.BytesIO(self.container.head(written))
-        self._schema: Any = reader(head).writer_schema
+        self._schema: Any = parse_schema(unsaid(self.container.written))
         if not isinstance(self._schema, dict) or self._schema["type"] != "record":
             raise Mangled("its rows are no records, so that it has no columns")
         fields, self._names = self._schema["fields"], Names(self._schema)
@@ -69,17 +68,20 @@ class _File:
             raise Mangled("its rows take no bytes, so that nothing bounds how many it says it has")
         self.kinds = {field["name"]: self._names.kind(field["type"]) for field in fields}
 
-    def rows(self, columns: set[str]) -> Any:
+    def rows(self, columns: set[str]) -> Iterator[dict[str, Any]]:
         """All rows, with some columns at the least."""
-        from fastavro import reader
+        from fastavro import parse_schema, schemaless_reader
 
         known = {name for name in columns if self.kinds[name].type != OTHER}
         rest = self.kinds.keys() - known
         # Reading to a schema of fewer columns takes longer than reading all that are short.
         some = any(self.kinds[name].broad for name in rest)
-        chosen = self._names.chosen(self._schema, known) if some else None
-        stream = cast(Any, self.container.unpacked(self._schema))
-        return reader(stream, chosen, handle_unicode_errors="surrogateescape")
+        chosen: Any = parse_schema(self._names.chosen(self._schema, known)) if some else None
+        read = partial(schemaless_reader, handle_unicode_errors="surrogateescape")
+        for rows, content in self.container.unpacked():
+            stream = io.BytesIO(content)
+            for _ in range(rows):
+                yield cast(dict[str, Any], read(stream, self._schema, chosen))
 
 
 def _array(rows: list[dict[str, Any]], name: str, kind: Kind) -> pa.Array:

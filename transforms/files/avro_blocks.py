@@ -5,7 +5,6 @@ where more is installed, and has no bound for what comes out.
 """
 
 import bz2
-import io
 import json
 import lzma
 import zlib
@@ -33,15 +32,15 @@ _HEAD = {
 
 
 class AvroBlock(NamedTuple):
-    """A block as it is written.
+    """A block.
 
     Attributes:
         rows: how many it says it has.
-        packed: their bytes.
+        content: their bytes, as they are written or unpacked.
     """
 
     rows: int
-    packed: bytes
+    content: bytes
 
 
 class Container:
@@ -77,31 +76,14 @@ class Container:
                 raise EOFError
             yield AvroBlock(rows, packed)
 
-    def head(self, schema: Any) -> bytes:
-        """A file without rows.
-
-        Args:
-            schema: that it says of them.
-        """
-        from fastavro import schemaless_writer
-
-        head = io.BytesIO()
-        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
-        schemaless_writer(head, _HEAD, {"magic": _MAGIC, "meta": meta, "sync": self._sync})
-        return head.getvalue()
-
-    def unpacked(self, schema: Any) -> io.RawIOBase:
-        """The rest of the file as one whose blocks are not packed, under such a head."""
-        return _Pieces(self._pieces(self.head(schema)))
-
-    def _pieces(self, head: bytes) -> Iterator[bytes]:
-        yield head
+    def unpacked(self) -> Iterator[AvroBlock]:
+        """The same, their bytes unpacked."""
         for rows, packed in self.blocks():
             content = self._unpack(packed)
             # A row takes a byte at the least: else a short file could say that it has any number.
             if not rows <= len(content) <= LARGEST_BLOCK:
                 raise _too_large() if len(content) > LARGEST_BLOCK else EOFError
-            yield _written(rows) + _written(len(content)) + content + self._sync
+            yield AvroBlock(rows, content)
 
     def _number(self) -> int | None:
         """A whole number as Avro writes it; None where the file ends."""
@@ -129,33 +111,6 @@ class _Careful:
             raise EOFError
         content: bytes = self._stream.read(size)
         return content
-
-
-class _Pieces(io.RawIOBase):
-    """Pieces of bytes as a stream."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        super().__init__()
-        self._pieces, self._left, self._at = pieces, b"", 0
-
-    def read(self, size: int = -1) -> bytes:
-        while self._at == len(self._left):
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b""
-            self._left, self._at = piece, 0
-        part = self._left[self._at : self._at + size]  # each number and each block is in one piece
-        self._at += len(part)
-        return part
-
-
-def _written(number: int) -> bytes:
-    """A whole number that is not below 0, as Avro writes it."""
-    code, content = number << 1, bytearray()
-    while code > 0x7F:
-        content.append(code & 0x7F | 0x80)
-        code >>= 7
-    return bytes([*content, code])
 
 
 def _too_large() -> Mangled:

@@ -216,8 +216,9 @@ def packed(content: bytes, codec: str, pack: Callable[[bytes], bytes]) -> bytes:
     fastavro.schemaless_writer(sink, avro_blocks._HEAD, head)
     stream.seek(0)
     for block in avro_blocks.Container(stream).blocks():
-        bytes_of = pack(block.packed)
-        sink.write(avro_blocks._written(block.rows) + avro_blocks._written(len(bytes_of)))
+        bytes_of = pack(block.content)
+        for number in (block.rows, len(bytes_of)):
+            fastavro.schemaless_writer(sink, "long", number)
         sink.write(bytes_of + head["sync"])
     return sink.getvalue()
 
