@@ -147,7 +147,9 @@ def plan(
         ValueError: a number is out of range.
     """
     steps = plan_steps(n, mechanism) if steps is None else steps
-    require_integer("steps", steps, 1, n)
+    require_integer("steps", steps)
+    if not 1 <= steps <= n:
+        raise ValueError(f"steps must lie in 1 .. n = {n}: each needs a user; not {steps}")
     # Momentum that forgot more slowly would still carry the start when the run is over.
     momentum = max(0.0, 1 - _SETTLING / steps)
     if rate is not None:
