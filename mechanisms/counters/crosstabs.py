@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.counters.details import Details, Table
+from mechanisms.counters.axes import Details, Table
 from mechanisms.counters.levels import Level, Slots
 from mechanisms.postprocess.whole_tables import crossed, divided
 

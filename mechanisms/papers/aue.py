@@ -16,7 +16,7 @@ from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.papers.published_bounds import aue_noise
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.divergence import require_batch, require_delta
-from mechanisms.privacy.dummies_accounting import binomial, dummies_delta, least_mean
+from mechanisms.privacy.dummy_laws import binomial, dummies_delta, least_mean
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register

@@ -28,8 +28,7 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling.sparse_bits import chosen_coordinates

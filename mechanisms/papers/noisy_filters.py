@@ -16,8 +16,7 @@ from mechanisms.channel import Counts, Floats, Kinds, Report
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.papers.bloom_filters import BloomFilters
 from mechanisms.papers.public_seed import PublicSeed
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws
 from mechanisms.randomness import SeededRandom
 
 _WORD = 1 << 64

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mechanisms.channel import Guarantee
-from mechanisms.mean.improved_shape import improved_shape, require_improved
 from mechanisms.mean.scalar import require_cells
-from mechanisms.mean.widths import published_reach
+from mechanisms.mean.widths import improved_shape, published_reach, require_improved
 from mechanisms.mean.window import Window, WindowLaw
 from mechanisms.registry import register
 

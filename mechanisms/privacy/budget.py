@@ -6,8 +6,8 @@ from collections.abc import Callable
 from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.privacy.amplification import BatchAccounted, laws_of, upper_laws
 from mechanisms.privacy.blanket import COARSE, simple_delta, upper_delta
-from mechanisms.privacy.clones import odds_budget, odds_epsilon
 from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.privacy.pair_law import odds_budget, odds_epsilon
 from mechanisms.privacy.search import TOLERANCE, private_end
 
 LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express

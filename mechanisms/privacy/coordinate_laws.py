@@ -40,9 +40,8 @@ import numpy as np
 
 from mechanisms.channel import Mechanism
 from mechanisms.privacy.amplification import laws_of
-from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import log_up
-from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws
+from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws, clone_laws
 
 _M = TypeVar("_M", bound=Mechanism)
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, checked_counts
+from mechanisms.counters.axes import Table
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.counters.details import Table
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.privacy.coordinate_laws import sampled_laws

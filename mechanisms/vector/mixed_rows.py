@@ -26,7 +26,7 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.mean.poisoned import NOBODY, quotient_reach
+from mechanisms.mean.intervals import NOBODY, quotient_reach
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.divergence import double_up

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
+from mechanisms.mean.intervals import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.intervals import normal_quantile
 

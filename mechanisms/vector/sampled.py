@@ -37,8 +37,13 @@ from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import chosen_coordinates
 from mechanisms.vector.base import CubeMean
 from mechanisms.vector.coordinates import largest_scaled, together
-from mechanisms.vector.rows import equal_share, require_dimension, require_listed, rows_in_cube
-from mechanisms.vector.several_kinds import chosen
+from mechanisms.vector.rows import (
+    chosen,
+    equal_share,
+    require_dimension,
+    require_listed,
+    rows_in_cube,
+)
 
 
 @dataclass(frozen=True)

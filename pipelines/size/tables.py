@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 from rich.table import Table
 
+from mechanisms.counters.axes import Table as Columns
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
-from mechanisms.counters.details import Table as Columns
 from mechanisms.vector.divided_tables import DividedTables
 from pipelines.errors import RequestError
 from pipelines.request import answers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mechanisms.learning.dp_sgd_design import design
+from mechanisms.learning.dp_sgd import design
 from mechanisms.learning.noisy_averages import NoisyAverages
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum
