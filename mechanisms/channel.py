@@ -368,6 +368,11 @@ class Mechanism(AsFields, ABC):
         Raises:
             ValueError: a message is out of range.
         """
+        codes = self._codes(messages)
+        return np.bincount(codes, minlength=self.codes).astype(np.int64, copy=False)
+
+    def _codes(self, messages: ArrayLike) -> NDArray[np.int64]:
+        """Messages as integers, or a ValueError that tells how many are out of range."""
         words = np.ascontiguousarray(messages)
         if words.size and (words.dtype.kind not in "iu" or words.min() < 0):
             raise ValueError(f"messages must be unsigned integers, not {words.dtype} or negative")
@@ -377,7 +382,7 @@ class Mechanism(AsFields, ABC):
                 f"{np.count_nonzero(~self.valid(words))} of {words.size} messages lie outside "
                 f"0 .. {self.codes - 1}"
             )
-        return np.bincount(words.view(np.int64), minlength=self.codes).astype(np.int64, copy=False)
+        return words.view(np.int64)
 
     def _checked(self, cells: ArrayLike) -> NDArray[Any]:
         """The cells as an integer array, or a ValueError that tells how many are out of range."""

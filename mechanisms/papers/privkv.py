@@ -61,13 +61,9 @@ class KeyedNumber(WithUnusable):
     def law(self) -> UnusableLaw:
         lower, _ = exponential_bounds(self.key_epsilon)
         lie = ceiling(Fraction(_WORD) / (lower + 1) / 2) * 2
-        low, high = (weight / Fraction(self._total) for weight in self._made_up)
+        low, high = (weight / Fraction(self.mechanism.weights(0)[1]) for weight in self._made_up)
         first = math.floor(lie * low / (low + high))
         return UnusableLaw(lie, (first, lie - first))
-
-    @property
-    def _total(self) -> int:
-        return self.mechanism.weights(0)[1]
 
     @property
     def _made_up(self) -> tuple[Fraction, Fraction]:

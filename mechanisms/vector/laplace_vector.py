@@ -54,16 +54,7 @@ class LaplaceVector(SampledCoordinates):
         Raises:
             ValueError: a message is out of range.
         """
-        words = np.ascontiguousarray(messages)
-        if words.size and (words.dtype.kind not in "iu" or words.min() < 0):
-            raise ValueError(f"messages must be unsigned integers, not {words.dtype} or negative")
-        words = words.astype(np.uint64, copy=False)
-        outside = np.count_nonzero(~self.valid(words))
-        if outside:
-            raise ValueError(
-                f"{outside} of {words.size} messages lie outside 0 .. {self.codes - 1}"
-            )
-        coordinates, codes = np.divmod(words.view(np.int64), self.mechanism.codes)
+        coordinates, codes = np.divmod(self._codes(messages), self.mechanism.codes)
         ends = np.where(codes == self.middle, 1, 0) - np.where(codes == 0, 1, 0)
         state = np.zeros((3, self.dimension), np.int64)
         state[0] = np.bincount(coordinates, minlength=self.dimension)
