@@ -68,16 +68,7 @@ class CentralHistogram(FrequencyOracle):
     def release(
         self, counts: Counts, rng: RandomSource, n: int | None = None
     ) -> tuple[Floats, Floats]:
-        """Draw the noise, once.
-
-        Args:
-            counts: (domain_size,) exact counts, at least one in all.
-            rng: the generator of this process.
-            n: the number of users; by default as many as there are counts.
-
-        Returns:
-            ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
-        """
+        """Draw the noise, once: of exact counts, at least one in all."""
 
     def released(self, cells: Sequence[int], times: int, rng: RandomSource) -> NDArray[Any]:
         counts = np.bincount(np.asarray(cells), minlength=self.domain_size)

@@ -245,12 +245,6 @@ class LinearHash(FrequencyOracle):
     def support(self, counts: Counts) -> Counts:
         """How many reports support each value: the finite Radon transform of the counts.
 
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, equal to the brute-force count in every bin.
-
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.
         """

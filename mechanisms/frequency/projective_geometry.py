@@ -230,12 +230,6 @@ class ProjectiveGeometry(FrequencyOracle):
     def support(self, counts: Counts) -> Counts:
         """How many reports lie on the hyperplane of each value, by a finite Radon transform.
 
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, equal to the brute-force count in every bin.
-
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.
         """

@@ -135,14 +135,7 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         return super().estimate(counts, self.users(counts, 0) if n is None else n)
 
     def support(self, counts: Counts) -> Counts:
-        """How many set bits lie on each value's filter, over all cohorts.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
-        """
+        """How many set bits lie on each value's filter, over all cohorts."""
         table = counts[: self.headers].reshape(self.cohorts, self.bits)
         total = np.zeros(self.domain_size, np.int64)
         for values in self._value_blocks():

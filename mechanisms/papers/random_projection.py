@@ -90,12 +90,6 @@ class RandomProjection(NoisySign):
         of a sign for the lowest byte and one for the rest, and the vector of d sums is a product
         of two matrices of 256 columns and of d/256.
 
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
-
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.
         """

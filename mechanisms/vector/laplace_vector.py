@@ -43,17 +43,7 @@ class LaplaceVector(SampledCoordinates):
         return self.mechanism.codes - 1
 
     def count(self, messages: ArrayLike) -> Counts:
-        """The collector's state: count(a + b) = count(a) + count(b).
-
-        Args:
-            messages: (m,) uint64.
-
-        Returns:
-            (3, dimension) int64: messages; sums of 2 * code - middle; upper less lower ends.
-
-        Raises:
-            ValueError: a message is out of range.
-        """
+        """(3, dimension) int64: messages; sums of 2 * code - middle; upper less lower ends."""
         coordinates, codes = np.divmod(self._codes(messages), self.mechanism.codes)
         ends = np.where(codes == self.middle, 1, 0) - np.where(codes == 0, 1, 0)
         state = np.zeros((3, self.dimension), np.int64)

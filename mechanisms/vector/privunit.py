@@ -136,20 +136,7 @@ class PrivUnit(CapChannel):
     # ---- the client --------------------------------------------------------------------------
 
     def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
-        """The whole client.
-
-        Args:
-            values: (n, dimension) numbers; no row longer than `radius`, to which `rows.shortened`
-                cuts them.
-            rng: the generator of this process.
-
-        Returns:
-            (n,) uint64.
-
-        Raises:
-            ValueError: rows of another dimension, too long, or of what is no number. The message
-                never holds them.
-        """
+        """The whole client, of rows no longer than `radius`: `rows.shortened` cuts them to it."""
         units = lifted(rows_of_numbers(values, self.dimension), self.radius)
         books = rng.integers(self.codebooks, len(units)).view(np.int64)
         messages = np.empty(len(units), np.uint64)
@@ -185,15 +172,8 @@ class PrivUnit(CapChannel):
     def variance(self, value: ArrayLike) -> Floats:
         """Variance of one coordinate of one decoded report, over the seed and the report.
 
-        Args:
-            value: what the user holds in that coordinate, in [-radius, radius]; any shape.
-
-        Returns:
-            In squared units of the value, of the same shape. Reports of a collection share the
-            seed: the mean of n of them varies by up to `seed_variance` more.
-
-        Raises:
-            ValueError: a value is out of range or not a number.
+        The value lies in [-radius, radius]. Reports of a collection share the seed: the mean of n
+        of them varies by up to `seed_variance` more.
         """
         x = np.asarray(value, np.float64)
         if not np.all(np.abs(x) <= self.radius):
