@@ -53,10 +53,6 @@ class Number:
     # Of values that are written one by one
     kind: ClassVar[pa.DataType] = pa.float64()
 
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
-
     def labels(self) -> list[str]:
         """(width,) what its numbers are called."""
         return [self.column]
@@ -99,10 +95,6 @@ class NumberList:
     def width(self) -> int:
         """How many numbers of a row it is."""
         return self.length
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
 
     def labels(self) -> list[str]:
         """(width,) what its numbers are called."""
@@ -152,10 +144,6 @@ class Category:
     def kind(self) -> pa.DataType:
         """Of values that are written one by one."""
         return self.domain.kind
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
 
     def accepts(self, column: pa.DataType) -> bool:
         """Whether a column of this type can hold the declared values."""

@@ -50,7 +50,7 @@ class Absence(NamedTuple):
         return numbers if self.fill is None else np.where(np.isnan(numbers), self.fill, numbers)
 
 
-LEFT_OUT = Absence()
+LEFT_OUT, HIDDEN = Absence(), Absence(hides=True)
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ class RowEncoder:
 
 def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:
     """The columns of which rows consist."""
-    return frozenset(column for attribute in attributes for column in attribute.columns())
+    return frozenset(attribute.column for attribute in attributes)
 
 
 def types_of(attributes: tuple[Attribute, ...]) -> dict[str, pa.DataType]:
     """Their types, of values that come one a line."""
-    return {column: part.kind for part in attributes for column in part.columns()}
+    return {part.column: part.kind for part in attributes}
 
 
 def read_numbers(
