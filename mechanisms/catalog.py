@@ -108,9 +108,6 @@ def build(name: str, **parameters: Any) -> Mechanism:
         name: one of `names()`.
         **parameters: what its constructor takes: epsilon, domain_size, hash_range, ...
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: unknown name; unknown or missing parameter; a value out of range. The message
             lists what exists.

@@ -224,9 +224,6 @@ def laplace(epsilon: float, cells: int = 1024) -> Laplace:
         epsilon: privacy loss of one report, in nats.
         cells: how many cells [-1, 1] is cut into.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
     """

@@ -109,9 +109,6 @@ def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
         delta: the probability mass outside it, in [1e-12, 1); less is spent.
         cells: how many cells [-1, 1] is cut into.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range, or the formula's claim does not hold there.
 

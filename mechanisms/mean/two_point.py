@@ -174,9 +174,6 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
         epsilon: privacy loss of one report, in nats.
         cells: how many cells [-1, 1] is cut into.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 

@@ -42,9 +42,6 @@ def piecewise(epsilon: float, cells: int = 1024) -> Window:
         epsilon: privacy loss of one report, in nats.
         cells: how many cells [-1, 1] is cut into.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -176,9 +173,6 @@ def dct(epsilon: float, cells: int = 1024, alpha: float | None = 5.0) -> Window:
         alpha: the paper's parameter: the report spreads over d = 1 / (alpha epsilon) on either
             side of the value, half of it the window. None takes the d of least worst-case
             variance instead.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

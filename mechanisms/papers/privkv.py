@@ -118,9 +118,6 @@ def privkv(epsilon: float, dimension: int, cells: int = 1) -> "PrivKv":
         dimension: d, how many keys there are.
         cells: how many cells [-1, 1] is cut into; the sign's law does not depend on it.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 

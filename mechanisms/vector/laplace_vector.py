@@ -94,9 +94,6 @@ def laplace_vector(epsilon: float, dimension: int, cells: int | None = None) -> 
         cells: how many cells [-1, 1] is cut into; by default 1024 or, where the noise is far
             wider than [-1, 1], few enough for a table of the noise to stay small.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 

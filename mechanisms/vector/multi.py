@@ -79,9 +79,6 @@ def multi_optimal(
             costs is worth most.
         hides: whether coordinates may have no number, which is as private as one.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -136,9 +133,6 @@ def multi_hm(
         sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
         hides: whether coordinates may have no number, which is as private as one.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -182,9 +176,6 @@ def harmony(
         dimension: d, how many numbers a row has.
         cells: how many cells [-1, 1] is cut into; the bit's law does not depend on it.
         hides: whether coordinates may have no number, which is as private as one.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

@@ -234,9 +234,6 @@ def privunit(
         codebooks: S; by default what makes a million codes.
         seed: the public randomness of the lines.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
     """

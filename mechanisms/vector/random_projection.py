@@ -352,9 +352,6 @@ def multi_rphm(
         seed: the public randomness of the subspace.
         cells: how many cells [-1, 1] is cut into.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
     """
