@@ -41,11 +41,9 @@ class Tree:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require_integer("cells", self.cells)
         if not (self.branching and min(self.branching) >= 2):
             raise ValueError("a tree has at least one level, and nodes have at least two children")
-        if not 2 <= self.cells <= self.leaves:
-            raise ValueError(f"cells must lie in 2 .. {self.leaves}, not {self.cells}")
+        require_integer("cells", self.cells, 2, self.leaves)
         if self.weights and len(self.weights) != len(self.branching):
             raise ValueError("there must be as many weights as levels")
 

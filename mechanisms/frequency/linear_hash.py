@@ -61,9 +61,7 @@ class LinearHash(FrequencyOracle):
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
         require_integer("domain_size", d, 2)
-        require_integer("hash_range", q)
-        if not 2 <= q <= _LARGEST_ALPHABET:
-            raise ValueError(f"hash_range must lie in 2 .. {_LARGEST_ALPHABET}, not {q}")
+        require_integer("hash_range", q, 2, _LARGEST_ALPHABET)
         if q < d:
             require_order(q)
         if not self.codes <= _LARGEST_ALPHABET:

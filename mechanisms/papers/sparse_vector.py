@@ -159,14 +159,9 @@ class SparseVector:
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        for name in ("uploads", "dimension", "bound"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.uploads <= self.dimension:
-            raise ValueError(
-                f"uploads must lie in 1 .. dimension = {self.dimension}, not {self.uploads}"
-            )
-        if not 1 <= self.bound <= 1 << 20:
-            raise ValueError(f"bound must lie in 1 .. 2^20 steps, not {self.bound}")
+        require_integer("dimension", self.dimension)
+        require_integer("uploads", self.uploads, 1, self.dimension)
+        require_integer("bound", self.bound, 1, 1 << 20)
         if not (min(self.split) > 0 and self.split.cost <= 1 + 1e-15):
             raise ValueError("the parts of epsilon must be positive, and their cost at most 1")
         try:

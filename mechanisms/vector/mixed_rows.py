@@ -73,12 +73,7 @@ class MixedRows(AttributeReports):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("sampled", self.sampled)
-        if not 1 <= self.sampled <= len(self.attributes):
-            raise ValueError(
-                f"sampled must lie in 1 .. {len(self.attributes)}, the number of attributes, not "
-                f"{self.sampled}"
-            )
+        require_integer("sampled", self.sampled, 1, len(self.attributes))
         for mechanism in self.distinct:
             self._require_attribute(mechanism)
         if not self.codes <= LARGEST_ALPHABET:

@@ -75,15 +75,10 @@ class PrivUnit(CapChannel):
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
         require_radius(self.radius)
-        for name in ("lines", "codebooks", "seed"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.lines <= _MOST_LINES:
-            raise ValueError(f"lines must lie in 1 .. {_MOST_LINES}, not {self.lines}")
-        most = LARGEST_ALPHABET // (2 * self.lines)
-        if not 1 <= self.codebooks <= most:
-            raise ValueError(
-                f"codebooks must lie in 1 .. {most} with {self.lines} lines, not {self.codebooks}"
-            )
+        require_integer("lines", self.lines, 1, _MOST_LINES)
+        # With fewer lines there is room for more codebooks.
+        require_integer("codebooks", self.codebooks, 1, LARGEST_ALPHABET // (2 * self.lines))
+        require_integer("seed", self.seed)
         if not self.law.inside > self.law.outside:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 

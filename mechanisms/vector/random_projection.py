@@ -146,12 +146,8 @@ class MultiRphm(VectorMean):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
-        for name in ("projected", "seed"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.projected <= self.dimension:
-            raise ValueError(
-                f"projected must lie in 1 .. dimension = {self.dimension}, not {self.projected}"
-            )
+        require_integer("projected", self.projected, 1, self.dimension)
+        require_integer("seed", self.seed)
         if not self.dimension * self.projected <= _LARGEST_MATRIX:
             raise ValueError(
                 f"projected must be at most {_LARGEST_MATRIX // self.dimension} at dimension "
