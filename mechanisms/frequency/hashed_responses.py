@@ -31,11 +31,6 @@ def unhashed(target: Target[FrequencyTask]) -> LinearHash:
     return spending(target, target.task.domain_size)
 
 
-def _one_bit(target: Target[FrequencyTask]) -> LinearHash:
-    """One-bit Hadamard response."""
-    return spending(target, 2)
-
-
 def _locally_optimal(target: Target[FrequencyTask]) -> LinearHash:
     """OLH at the epsilon_local that the batch allows."""
     d = target.task.domain_size
@@ -119,7 +114,7 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     searched=True,
     postprocess="auto",
     small=SMALL,
-    rules={"shuffle": _one_bit},
+    rules={"shuffle": lambda target: spending(target, 2)},
 )
 def hadamard(epsilon: float, domain_size: int) -> LinearHash:
     """One-bit Hadamard response: q = 2; a report is the index of a parity and one noisy bit.

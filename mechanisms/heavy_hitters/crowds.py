@@ -102,7 +102,9 @@ class Crowds(AsFields):
         require_delta(delta)
         require_neighbours(neighbours)
         law = _least_threshold(strings, neighbours, epsilon, delta)
-        return cls(Counters((_level(strings),), Independent((law,)), neighbours, epsilon, delta))
+        # How many counters there are does not enter into the price.
+        levels = (Level(strings, 2 * strings),)
+        return cls(Counters(levels, Independent((law,)), neighbours, epsilon, delta))
 
     @property
     def strings(self) -> int:
@@ -215,11 +217,6 @@ def _first(
 
 
 # ---- the least threshold ---------------------------------------------------------------------
-
-
-def _level(strings: int) -> Level:
-    """The footprint; how many counters there are does not enter into the price."""
-    return Level(strings, 2 * strings)
 
 
 @lru_cache(maxsize=64)  # it is asked for again wherever a plan is looked at

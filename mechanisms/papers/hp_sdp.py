@@ -49,11 +49,6 @@ def by_theorem_1(target: Target[FrequencyTask], hash_range: int) -> LinearHash:
     return LinearHash(local, target.task.domain_size, hash_range)
 
 
-def _unhashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
-    """Randomised response on the values themselves, by Theorem 1."""
-    return by_theorem_1(target, target.task.domain_size)
-
-
 def published_hash(target: Target[FrequencyTask]) -> LinearHash:
     """g = (m + 2)/3, moved to the nearest field; plain k-ary response where that is as large."""
     epsilon, delta, n = target.batch
@@ -80,7 +75,10 @@ _HASHED = {"shuffle": hashed_as_published, "published": published_hash}
     source="Balle, Bell, Gascon, Nissim, CRYPTO 2019",
     models=["shuffle"],
     small=SMALL,
-    rules={"shuffle": unhashed, "published": _unhashed_as_published},
+    rules={
+        "shuffle": unhashed,
+        "published": lambda target: by_theorem_1(target, target.task.domain_size),
+    },
 )
 def sh(epsilon: float, domain_size: int) -> LinearHash:
     """SH: k-ary response, shuffled."""

@@ -59,9 +59,7 @@ def listed(file: str, schema: pa.Schema, reading: Reading, column: str) -> str:
 def _has_header(file: str, schema: pa.Schema, reading: Reading) -> bool:
     """Whether the first line of a CSV file names what is below it."""
     names = [*schema.names]
-    if len({*names}) < len(names) or not all(
-        (bool(_NAME.fullmatch(name)) and (not _NOTHING.fullmatch(name))) for name in names
-    ):
+    if len({*names}) < len(names) or not all(map(_is_name, names)):
         return False
     plain = Reading(delimiter=reading.delimiter)
     try:
@@ -69,6 +67,11 @@ def _has_header(file: str, schema: pa.Schema, reading: Reading) -> bool:
     except UnreadableError:
         return False
     return first is not None and any(_no_text(column) for column in first.columns)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a cell of a column of numbers, times or truths would not look like it."""
+    return bool(_NAME.fullmatch(text)) and not _NOTHING.fullmatch(text)
 
 
 def _no_text(column: pa.ChunkedArray) -> bool:
