@@ -23,13 +23,6 @@ class Rounding(Protocol):
         """(n,) values in [-1, 1] to (n,) cells in 0 .. inputs - 1."""
 
 
-class Scale(Protocol):
-    """What prepares numbers for rounding."""
-
-    def scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) finite numbers to (n,) that the rounding takes."""
-
-
 class Bounds(NamedTuple):
     """Declared bounds; what lies beyond them is moved to the nearer one.
 
