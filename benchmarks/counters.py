@@ -20,10 +20,10 @@ from rich.table import Table
 from benchmarks.measure import DATA
 from mechanisms.channel import Counts, Floats, Neighbours
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.axes import Table as Tab
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
-from mechanisms.counters.details import Table as Tab
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree

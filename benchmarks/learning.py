@@ -20,8 +20,7 @@ from benchmarks.measure import DATA, peak_memory, run_apart, seconds
 from hushbeam.studies.populations.tables import read_examples
 from hushbeam.studies.systems.oriented_edges import OrientedEdges
 from hushbeam.studies.systems.sums import SUMS
-from mechanisms.learning.dp_sgd import WholeGradients
-from mechanisms.learning.dp_sgd_design import design
+from mechanisms.learning.dp_sgd import WholeGradients, design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron

@@ -5,8 +5,6 @@ some is a line of `MODULES`. Another distribution names its own modules as entry
 `hushbeam.mechanisms`. Nothing is imported before somebody asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -109,9 +107,6 @@ def build(name: str, **parameters: Any) -> Mechanism:
     Args:
         name: one of `names()`.
         **parameters: what its constructor takes: epsilon, domain_size, hash_range, ...
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: unknown name; unknown or missing parameter; a value out of range. The message

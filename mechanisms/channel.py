@@ -5,8 +5,6 @@ with probabilities that are exact rationals. Privacy is then checked by enumerat
 states are integer counts that merge by addition, and a report is one 64-bit word.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from abc import ABC, abstractmethod
@@ -74,7 +72,7 @@ class Guarantee:
         return f"{self.unit} {self.condition}".rstrip()
 
     @property
-    def replaced(self) -> Guarantee:
+    def replaced(self) -> "Guarantee":
         """What holds where a unit's contribution becomes another: it is removed, and one added."""
         if self.neighbours == "replace" or self.model == "none":
             return self
@@ -82,9 +80,14 @@ class Guarantee:
         return replace(self, epsilon=2 * self.epsilon, delta=delta, neighbours="replace")
 
     @classmethod
-    def none(cls, reason: str) -> Guarantee:
+    def none(cls, reason: str) -> "Guarantee":
         """The claim of a mechanism that protects nobody, with the reason."""
         return cls("none", math.inf, 1.0, "nobody", reason)
+
+    @classmethod
+    def of_report(cls, epsilon: float, delta: float, how: str) -> "Guarantee":
+        """What one report reveals, to whoever sees it."""
+        return cls("local", epsilon, delta, "report", how)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, for a statement; an unbounded epsilon becomes None, which JSON can hold."""
@@ -114,12 +117,17 @@ def require_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon must be a positive, finite number, not {epsilon!r}")
 
 
-def require_integer(name: str, value: int) -> None:
-    """Refuse a size that is not an integer, such as 10.5 or 10.0."""
+def require_integer(
+    name: str, value: int, least: float = -math.inf, most: float = math.inf
+) -> None:
+    """Refuse a size that is not an integer, such as 10.5 or 10.0, or lies out of range."""
     try:
         operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer, not {value!r}") from None
+    if not least <= value <= most:
+        limits = f"lie in {least} .. {most}" if most < math.inf else f"be at least {least}"
+        raise ValueError(f"{name} must {limits}, not {value}")
 
 
 class AsFields:
@@ -360,6 +368,11 @@ class Mechanism(AsFields, ABC):
         Raises:
             ValueError: a message is out of range.
         """
+        codes = self._codes(messages)
+        return np.bincount(codes, minlength=self.codes).astype(np.int64, copy=False)
+
+    def _codes(self, messages: ArrayLike) -> NDArray[np.int64]:
+        """Messages as integers, or a ValueError that tells how many are out of range."""
         words = np.ascontiguousarray(messages)
         if words.size and (words.dtype.kind not in "iu" or words.min() < 0):
             raise ValueError(f"messages must be unsigned integers, not {words.dtype} or negative")
@@ -369,7 +382,7 @@ class Mechanism(AsFields, ABC):
                 f"{np.count_nonzero(~self.valid(words))} of {words.size} messages lie outside "
                 f"0 .. {self.codes - 1}"
             )
-        return np.bincount(words.view(np.int64), minlength=self.codes).astype(np.int64, copy=False)
+        return words.view(np.int64)
 
     def _checked(self, cells: ArrayLike) -> NDArray[Any]:
         """The cells as an integer array, or a ValueError that tells how many are out of range."""

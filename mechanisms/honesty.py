@@ -5,8 +5,6 @@ Their messages are then known, and can be taken out of the batch by whoever look
 left is a batch of those who follow the protocol, and it is all that hides a user.
 """
 
-from __future__ import annotations
-
 import math
 
 

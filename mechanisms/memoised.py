@@ -16,8 +16,6 @@ response); Ding, Kulkarni, Yekhanin, "Collecting telemetry data privately", Neur
 (memoised rounding: one permanent offset in place of a coin for each value).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math
@@ -212,9 +210,7 @@ def over_time(once: Guarantee, distinct: int, unit: str) -> Guarantee:
     Raises:
         ValueError: k is not a positive integer.
     """
-    require_integer("distinct", distinct)
-    if not 1 <= distinct:
-        raise ValueError(f"distinct must be at least 1, not {distinct}")
+    require_integer("distinct", distinct, 1)
     if once.model == "none":
         return once
     epsilon, delta = _multiple(distinct, once.epsilon), _multiple(distinct, once.delta)

@@ -1,7 +1,5 @@
 """The name that was meant, where one was typed that nothing has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

@@ -4,8 +4,6 @@ A report is private only while its noise cannot be predicted, so the key comes f
 operating system, lives in one process and is never pickled, copied or inherited by a fork.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from abc import ABC, abstractmethod

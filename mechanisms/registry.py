@@ -4,8 +4,6 @@ Planners, command lines, documentation and contract tests read it here, so that 
 added by its file and by one line of `mechanisms.catalog.MODULES`, and nowhere else.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence

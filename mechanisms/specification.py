@@ -5,8 +5,6 @@ in another language says its own by `Mechanism.specification`. These are records
 that may pass 2^53 are decimal strings, for not every reader keeps longer ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Union

@@ -1,7 +1,5 @@
 """Columns as Arrow holds them, made ready for numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -47,20 +45,30 @@ def bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), ends
 
 
+def value_type(column: pa.DataType) -> pa.DataType:
+    """The type of what a column holds, behind its dictionary if it has one."""
+    return column.value_type if pa.types.is_dictionary(column) else column
+
+
+def is_integer(column: pa.DataType) -> bool:
+    """Whether a column of this type holds whole numbers."""
+    return bool(pa.types.is_integer(value_type(column)))
+
+
 def is_numeric(column: pa.DataType) -> bool:
     """Whether a column of this type holds numbers: integers, floats, decimals; not booleans."""
-    if pa.types.is_dictionary(column):
-        return is_numeric(column.value_type)
-    return any(
-        test(column) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    )
+    kind = value_type(column)
+    return bool(is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_text(column: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
+    return value_type(column) in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def is_moment(column: pa.DataType) -> bool:
     """Whether a column of this type says when something was."""
-    if pa.types.is_dictionary(column):
-        return is_moment(column.value_type)
-    return bool(pa.types.is_timestamp(column) or pa.types.is_date(column))
+    return bool(pa.types.is_timestamp(value_type(column)) or pa.types.is_date(value_type(column)))
 
 
 def as_floats(column: pa.Array) -> NDArray[np.float64]:

@@ -4,8 +4,6 @@ Windows tumble: each begins where the last one ends, counted from 1970-01-01T00:
 microseconds since then, and all windows are in UTC; times without a zone are taken to be UTC.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ polynomial over GF(2) of degree below k, bit i standing for x^i; addition is XOR
 are taken modulo the least irreducible polynomial of degree k.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

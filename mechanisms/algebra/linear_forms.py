@@ -6,8 +6,6 @@ each of q^m vectors, how many of n such pairs it passes takes n q^m tests if don
 it takes a Fourier transform of q^m cells.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

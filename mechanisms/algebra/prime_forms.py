@@ -1,7 +1,5 @@
 """Linear forms over a large prime field: arithmetic in place of tables, and fast transforms."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -7,8 +7,6 @@ which lies on the hyperplane of (c, 1) if <a, c> = y; the last code is (0, 1). S
 a code is a test by a linear form, and for the others it is a code one digit lower.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +37,7 @@ class ProjectiveSpace:
     digits: int
 
     @classmethod
-    def holding(cls, values: int, order: int) -> ProjectiveSpace:
+    def holding(cls, values: int, order: int) -> "ProjectiveSpace":
         """The least space over a field of this order that has so many points, a line at least."""
         digits = 2
         while projective_points(order, digits) < values:
@@ -67,7 +65,7 @@ class ProjectiveSpace:
         return LinearForms(self.field, self.digits - 1)
 
     @cached_property
-    def lower(self) -> ProjectiveSpace:
+    def lower(self) -> "ProjectiveSpace":
         """The space of the other values, (v, 0)."""
         return ProjectiveSpace(self.field, self.digits - 1)
 

@@ -1,7 +1,5 @@
 """Real constants as exact rationals that err to a known side."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction

@@ -3,8 +3,6 @@
 The first of a list of counts that is above a threshold: the sparse vector, once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,13 +4,11 @@ Nothing is randomised before the collector, who is trusted with the raw counts. 
 to compare others with, and the one to use where the collector may see everything anyway.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,25 +29,15 @@ class CentralHistogram(FrequencyOracle):
     """
 
     epsilon: float
-
-    @property
-    def keep(self) -> float:
-        """Holders are counted once each."""
-        return 1.0
-
-    @property
-    def other(self) -> float:
-        """Nobody else is."""
-        return 0.0
-
-    @property
-    def contrast(self) -> float:
-        return 1.0
-
-    @property
-    def local(self) -> Guarantee:
-        """What the collector sees."""
-        return Guarantee.none("the collector sees every value as it is")
+    # Holders are counted once each
+    keep: ClassVar[float] = 1.0
+    # Nobody else is
+    other: ClassVar[float] = 0.0
+    contrast: ClassVar[float] = 1.0
+    # What the collector sees
+    local: ClassVar[Guarantee] = Guarantee.none("the collector sees every value as it is")
+    # More than one, so that a value may change among others that stay
+    trial_users: ClassVar[int] = 4
 
     @property
     def codes(self) -> int:
@@ -80,21 +68,7 @@ class CentralHistogram(FrequencyOracle):
     def release(
         self, counts: Counts, rng: RandomSource, n: int | None = None
     ) -> tuple[Floats, Floats]:
-        """Draw the noise, once.
-
-        Args:
-            counts: (domain_size,) exact counts, at least one in all.
-            rng: the generator of this process.
-            n: the number of users; by default as many as there are counts.
-
-        Returns:
-            ((domain_size,) unbiased frequencies, (domain_size,) the system's estimate of them).
-        """
-
-    @property
-    def trial_users(self) -> int:
-        """More than one, so that a value may change among others that stay."""
-        return 4
+        """Draw the noise, once: of exact counts, at least one in all."""
 
     def released(self, cells: Sequence[int], times: int, rng: RandomSource) -> NDArray[Any]:
         counts = np.bincount(np.asarray(cells), minlength=self.domain_size)

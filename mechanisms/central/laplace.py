@@ -1,7 +1,5 @@
 """Counts with two-sided geometric noise: the Laplace mechanism without real numbers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ Of `scipy.signal` composing takes one function, and nothing of what comes with i
 `scipy.optimize` among it: a CPU second, a third of what `hushbeam check` took.
 """
 
-from __future__ import annotations
-
 import contextlib
 import pkgutil
 import sys

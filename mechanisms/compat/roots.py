@@ -4,8 +4,6 @@
 matrices and the spatial trees that it imports, and nearly every command looks for some root.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

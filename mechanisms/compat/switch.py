@@ -1,7 +1,5 @@
 """Whether libraries are reached into at all."""
 
-from __future__ import annotations
-
 import os
 
 VARIABLE = "HUSHBEAM_COMPAT"

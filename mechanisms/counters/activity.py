@@ -13,8 +13,6 @@ New is who was active in no period of so many before, so each user is of one coh
 long as no cohort is older than that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,14 +6,12 @@ two. A user raises a counter for each digit of what it has of each of its groups
 remainder may have one weight, and are told apart by their place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,11 +92,7 @@ class Amounts:
 
     def __post_init__(self) -> None:
         require_integer("groups", self.groups)
-        require_integer("most_groups", self.most_groups)
-        if not 1 <= self.most_groups <= self.groups:
-            raise ValueError(
-                f"a user must have 1 to all of {self.groups} groups, not {self.most_groups}"
-            )
+        require_integer("most_groups", self.most_groups, 1, self.groups)
         digit_weights(self.most)
 
     @property
@@ -179,16 +173,13 @@ class SignedDigits(Amounts):
     """
 
     least: int = -1
+    digits: ClassVar[Digits] = "lifted"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_integer("least", self.least)
         if self.signed or not -self.most <= self.least < 0:
             raise ValueError(f"the least number must lie in {-self.most} .. -1, not {self.least}")
-
-    @property
-    def digits(self) -> Digits:
-        return "lifted"
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
@@ -215,10 +206,7 @@ class Ends(Amounts):
 
     signed: bool = True
     coin = 1.0  # what is above the middle is twice what is above the lower end
-
-    @property
-    def digits(self) -> Digits:
-        return "ends"
+    digits: ClassVar[Digits] = "ends"
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         """As of `Amounts`.

@@ -1,7 +1,5 @@
 """Who is to draw the dummies: the design of least predicted error among those that are allowed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal

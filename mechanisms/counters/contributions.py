@@ -1,7 +1,5 @@
 """What users contribute: which groups they have, how much of each, and no more than they may."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +26,7 @@ class Contributions(NamedTuple):
     cut: NDArray[np.bool_]
 
     @classmethod
-    def of_rows(cls, groups: Slots, numbers: Floats | None = None) -> Contributions:
+    def of_rows(cls, groups: Slots, numbers: Floats | None = None) -> "Contributions":
         """Of users who have one row each.
 
         Args:
@@ -46,7 +44,7 @@ class Contributions(NamedTuple):
         """(n, k) what a row of each group is on average; 0 where there is none."""
         return np.asarray(self.amounts / np.maximum(self.rows, 1))
 
-    def at_most(self, most: int) -> Contributions:
+    def at_most(self, most: int) -> "Contributions":
         """The same with so many rows of a group at the most; the rest is cut."""
         beyond = (self.amounts > most).any(axis=1)
         return self._replace(amounts=np.minimum(self.amounts, most), cut=self.cut | beyond)

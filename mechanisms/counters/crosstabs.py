@@ -18,8 +18,6 @@ Source: for details as what tables of noisy counts are put together from, Xiao, 
     finite design space", J. Stat. Plan. Inference 1978.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Counts, Floats
-from mechanisms.counters.details import Details, Table
+from mechanisms.counters.axes import Details, Table
 from mechanisms.counters.levels import Level, Slots
 from mechanisms.postprocess.whole_tables import crossed, divided
 

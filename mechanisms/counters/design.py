@@ -5,8 +5,6 @@ sent them. What the collector sees of all of them together is private, whoever t
 the dummies do not depend on who does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -87,7 +85,7 @@ class Counters(AsFields):
         delta: float,
         beside: Sequence[Level] = (),
         **more: Any,
-    ) -> Counters:
+    ) -> "Counters":
         """The counters of a footprint with the least noise that meets a target.
 
         Args:
@@ -99,7 +97,7 @@ class Counters(AsFields):
         dummies = least_noise(levels, neighbours, epsilon, delta, beside=beside, **more)
         return cls((*levels, *beside), dummies, neighbours, epsilon, delta, len(beside))
 
-    def part(self, first: int, last: int) -> Counters:
+    def part(self, first: int, last: int) -> "Counters":
         """The counters of levels first .. last - 1, which have dummies of their own.
 
         What is promised of all holds of them, and need not be tight.

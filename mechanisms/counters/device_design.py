@@ -5,8 +5,6 @@ dummies of those alone who happen to be in the log would show who is missing. So
 follow the protocol, or tell what they sent; the noise of the others has to do.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -107,7 +105,7 @@ class DeviceCounters(AsFields):
         laws: Collection[Law] = LAWS,
         beside: Sequence[Level] = (),
         share: float = SHARE,
-    ) -> DeviceCounters:
+    ) -> "DeviceCounters":
         """The counters of a footprint with the least noise of devices that meets a target.
 
         Args:

@@ -7,8 +7,6 @@ many there are is then what the plan says, and how many nulls the collector sees
 counters leave of it, which tells nothing beside them: nulls need no dummies.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -55,7 +53,7 @@ class SlottedDevices(DeviceCounters):
             raise ValueError("room must be a number of slots, at least 0, for each level")
 
     @classmethod
-    def of(cls, free: DeviceCounters, most_messages: float = math.inf) -> Self:
+    def of(cls, free: DeviceCounters, most_messages: float = math.inf) -> "Self":
         """The same counters and noise, in slots: as few as half of what is spared of delta allows.
 
         Args:

@@ -5,8 +5,6 @@ a counter, one of which adds and one of which takes away (`masked_laplace`). A d
 messages as it has, so that there are no nulls.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence

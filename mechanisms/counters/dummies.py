@@ -1,7 +1,5 @@
 """The shuffler's dummies on all counters: level by level, correlated, or both beside each other."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Units raise counters as they do among dummies, and nobody hides them: the job ad
 each total up and draws one noise for it. What it has counted it sees.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +88,7 @@ class JobTotals(AsFields):
         epsilon: float,
         beside: Sequence[Level] = (),
         share: float = SHARE,
-    ) -> JobTotals:
+    ) -> "JobTotals":
         """The totals with the least noise that meets a target.
 
         Args:

@@ -6,8 +6,6 @@ nobody raises one counter by more than the slots of its level, whatever is sent.
 level are a counter, too: they would tell how many users there are.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass

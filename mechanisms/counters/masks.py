@@ -1,7 +1,5 @@
 """Digits that share one noise: how many dummies their masks take, and what fewer of them cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

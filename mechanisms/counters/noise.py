@@ -7,8 +7,6 @@ nothing is lost between the two.
 Laws of noise as records, for statements: what a reader draws by himself, in any language.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from abc import abstractmethod
@@ -154,7 +152,7 @@ class ShufflerNoise(AsFields):
         """(mu + 1,) the probabilities of 0 .. mu in doubles."""
         return _falling(*self.falls, self.mu)
 
-    def shortened(self, ends: float) -> Self:
+    def shortened(self, ends: float) -> "Self":
         """The same law with as few dummies as its ends allow; itself if it has none too many.
 
         Args:
@@ -209,7 +207,7 @@ class Laplace(ShufflerNoise):
             raise ValueError(f"slope must be a positive, finite number, not {self.slope}")
 
     @classmethod
-    def ending(cls, slope: float, ends: float, shift: int = 1) -> Laplace:
+    def ending(cls, slope: float, ends: float, shift: int = 1) -> "Laplace":
         """The noise with the fewest dummies whose end has no more than a given probability.
 
         Args:
@@ -267,7 +265,7 @@ class Gaussian(ShufflerNoise):
             raise ValueError(f"sigma must be at least 0.05 and finite, not {self.sigma}")
 
     @classmethod
-    def ending(cls, sigma: float, ends: float) -> Gaussian:
+    def ending(cls, sigma: float, ends: float) -> "Gaussian":
         """The noise whose end has about a given probability, at most; see `Laplace.ending`."""
         # Mills' ratio: P(mu) is below e^(-mu^2 / 2 sigma^2) / sigma, and above 1 nobody is counted.
         reach = math.sqrt(2 * max(math.log(max(1.0, 1 / sigma) / ends), 1.0))

@@ -15,8 +15,6 @@ Source: Koufogiannis, Han, Pappas, "Gradual release of sensitive data under diff
     numbers, which at a share s leaves a pass with 1 + s^2 times the variance that it could have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -5,8 +5,6 @@ worst is the whole footprint. Under *replace* others are lowered as well. Which 
 does not matter, for all of a level have one law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +60,7 @@ class Charge(NamedTuple):
         """How many of them may differ between neighbours."""
         return changes(self.slots, self.counters, neighbours)
 
-    def repeated(self, releases: int) -> Charge:
+    def repeated(self, releases: int) -> "Charge":
         """The same of so many releases, of which a user is in all."""
         return self._replace(slots=releases * self.slots, counters=releases * self.counters)
 

@@ -6,8 +6,6 @@ category raises the counter of its value, one of which stands for none; and ever
 counts rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

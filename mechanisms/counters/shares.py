@@ -15,8 +15,6 @@ Source: the protocol is of Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography f
     1909.11225 (12 messages at q = 2^32, n = 10^4, sigma = 40). The recurrence takes 10 there.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 
@@ -60,9 +58,7 @@ def distance(parties: int, modulus: int, shares: int) -> float:
         ("modulus", modulus, 2),
         ("shares", shares, 3),
     ):
-        require_integer(name, size)
-        if not size >= least:
-            raise ValueError(f"{name} must be at least {least}, not {size}")
+        require_integer(name, size, least)
     k = shares - 1
     near = _excess(min(parties, 2 * _EXACT), modulus, k)
     excess = near[parties] if parties < near.size else _far(parties, modulus, k, near)

@@ -6,8 +6,6 @@ times the slope, which is then proportional to (weight^2 / changes)^(1/3). Eithe
 exactly and scaled until it meets the target, and the smaller error is taken.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,14 +14,7 @@ from itertools import product
 from typing import NamedTuple
 
 from mechanisms.channel import Neighbours, require_epsilon
-from mechanisms.counters.dummies import (
-    Beside,
-    Correlated,
-    Dummies,
-    Independent,
-    Seen,
-    moved,
-)
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, moved
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
 from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise, nearly
@@ -336,12 +327,7 @@ class _Target:
             return None
         return Independent(tuple(Laplace.ending(slope, end) for slope in slopes))
 
-    def _delta(
-        self,
-        dummies: Dummies | None,
-        seen: Seen = nearly,
-        cells: int = COARSE,
-    ) -> float:
+    def _delta(self, dummies: Dummies | None, seen: Seen = nearly, cells: int = COARSE) -> float:
         """An upper end of what is paid for; of the laws in doubles, nearly."""
         if dummies is None:
             return 1.0

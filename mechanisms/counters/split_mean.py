@@ -11,8 +11,6 @@ Source: Hardt, Talwar, "On the geometry of differential privacy", STOC 2010, for
     the body of all that one person may change: here a parallelogram.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ takes part, the shuffler adds mu + Z reports of zero besides, as dummies of the 
 or everybody who may take part sends, a zero for nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -135,7 +133,7 @@ class SplitMix(AsFields):
         delta: float,
         sigma: float = SIGMA,
         everybody: bool = False,
-    ) -> Self:
+    ) -> "Self":
         """The noise, the modulus and the number of shares that meet a target.
 
         Args:
@@ -279,7 +277,7 @@ class SplitMix(AsFields):
             raise ValueError(f"numbers must be integers in {least:,} .. {largest:,}")
         return self.split(whole, rng)
 
-    def summands(self, units: Slots, present: NDArray[np.bool_]) -> Slots:
+    def summands(self, units: "Slots", present: NDArray[np.bool_]) -> "Slots":
         """(n,) what people split who have so many units, and 0 of who has no number."""
         return np.where(present, units, 0)
 

@@ -9,8 +9,6 @@ Source: Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially pr
     through consistency", VLDB 2010, Theorems 3 and 4; with a variance for each level.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,16 +41,14 @@ class Tree:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require_integer("cells", self.cells)
         if not (self.branching and min(self.branching) >= 2):
             raise ValueError("a tree has at least one level, and nodes have at least two children")
-        if not 2 <= self.cells <= self.leaves:
-            raise ValueError(f"cells must lie in 2 .. {self.leaves}, not {self.cells}")
+        require_integer("cells", self.cells, 2, self.leaves)
         if self.weights and len(self.weights) != len(self.branching):
             raise ValueError("there must be as many weights as levels")
 
     @classmethod
-    def uniform(cls, cells: int, fanout: int, growth: float = 1.0) -> Tree:
+    def uniform(cls, cells: int, fanout: int, growth: float = 1.0) -> "Tree":
         """A tree of one fan-out; its root has no more children than cells need.
 
         Args:

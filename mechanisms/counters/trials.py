@@ -1,7 +1,5 @@
 """Releases of counters and of split and mix, at small examples, for attacks: whole batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

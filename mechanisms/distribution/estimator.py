@@ -1,7 +1,5 @@
 """From counts of codes to a distribution: shares, quantiles and the mean, each with limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +25,7 @@ from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.usable_mean import ShareEstimate
 from mechanisms.mean.window import Window
 from mechanisms.mean.with_unusable import WithUnusable
-from mechanisms.postprocess.channel_products import (
-    ChannelProducts,
-    Dense,
-    OneMore,
-)
+from mechanisms.postprocess.channel_products import ChannelProducts, Dense, OneMore
 from mechanisms.postprocess.expectation_maximisation import fit
 from mechanisms.postprocess.intervals import opened
 
@@ -121,12 +115,10 @@ class DistributionEstimator(AsFields):
     def __post_init__(self) -> None:
         if not self.bins >= 2:
             raise ValueError("a distribution needs at least 2 bins")
-        require_integer("span", self.span)
-        if not self.span >= 1:
-            raise ValueError(f"span must be at least 1, not {self.span}")
+        require_integer("span", self.span, 1)
 
     @classmethod
-    def around(cls, ramps: Ramps, mechanism: Mechanism) -> DistributionEstimator:
+    def around(cls, ramps: Ramps, mechanism: Mechanism) -> "DistributionEstimator":
         """The collector of a mechanism of which a planner has worked out the averages already.
 
         Args:

@@ -1,7 +1,5 @@
 """A mechanism over so many bins, and the span of its limits, that meet a privacy target."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -10,8 +10,6 @@ be r is asked of the reports' weight - r * presence, whose mean is then 0 (Fiell
 is divided by a share that may be 0 itself.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mechanisms.channel import Floats

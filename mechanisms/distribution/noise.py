@@ -4,8 +4,6 @@ A mean of those who hold one is a quotient of two averages of the same reports, 
 that of the presence. So their covariance counts as well as their variances.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

@@ -9,8 +9,6 @@ are, as `ramps` must.
 The mean of those who have a value, and the share of those who have none.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

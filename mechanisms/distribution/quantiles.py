@@ -1,7 +1,5 @@
 """Quantiles of a distribution over bins, and their limits from those of F."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -7,8 +7,6 @@ F(point k) is at most the average of G_k .. G_{k+m-1}, and at least that of G_{k
 Averaging costs sharpness, m grid steps, and saves noise, by far the more where reports are noisy.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -5,8 +5,6 @@ whatever the distribution f. So whoever wants sum_j f_j r_j needs weights with E
 every input j. They exist for every target r if and only if the channel determines f.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +53,7 @@ class Reconstruction:
             )
 
     @classmethod
-    def of(cls, mechanism: Mechanism, hides: bool = False) -> Reconstruction:
+    def of(cls, mechanism: Mechanism, hides: bool = False) -> "Reconstruction":
         """That of a mechanism whose users send one message each.
 
         Raises:

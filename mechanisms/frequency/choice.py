@@ -11,8 +11,6 @@ is its expectation given its own estimate. Where a few values stand out of thous
 no other of our rules comes near: heads stay where they are, and the rest becomes alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

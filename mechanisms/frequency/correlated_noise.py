@@ -6,13 +6,12 @@ Laplace noise, and pairs of both that cancel in the estimate and hide all the re
 negative binomial; most users' share of most bins is nothing, and a cluster of messages otherwise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,7 +34,7 @@ _UNIT = 2.0**-53
 _SPARED = 1e-6  # of delta: for what drawing from tables may add
 
 
-def as_many_messages(target: Target[FrequencyTask]) -> CorrelatedNoise:
+def as_many_messages(target: Target[FrequencyTask]) -> "CorrelatedNoise":
     """Correlated noise of as many messages as a plan allows; by default of its own choice."""
     most = target.task.max_messages
     return CorrelatedNoise.meeting(target, max_messages=most if most > 1 else None)
@@ -80,6 +79,8 @@ class CorrelatedNoise(IndependentBins):
     """
 
     max_messages: float | None = None
+    keep: ClassVar[float] = 1.0
+    other: ClassVar[float] = 0.0
 
     @cached_property
     def noise(self) -> MaskedLaplace:
@@ -128,14 +129,6 @@ class CorrelatedNoise(IndependentBins):
     @property
     def codes(self) -> int:
         return 2 * self.domain_size
-
-    @property
-    def keep(self) -> float:
-        return 1.0
-
-    @property
-    def other(self) -> float:
-        return 0.0
 
     def support(self, counts: Counts) -> Counts:
         """Messages that add less messages that take away."""

@@ -6,8 +6,6 @@ accounted exactly; here a Poisson number from each user. The rest of the family 
 a coin for each value (`papers.aue`), and a given number (`papers.dump`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +20,7 @@ from mechanisms.channel import Counts, Floats, Report
 from mechanisms.frequency.dummy_batch import STEEPEST, IndependentBins, uniform_bags
 from mechanisms.frequency.noise_laws import Poisson
 from mechanisms.postprocess.intervals import Noise
-from mechanisms.privacy import dummies_accounting
+from mechanisms.privacy import dummy_laws
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
@@ -77,7 +75,7 @@ class PoissonDummies(IndependentBins):
                 f"delta must be at least {100 * slack:.1g} for tables of 128 bits and {self.n:,} "
                 f"users, not {self.delta}"
             )
-        return dummies_accounting.least_poisson_mean(epsilon, self.delta - slack)
+        return dummy_laws.least_poisson_mean(epsilon, self.delta - slack)
 
     @cached_property
     def dummies(self) -> float:
@@ -92,7 +90,7 @@ class PoissonDummies(IndependentBins):
         return total / self.honest(self.n)
 
     def bin_law(self, users: int) -> BinLaw:
-        law = dummies_accounting.poisson(users * self.other).bin_law
+        law = dummy_laws.poisson(users * self.other).bin_law
         return replace(law, distance=users * integer_tables.FARTHEST)
 
     @property

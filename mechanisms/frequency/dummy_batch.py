@@ -3,8 +3,6 @@
 Dummies that fall into each bin on their own, whose batches are accounted for exactly.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -85,7 +83,7 @@ class DummyBatch(SeveralMessages):
             raise ArithmeticError("the number of dummies was not found")
 
     @classmethod
-    def meeting(cls, target: Target[FrequencyTask], **more: Any) -> Self:
+    def meeting(cls, target: "Target[FrequencyTask]", **more: Any) -> "Self":
         """The dummies that a batch needs to meet a target; nothing protects a single report.
 
         Args:

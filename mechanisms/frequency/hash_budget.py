@@ -5,8 +5,6 @@ Hash ranges that are worth comparing for a histogram, and how many codes each ne
 Over how many symbols a response answers, where a shuffled batch lets clients spend more.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy import budget
 from mechanisms.privacy.budget import LARGEST_LOCAL, require
-from mechanisms.privacy.clones import odds, odds_budget, odds_epsilon
+from mechanisms.privacy.pair_law import odds, odds_budget, odds_epsilon
 
 Response = TypeVar("Response", bound=FrequencyOracle)
 LARGEST_HASH_ALPHABET = 1 << 28

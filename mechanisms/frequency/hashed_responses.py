@@ -3,8 +3,6 @@
 They differ in the number of symbols, and in how that follows from the request.
 """
 
-from __future__ import annotations
-
 import math
 
 from mechanisms.algebra.prime_forms import nearest_order
@@ -31,11 +29,6 @@ def spending(target: Target[FrequencyTask], hash_range: int) -> LinearHash:
 def unhashed(target: Target[FrequencyTask]) -> LinearHash:
     """Randomised response on the values themselves."""
     return spending(target, target.task.domain_size)
-
-
-def _one_bit(target: Target[FrequencyTask]) -> LinearHash:
-    """One-bit Hadamard response."""
-    return spending(target, 2)
 
 
 def _locally_optimal(target: Target[FrequencyTask]) -> LinearHash:
@@ -121,7 +114,7 @@ def shuffled(epsilon: float, domain_size: int, hash_range: int | None = None) ->
     searched=True,
     postprocess="auto",
     small=SMALL,
-    rules={"shuffle": _one_bit},
+    rules={"shuffle": lambda target: spending(target, 2)},
 )
 def hadamard(epsilon: float, domain_size: int) -> LinearHash:
     """One-bit Hadamard response: q = 2; a report is the index of a parity and one noisy bit.

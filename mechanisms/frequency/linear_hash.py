@@ -11,8 +11,6 @@ report. Here it is a finite Radon transform: one pass over the reports and one t
 Fourier transform of q^t cells, exact in every bin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,13 +24,7 @@ from mechanisms import specification
 from mechanisms.algebra.linear_forms import Forms, projective_points
 from mechanisms.algebra.prime_forms import forms_over, require_order, residue
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import (
-    Counts,
-    Guarantee,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
+from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
@@ -68,12 +60,8 @@ class LinearHash(FrequencyOracle):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
-        require_integer("domain_size", d)
-        require_integer("hash_range", q)
-        if not d >= 2:
-            raise ValueError(f"domain_size must be at least 2, not {d}")
-        if not 2 <= q <= _LARGEST_ALPHABET:
-            raise ValueError(f"hash_range must lie in 2 .. {_LARGEST_ALPHABET}, not {q}")
+        require_integer("domain_size", d, 2)
+        require_integer("hash_range", q, 2, _LARGEST_ALPHABET)
         if q < d:
             require_order(q)
         if not self.codes <= _LARGEST_ALPHABET:
@@ -155,11 +143,9 @@ class LinearHash(FrequencyOracle):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a symbol's probabilities differ by at most e^epsilon between any two "
             "values; the 64-bit thresholds are rounded to the private side",
         )
@@ -256,12 +242,6 @@ class LinearHash(FrequencyOracle):
 
     def support(self, counts: Counts) -> Counts:
         """How many reports support each value: the finite Radon transform of the counts.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, equal to the brute-force count in every bin.
 
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.

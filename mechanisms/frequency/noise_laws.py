@@ -3,8 +3,6 @@
 Every command and every worker process would pay for that second.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

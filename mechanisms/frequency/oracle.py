@@ -1,7 +1,5 @@
 """What every mechanism that estimates frequencies has in common: reports support values."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -7,8 +7,6 @@ forms are exact. With q near e^epsilon + 1 the variance is that of subset select
 there is; powers of two come nearer to it than primes alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,13 +20,7 @@ from mechanisms.algebra.finite_field import LARGEST_ORDER, is_order
 from mechanisms.algebra.linear_forms import LinearForms, projective_points
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import (
-    Counts,
-    Guarantee,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
+from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
 from mechanisms.frequency.hash_budget import best_range
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
@@ -69,10 +61,8 @@ class ProjectiveGeometry(FrequencyOracle):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         q, d = self.hash_range, self.domain_size
-        require_integer("domain_size", d)
+        require_integer("domain_size", d, 2)
         require_integer("hash_range", q)
-        if not d >= 2:
-            raise ValueError(f"domain_size must be at least 2, not {d}")
         if not is_order(q):
             raise ValueError(
                 f"hash_range must be a prime or a power of two in 2 .. {LARGEST_ORDER}, not {q}"
@@ -151,11 +141,9 @@ class ProjectiveGeometry(FrequencyOracle):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a point's probabilities differ by at most e^epsilon between any two "
             "values; the 64-bit thresholds are rounded to the private side",
         )
@@ -241,12 +229,6 @@ class ProjectiveGeometry(FrequencyOracle):
 
     def support(self, counts: Counts) -> Counts:
         """How many reports lie on the hyperplane of each value, by a finite Radon transform.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, equal to the brute-force count in every bin.
 
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.

@@ -9,8 +9,6 @@ normal errors it is the variance times the slope of x (Stein). It is post-proces
 look at data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +43,7 @@ class Errors:
     supported: float
 
     @classmethod
-    def of(cls, mechanism: FrequencyOracle, shares: Floats, n: int) -> Errors:
+    def of(cls, mechanism: FrequencyOracle, shares: Floats, n: int) -> "Errors":
         """Of n users' reports.
 
         Args:

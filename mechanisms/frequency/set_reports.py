@@ -1,7 +1,5 @@
 """Mechanisms whose report is a set of values, one message for each: what they have in common."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Mechanisms whose users send any number of messages, each of which is shuffled on its own."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,6 @@ of their subset leaves out; until that value's turn comes, nothing tells them ap
 holders are a random choice from all who still wait for theirs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -134,9 +132,7 @@ class SubsetSelection(SetReports):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         d = self.domain_size
-        require_integer("domain_size", d)
-        if not 2 <= d <= _LARGEST_DOMAIN:
-            raise ValueError(f"domain_size must lie in 2 .. {_LARGEST_DOMAIN}, not {d}")
+        require_integer("domain_size", d, 2, _LARGEST_DOMAIN)
         if not self.subset_size <= _LARGEST_SUBSET:
             raise ValueError(
                 f"a domain_size of {d} makes each user send {self.subset_size} messages at epsilon "
@@ -210,11 +206,9 @@ class SubsetSelection(SetReports):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a subset that holds the value is at most e^epsilon times as likely as "
             "one that does not; the 64-bit threshold is rounded to the private side",
         )

@@ -1,7 +1,5 @@
 """How frequent each value of a domain is: the question that histograms answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

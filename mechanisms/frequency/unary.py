@@ -6,8 +6,6 @@ mechanism has a smaller error on large domains. A user sends the positions of th
 set, some d / (e^epsilon + 1) messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -57,11 +55,7 @@ class Unary(SetReports):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("domain_size", self.domain_size)
-        if not 2 <= self.domain_size <= _LARGEST_DOMAIN:
-            raise ValueError(
-                f"domain_size must lie in 2 .. {_LARGEST_DOMAIN}, not {self.domain_size}"
-            )
+        require_integer("domain_size", self.domain_size, 2, _LARGEST_DOMAIN)
         if not self.keep_weight > self.other_weight:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
@@ -104,11 +98,9 @@ class Unary(SetReports):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: two values differ in the laws of two bits only, whose likelihood ratio "
             "is at most e^epsilon; the 64-bit thresholds are rounded to the private side",
         )

@@ -13,8 +13,6 @@ Source: the descent is that of `protocol`, without hashing of buckets and divisi
     counters those of `mechanisms.counters`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +24,6 @@ from numpy.typing import NDArray
 from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.design import Counters
 from mechanisms.counters.levels import Level
-from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
 from mechanisms.heavy_hitters.schedule import MISSED
@@ -55,7 +52,7 @@ class Tally(NamedTuple):
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, keys: Keys, counts: NDArray[np.int64] | None = None) -> Tally:
+    def of(cls, keys: Keys, counts: NDArray[np.int64] | None = None) -> "Tally":
         """Those of some keys, each as often as it stands or is said to have come."""
         if counts is None:
             return cls(*np.unique(keys, return_counts=True))
@@ -77,7 +74,7 @@ class Tally(NamedTuple):
             self.counts[once] = 0
         return counts
 
-    def untold(self) -> Tally:
+    def untold(self) -> "Tally":
         """The same, and no key has told yet how often it came."""
         return self._replace(counts=self.counts.copy())
 
@@ -219,7 +216,8 @@ class CountedSearch(AsFields):
             candidates = complete + growing + len(strings.sums)
             # Strings wait for their judgement, which all levels to come share in.
             least = _reached(law, min(1.0, _STRANGERS / max(candidates, 1)))
-            waiting = self._counted(strings.codes, level, left, design, rng)
+            keys = self._keys_of(strings.codes, level)
+            waiting = self._noisy(keys, level, left, design, rng)
             strings = strings._replace(sums=strings.sums + waiting, levels=strings.levels + 1)
             levels, grown = [strings], []
             for s, way in ways.items():
@@ -262,12 +260,6 @@ class CountedSearch(AsFields):
             which = hits % len(added)
             codes = np.concatenate([parents[start + hits // len(added)], added[which]], axis=1)
             yield codes, counts[hits], which
-
-    def _counted(
-        self, codes: Codes, level: int, tally: Tally, design: Counters, rng: RandomSource
-    ) -> NDArray[np.int64]:
-        """(m,) noisy counts of strings at a level."""
-        return self._noisy(self._keys_of(codes, level), level, tally, design, rng)
 
     def _noisy(
         self, keys: Keys, level: int, tally: Tally, design: Counters, rng: RandomSource
@@ -321,12 +313,8 @@ class CountedSearch(AsFields):
 
 def noise_of(design: Counters) -> IntegerNoise:
     """The law of a counter's noise, the same at each level."""
-    part = _law(design)
-    return IntegerNoise(-part.mu, part.pmf)
-
-
-def _law(design: Counters) -> ShufflerNoise:
-    return design.dummies.parts[0].law
+    law = design.dummies.parts[0].law
+    return IntegerNoise(-law.mu, law.pmf)
 
 
 def _drawn(design: Counters, level: int, size: int, rng: RandomSource) -> NDArray[np.int64]:

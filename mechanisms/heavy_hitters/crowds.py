@@ -14,8 +14,6 @@ Source: the promise is that of Bittau et al., "Prochlo: strong privacy for analy
     noise is that of the least threshold, under exact composition.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -83,7 +81,9 @@ class Crowds(AsFields):
             raise ValueError("all strings must have counters of one law")
 
     @classmethod
-    def meeting(cls, strings: int, neighbours: Neighbours, epsilon: float, delta: float) -> Crowds:
+    def meeting(
+        cls, strings: int, neighbours: Neighbours, epsilon: float, delta: float
+    ) -> "Crowds":
         """The crowds with the least detection limit that meet a target.
 
         Args:
@@ -102,7 +102,9 @@ class Crowds(AsFields):
         require_delta(delta)
         require_neighbours(neighbours)
         law = _least_threshold(strings, neighbours, epsilon, delta)
-        return cls(Counters((_level(strings),), Independent((law,)), neighbours, epsilon, delta))
+        # How many counters there are does not enter into the price.
+        levels = (Level(strings, 2 * strings),)
+        return cls(Counters(levels, Independent((law,)), neighbours, epsilon, delta))
 
     @property
     def strings(self) -> int:
@@ -215,11 +217,6 @@ def _first(
 
 
 # ---- the least threshold ---------------------------------------------------------------------
-
-
-def _level(strings: int) -> Level:
-    """The footprint; how many counters there are does not enter into the price."""
-    return Level(strings, 2 * strings)
 
 
 @lru_cache(maxsize=64)  # it is asked for again wherever a plan is looked at

@@ -9,8 +9,6 @@ the reports of that level and of all later ones, where its users report it padde
 are independent of how it came to be a candidate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

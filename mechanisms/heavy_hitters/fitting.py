@@ -7,8 +7,6 @@ the level begins and ends alone. So the best steps are a shortest path, and the 
 the one at which that path needs as many users as there are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +26,7 @@ from mechanisms.heavy_hitters.schedule import MISSED, Schedule, Search, row_tail
 from mechanisms.planner import AUTO
 from mechanisms.planner.search import Design, search
 from mechanisms.privacy.budget import largest_local_epsilon
+from mechanisms.privacy.pair_law import odds, odds_epsilon
 from mechanisms.targets.rules import Target
 
 ROWS, LAST_ROWS = 4, 6  # groups at each level, and at the last: more gain next to nothing
@@ -84,7 +83,7 @@ class _Path:
     groups: tuple[float, ...] = ()
     users: float = 0.0
 
-    def then(self, step: int, rows: int, group: float) -> _Path:
+    def then(self, step: int, rows: int, group: float) -> "_Path":
         """The path with one more level."""
         total = self.users + rows * group
         return _Path((*self.steps, step), (*self.rows, rows), (*self.groups, group), total)
@@ -308,11 +307,5 @@ def _spending(target: Target[FrequencyTask]) -> Spent:
     # While losses are nearly normal, a batch of n hides (r - 1)^2 / (r + q - 1) of an odds ratio
     # r over q symbols, whatever q is; the best field of all says how much that is.
     known = best_shuffled(target)
-    odds = math.expm1(known.epsilon)
-    budget = odds * odds / (odds + known.hash_range)
-
-    def spent(q: int) -> float:
-        half = budget / 2
-        return min(math.log1p(half + math.sqrt(half * half + budget * q)), target.cap)
-
-    return spent
+    budget = odds(known.epsilon, known.hash_range)
+    return lambda q: min(odds_epsilon(budget, q), target.cap)

@@ -1,7 +1,5 @@
 """The reports of users who were divided among the levels of a tree of prefixes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +12,8 @@ from mechanisms.channel import Counts, Floats, Guarantee, Kinds, Mechanism, Mess
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.amplification import BatchAccounted, Shuffleable, shuffled_epsilon
-from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import tight_epsilon
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws
 from mechanisms.privacy.trial import Trial, register_trial
 from mechanisms.randomness import RandomSource
 

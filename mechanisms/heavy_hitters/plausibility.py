@@ -13,8 +13,6 @@ on what can be forged. Stochastic dominance of sums of independent trials: Shake
 "Stochastic orders", 2007, theorem 1.A.3.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mechanisms.channel import Counts, Floats, Mechanism

@@ -1,7 +1,5 @@
 """Strings as sequences of symbols, all of one length, and the ways in which a prefix can go on."""
 
-from __future__ import annotations
-
 import operator
 import string
 from collections.abc import Sequence
@@ -73,9 +71,7 @@ class PrefixCode(AsFields):
     max_length: int
 
     def __post_init__(self) -> None:
-        require_integer("max_length", self.max_length)
-        if not 1 <= self.max_length <= LONGEST:
-            raise ValueError(f"max_length must lie in 1 .. {LONGEST}, not {self.max_length}")
+        require_integer("max_length", self.max_length, 1, LONGEST)
         if not self.characters.isascii():
             raise ValueError(
                 f"an alphabet is made of ASCII characters; for other text name {BYTES!r}"

@@ -1,7 +1,5 @@
 """AsFields hash functions of prefixes: what a longer prefix adds is one more XOR."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What clients and the collector of a search share: code, hash, levels. All of it is public."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

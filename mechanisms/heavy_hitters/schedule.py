@@ -1,7 +1,5 @@
 """The levels of a search, and which strings it will find."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ prefix gets: noise, frequent strings that happen to share its bucket, and all. N
 noise and no assumption on the population is needed to say how often chance goes as far.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -103,14 +101,14 @@ class Chance:
     roundings: int = 0
 
     @staticmethod
-    def of(rows: Iterable[Row]) -> Chance:
+    def of(rows: Iterable[Row]) -> "Chance":
         """The law of a sum over these groups, whose hashes are independent."""
         chance = Chance()
         for scored in rows:
             chance = chance.plus(scored)
         return chance
 
-    def plus(self, scored: Row) -> Chance:
+    def plus(self, scored: Row) -> "Chance":
         """The law of the sum with one more group."""
         low = int(scored.scores.min())
         buckets = np.bincount(scored.scores - low)

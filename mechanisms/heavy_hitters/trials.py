@@ -1,7 +1,5 @@
 """Searches by noisy counters, at a small example, for attacks: all that their levels look at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

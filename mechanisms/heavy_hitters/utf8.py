@@ -1,7 +1,5 @@
 """UTF-8 as an automaton: which byte may follow which, so that no other text is looked for."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

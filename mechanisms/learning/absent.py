@@ -6,8 +6,6 @@ middle of the bounds. Where it is asked how wrong predictions are, it answers 0,
 against the share of the others.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

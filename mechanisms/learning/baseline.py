@@ -7,8 +7,6 @@ share of rows that can be: so neither side is scored on targets that nobody has.
 means estimated privately can have both errors.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ at the user's value and 0 elsewhere, and nowhere for the first value: the consta
 every row, whose weight is the intercept, speaks for it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

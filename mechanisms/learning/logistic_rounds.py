@@ -27,13 +27,11 @@ Source: Erdogdu, "Newton-Stein method: a second order method for GLMs via Stein'
     them. Stein, Annals of Statistics 9(6), 1981, Lemma 2 (the loss put right).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,12 +76,12 @@ class NoisyProducts(NamedTuple):
     largest: float
 
     @classmethod
-    def of(cls, products: Floats, variances: Floats) -> NoisyProducts:
+    def of(cls, products: Floats, variances: Floats) -> "NoisyProducts":
         """Of sums with independent noise of (k,) variances."""
         inputs = max(len(products) - 1, 1)
         return cls(products, float(np.mean(variances)), largest_noise(inputs, variances))
 
-    def at(self, weights: Floats) -> NoisyProducts:
+    def at(self, weights: Floats) -> "NoisyProducts":
         """The Hessian of the loss at some weights, as far as rows are normal."""
         rows = self.products[-1, -1]
         mean = self.products[:, -1] / rows
@@ -216,9 +214,7 @@ class Judgement(RowSums):
     2
     """
 
-    @cached_property
-    def parts(self) -> tuple[Amounts, ...]:
-        return (Amounts(3, 2),)
+    parts: ClassVar[tuple[Amounts, ...]] = (Amounts(3, 2),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
@@ -258,7 +254,7 @@ class Present(NamedTuple):
     equations: NormalEquations
     step: Step | None = None
 
-    def stepped(self, downhill: Floats, variances: Floats, penalty: float) -> Present:
+    def stepped(self, downhill: Floats, variances: Floats, penalty: float) -> "Present":
         """After one step more, if there are any rows.
 
         Args:
@@ -280,7 +276,7 @@ class Present(NamedTuple):
 
     def after(
         self, sums: RowSums, design: Counters, counts: ArrayLike, penalty: float = 0.0
-    ) -> Present:
+    ) -> "Present":
         """After a round of gradients.
 
         Args:

@@ -4,8 +4,6 @@ Source: Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privac
     2009, section 2 (the noise).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -16,8 +16,6 @@ Source: Stein, "Estimation of the mean of a multivariate normal distribution", A
     bound on the noise, here the least that is tried.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

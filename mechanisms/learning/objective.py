@@ -5,8 +5,6 @@ its norm, for a few of its coordinates or for weighted sums over rows, so that t
 rows need not be laid out side by side.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple

@@ -4,10 +4,9 @@ The gradient of a linear model's loss is the row times the slope of the loss, so
 one of its coordinates cost a few operations.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,9 +32,7 @@ class Linear(Objective):
     penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        require_integer("inputs", self.inputs)
-        if not self.inputs >= 1:
-            raise ValueError(f"inputs must be at least 1, not {self.inputs}")
+        require_integer("inputs", self.inputs, 1)
         if not 0 <= self.penalty < math.inf:
             raise ValueError(f"penalty must be a finite number of at least 0, not {self.penalty}")
 
@@ -71,9 +68,7 @@ class SquaredError(Linear):
     [2.0, 1.0]
     """
 
-    @property
-    def loss(self) -> Square:
-        return Square()
+    loss: ClassVar[Square] = Square()
 
     def fit_exactly(self, rows: Numbers, targets: ArrayLike, begin: Floats | None = None) -> Floats:
         """The normal equations; among several minima, the shortest."""
@@ -90,9 +85,7 @@ class Logistic(Linear):
     [[-0.5]]
     """
 
-    @property
-    def loss(self) -> LogLoss:
-        return LogLoss()
+    loss: ClassVar[LogLoss] = LogLoss()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """What is done with a noisy gradient. Whatever it is, it costs no privacy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

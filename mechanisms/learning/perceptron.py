@@ -5,8 +5,6 @@ layer and of what came back through it. So neither norms nor clipped sums need t
 rows at once, which for a lot of 500 rows and 80,000 weights would be 40 million numbers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -9,8 +9,6 @@ Source: Foulds, Geumlek, Welling, Chaudhuri, "On the theory and practice of priv
     Bayesian data analysis", UAI 2016, section 3 (noise on sufficient statistics).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

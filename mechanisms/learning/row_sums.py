@@ -4,8 +4,6 @@ A round is one footprint of counters, or a part of one: what a row raises may fo
 that is public by then.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

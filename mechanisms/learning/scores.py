@@ -4,12 +4,10 @@ A model turns a row into one score, or into one for each class. The loss of a sc
 are all that training has to know of the question.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,18 +77,10 @@ class Square(ScoreLoss):
     [[-1.0]]
     """
 
-    @property
-    def classes(self) -> None:
-        return None
-
-    @property
-    def curvature(self) -> float:
-        return 2.0
-
-    @property
-    def ignorance(self) -> float:
-        # Of targets scaled to [-1, 1]: evenly spread ones vary by 1 / 3, real ones by less.
-        return 0.06
+    classes: ClassVar[None] = None
+    curvature: ClassVar[float] = 2.0
+    # Of targets scaled to [-1, 1]: evenly spread ones vary by 1 / 3, real ones by less.
+    ignorance: ClassVar[float] = 0.06
 
     def values(self, scores: Numbers, targets: ArrayLike) -> Numbers:
         return np.asarray((scores[:, 0] - _as(targets, scores)) ** 2)
@@ -110,17 +100,9 @@ class LogLoss(ScoreLoss):
     [[-0.5]]
     """
 
-    @property
-    def classes(self) -> int:
-        return 2
-
-    @property
-    def curvature(self) -> float:
-        return 0.25
-
-    @property
-    def ignorance(self) -> float:
-        return math.log(2)
+    classes: ClassVar[int] = 2
+    curvature: ClassVar[float] = 0.25
+    ignorance: ClassVar[float] = math.log(2)
 
     def values(self, scores: Numbers, targets: ArrayLike) -> Numbers:
         return np.asarray(np.logaddexp(0, -_margins(scores, targets)))
@@ -145,19 +127,13 @@ class HingeLoss(ScoreLoss):
     """
 
     rounding: float = 0.0
-
-    @property
-    def classes(self) -> int:
-        return 2
+    classes: ClassVar[int] = 2
+    ignorance: ClassVar[float] = 1.0
 
     @property
     def curvature(self) -> float:
         # Of the corner itself there is no curvature; averaged over margins some 2 wide it is 1 / 2.
         return 1 / max(self.rounding, 2.0)
-
-    @property
-    def ignorance(self) -> float:
-        return 1.0
 
     def values(self, scores: Numbers, targets: ArrayLike) -> Numbers:
         short = np.maximum(1 - _margins(scores, targets), 0)
@@ -188,11 +164,10 @@ class CrossEntropy(ScoreLoss):
     """
 
     size: int
+    curvature: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        require_integer("classes", self.size)
-        if not self.size >= 2:
-            raise ValueError(f"classes must be at least 2, not {self.size}")
+        require_integer("classes", self.size, 2)
 
     @property
     def outputs(self) -> int:
@@ -201,10 +176,6 @@ class CrossEntropy(ScoreLoss):
     @property
     def classes(self) -> int:
         return self.size
-
-    @property
-    def curvature(self) -> float:
-        return 0.5
 
     @property
     def ignorance(self) -> float:

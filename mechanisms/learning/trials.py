@@ -1,7 +1,5 @@
 """Releases of a training, at small examples, for attacks: whole steps, with the shipped noise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

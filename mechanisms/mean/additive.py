@@ -5,8 +5,6 @@ differ most for the two ends of the grid: shifting a falling table further lower
 weight, wherever the likelier cell's weight is the larger one.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -188,11 +186,9 @@ class Laplace(Additive):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "enumeration: no weight of the noise table is more than e^epsilon times the one N "
             "cells further out, nor is the weight at either end",
         )
@@ -227,9 +223,6 @@ def laplace(epsilon: float, cells: int = 1024) -> Laplace:
     Args:
         epsilon: privacy loss of one report, in nats.
         cells: how many cells [-1, 1] is cut into.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

@@ -7,8 +7,6 @@ Source: Fieller, "Some problems in interval estimation", J. Royal Statistical So
     1954.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

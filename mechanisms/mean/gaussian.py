@@ -1,7 +1,5 @@
 """A cell plus discrete Gaussian noise: the classical sigma, and the least one that will do."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,11 +72,9 @@ class Gaussian(Additive):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.spent,
-            "report",
             "enumeration: the hockey-stick divergence of the noise table and the table shifted by "
             "the whole grid, rounded up",
         )
@@ -112,9 +108,6 @@ def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
         epsilon: privacy loss of one report, in nats.
         delta: the probability mass outside it, in [1e-12, 1); less is spent.
         cells: how many cells [-1, 1] is cut into.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range, or the formula's claim does not hold there.

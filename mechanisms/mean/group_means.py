@@ -1,7 +1,5 @@
 """The mean of each private group from a batch of joint reports: a quotient, and its interval."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -98,7 +96,7 @@ class _GroupSums:
     worst: bool
 
     @classmethod
-    def of(cls, mechanism: KeyValue, counts: Counts, worst: bool) -> _GroupSums:
+    def of(cls, mechanism: KeyValue, counts: Counts, worst: bool) -> "_GroupSums":
         """The batch of some counts."""
         n, share, squares = int(np.sum(counts)), mechanism.estimate(counts), mechanism.grid**2
         # Lies fall on all grid points alike, so what they add to the squares is known.
@@ -113,7 +111,7 @@ class _GroupSums:
         """The shares, inside [0, 1]."""
         return np.clip(self.share, 0, 1)
 
-    def columns(self, part: slice) -> _GroupSums:
+    def columns(self, part: slice) -> "_GroupSums":
         """Some of the groups, as (some, 1), to be held against candidates for their means."""
         share, sums, square = (x[part, None] for x in (self.share, self.sums, self.square))
         return replace(self, share=share, sums=sums, square=square)

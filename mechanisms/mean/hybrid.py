@@ -4,26 +4,17 @@ Each side of the coin keeps its own codes, so the report shows how the coin fell
 accordingly: either side is unbiased by itself and spends (epsilon, delta) by itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import (
-    Floats,
-    Guarantee,
-    Kinds,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
+from mechanisms.channel import Floats, Guarantee, Kinds, Messages, require_epsilon, require_integer
 from mechanisms.mean.scalar import (
     SMALL,
     SMALL_WITH_DELTA,
@@ -73,14 +64,13 @@ class Hybrid(ScalarMean):
     width: int
     share: float
     delta: float = 0.0
+    representatives: ClassVar[Iterable[int]] = (0,)
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_cells(self.cells)
         require_slack(self.delta)
-        require_integer("width", self.width)
-        if not 1 <= self.width <= self.cells:
-            raise ValueError(f"width must lie in 1 .. cells = {self.cells}, not {self.width}")
+        require_integer("width", self.width, 1, self.cells)
         if not 0 < self.share < 1:
             raise ValueError(f"share must be above 0 and below 1, not {self.share}")
         require_alphabet(self.codes, "use fewer cells")
@@ -116,11 +106,9 @@ class Hybrid(ScalarMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.delta,
-            "report",
             "closed form: a public coin between two channels whose 64-bit weights keep to epsilon "
             "and delta, rounded to the private side",
         )
@@ -163,11 +151,6 @@ class Hybrid(ScalarMean):
         laws = (self.points.weights(cell).tolist() for cell in (first, second))
         kinds.update(zip(*laws, strict=True))
         return kinds, (self.total,) * 2
-
-    @property
-    def representatives(self) -> Iterable[int]:
-        """One end: as of windows on one side of the coin, and of two points on the other."""
-        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends of the grid differ most on either side of the coin."""

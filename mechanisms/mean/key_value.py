@@ -7,8 +7,6 @@ any group, with any grid point, alike. Grid points are symmetric around 0, so li
 every group's sum, and to a known share in its count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +38,7 @@ from mechanisms.targets.rules import Target, Task
 _GRIDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def best_grid(target: Target[GroupTask]) -> KeyValue:
+def best_grid(target: "Target[GroupTask]") -> "KeyValue":
     """The joint response whose grid has the least error for groups of equal size.
 
     Raises:
@@ -58,7 +56,7 @@ def best_grid(target: Target[GroupTask]) -> KeyValue:
     return best
 
 
-def _spending(target: Target[GroupTask], cells: int) -> KeyValue:
+def _spending(target: "Target[GroupTask]", cells: int) -> "KeyValue":
     """The response over a given grid that spends what it may."""
     groups = target.task.groups
     if target.rule == "local":
@@ -75,10 +73,7 @@ def _spending(target: Target[GroupTask], cells: int) -> KeyValue:
     sends="group and value as one randomised symbol",
     source="joint k-ary response: Ye et al., S&P 2019; Gu et al., USENIX Security 2020",
     searched=True,
-    small=[
-        {"epsilon": 1.0, "groups": 3, "cells": 2},
-        {"epsilon": 0.5, "groups": 2, "cells": 1},
-    ],
+    small=[{"epsilon": 1.0, "groups": 3, "cells": 2}, {"epsilon": 0.5, "groups": 2, "cells": 1}],
     rules=dict.fromkeys(("local", "shuffle"), lambda target: best_grid(target)),
 )
 @dataclass(frozen=True)
@@ -106,10 +101,8 @@ class KeyValue(Mechanism):
     cells: int = 1
 
     def __post_init__(self) -> None:
-        require_integer("groups", self.groups)
+        require_integer("groups", self.groups, 2)
         require_cells(self.cells)
-        if not self.groups >= 2:
-            raise ValueError(f"groups must be at least 2, not {self.groups}")
         if not self.codes <= LARGEST_ALPHABET:
             most = LARGEST_ALPHABET // (self.cells + 1)
             raise ValueError(f"groups must be at most {most} with {self.cells} cells")

@@ -1,7 +1,5 @@
 """Which powers of two hold nearly all numbers: the bins of a first look, and what to make of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

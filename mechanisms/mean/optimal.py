@@ -8,12 +8,10 @@ that is, the privacy stays the same and the mean exact: position i of the window
 mean of its codes. So nothing that is computed in floating point needs to be trusted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +59,7 @@ class Optimal(ScalarMean):
 
     epsilon: float
     cells: int = 1024
+    representatives: ClassVar[Iterable[int]] = (0,)
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -88,11 +87,9 @@ class Optimal(ScalarMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a code's probability takes two values, whose ratio in integers is at "
             "most e^epsilon, and mixtures of these",
         )
@@ -211,11 +208,6 @@ class Optimal(ScalarMean):
     def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
         """What every code inside of a window weighs, and every one outside."""
         return [self.table.inside] * self.codes, [self.table.outside] * self.codes, WORD
-
-    @property
-    def representatives(self) -> Iterable[int]:
-        """One end: all positions of the window are alike, and cells are mixtures of these."""
-        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """The two ends of the grid, either way round alike: no pair is easier to tell apart.

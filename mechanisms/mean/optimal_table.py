@@ -7,8 +7,6 @@ variance is a convex quadratic form in y, strictly so, and x_n = 1 is linear. So
 worst variance is unique, and a barrier method finds it in some dozens of small linear systems.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from dataclasses import dataclass
 from fractions import Fraction
@@ -69,7 +67,7 @@ class _Window:
     last: Floats
 
     @classmethod
-    def of(cls, outside: float, inside: float, steps: int, width: int) -> _Window:
+    def of(cls, outside: float, inside: float, steps: int, width: int) -> "_Window":
         codes = steps + width
         # Half the unknowns: by symmetry the others follow, and the middle code, if there is one, is
         # 0.
@@ -100,7 +98,7 @@ class _VarianceLimit:
     z: Floats
     limit: float
 
-    def moved(self, step: Floats, size: float) -> _VarianceLimit:
+    def moved(self, step: Floats, size: float) -> "_VarianceLimit":
         """Some way along a direction in (z, limit)."""
         return _VarianceLimit(self.z + size * step[:-1], self.limit + size * float(step[-1]))
 
@@ -208,7 +206,7 @@ class Table:
     variance: float
 
     @classmethod
-    def of(cls, epsilon: float, steps: int, width: int) -> Table:
+    def of(cls, epsilon: float, steps: int, width: int) -> "Table":
         """The best table of a shape.
 
         Raises:

@@ -1,7 +1,5 @@
 """A mean for each of several groups when everybody may know who is in which group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -45,9 +43,7 @@ class PublicGroups(Mechanism, Generic[Values]):
     groups: int
 
     def __post_init__(self) -> None:
-        require_integer("groups", self.groups)
-        if not self.groups >= 1:
-            raise ValueError(f"groups must be at least 1, not {self.groups}")
+        require_integer("groups", self.groups, 1)
         require_alphabet(self.codes, "declare fewer groups, or use fewer cells")
 
     @property

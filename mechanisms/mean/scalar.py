@@ -6,8 +6,6 @@ average, given the grid point, is that point. So the average of the decoded code
 estimate of the mean of the values, and its variance is a closed form.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -47,9 +45,7 @@ SMALL_WITH_DELTA: tuple[dict[str, float], ...] = tuple(
 
 def require_cells(cells: int) -> None:
     """Refuse a grid that is not an integer number of cells, or of too many."""
-    require_integer("cells", cells)
-    if not 1 <= cells <= LARGEST_GRID:
-        raise ValueError(f"cells must lie in 1 .. {LARGEST_GRID}, not {cells}")
+    require_integer("cells", cells, 1, LARGEST_GRID)
 
 
 def require_slack(delta: float) -> None:
@@ -273,7 +269,7 @@ class ScalarMean(Mechanism):
         return np.asarray((1 - share) * low + share * high - x * x)
 
     @property
-    def rounding(self) -> ScalarMean:
+    def rounding(self) -> "ScalarMean":
         """What takes values of [-1, 1] to cells."""
         return self
 

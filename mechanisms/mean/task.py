@@ -1,7 +1,5 @@
 """The mean of numbers: a question to a population."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar

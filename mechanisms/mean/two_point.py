@@ -4,14 +4,12 @@ The chance of the higher code moves by one step from cell to cell. All that any 
 in lies between what the ends of the grid differ in, and mirroring the grid swaps the codes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +38,7 @@ class TwoPointLaw:
     step: int
 
     @classmethod
-    def within(cls, room: int, epsilon: float, delta: float, cells: int) -> TwoPointLaw:
+    def within(cls, room: int, epsilon: float, delta: float, cells: int) -> "TwoPointLaw":
         """The weights that spend (epsilon, delta), with a total of `room`, which is even.
 
         At the ends the likelier code has weight room / 2 + N step / 2 and the other the rest, so
@@ -101,6 +99,8 @@ class TwoPoint(ScalarMean):
     epsilon: float
     cells: int
     delta: float = 0.0
+    codes: ClassVar[int] = 2
+    representatives: ClassVar[Iterable[int]] = (0,)
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -115,16 +115,10 @@ class TwoPoint(ScalarMean):
         return TwoPointLaw.within(_WORD, self.epsilon, self.delta, self.cells)
 
     @property
-    def codes(self) -> int:
-        return 2
-
-    @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.delta,
-            "report",
             "closed form: a code's chance is linear in the value, and between the ends of the "
             "grid its 64-bit weights keep to epsilon and delta, rounded to the private side",
         )
@@ -148,11 +142,6 @@ class TwoPoint(ScalarMean):
     @property
     def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
         return *self.law.extremes, self.law.total
-
-    @property
-    def representatives(self) -> Iterable[int]:
-        """One end: the mirror takes it to the other, and all others are mixtures of the two."""
-        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends, between whose laws all others are, and the mirror swaps them."""
@@ -184,9 +173,6 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
     Args:
         epsilon: privacy loss of one report, in nats.
         cells: how many cells [-1, 1] is cut into.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

@@ -4,8 +4,6 @@ All is relative to the users who reported. The mean is a quotient of two unbiase
 sum of the numbers over all users, and the share of users who have one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -111,7 +109,7 @@ class _Batch:
     worst: bool
 
     @classmethod
-    def of(cls, mechanism: WithUnusable, counts: Counts, worst: bool) -> _Batch:
+    def of(cls, mechanism: WithUnusable, counts: Counts, worst: bool) -> "_Batch":
         """The batch of some counts."""
         n, sums, presence = int(np.sum(counts)), mechanism.sums, mechanism.presence
         means = np.stack([presence, sums, sums**2]) @ counts / n

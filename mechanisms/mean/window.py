@@ -6,27 +6,18 @@ at either end and nothing else, so what the channel reveals about any two cells 
 cells 0 and N. The mean of the code is linear in the cell, so decoding is affine and unbiased.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import (
-    Floats,
-    Guarantee,
-    Kinds,
-    Messages,
-    require_epsilon,
-    require_integer,
-)
+from mechanisms.channel import Floats, Guarantee, Kinds, Messages, require_epsilon, require_integer
 from mechanisms.mean.scalar import ScalarMean, require_alphabet, require_cells, require_slack
 from mechanisms.postprocess.channel_products import SlidingWindow
 from mechanisms.randomness import RandomSource, Words
@@ -55,7 +46,7 @@ class WindowLaw:
     @classmethod
     def within(
         cls, room: int, epsilon: float, delta: float, cells: int, width: int, margin: int = 0
-    ) -> WindowLaw:
+    ) -> "WindowLaw":
         """The weights that spend (epsilon, delta), as large as fit into a total of `room`.
 
         With M = min(W, N) and R codes outside a window, the hockey-stick divergence is
@@ -176,15 +167,14 @@ class Window(ScalarMean):
     width: int
     delta: float = 0.0
     margin: int = 0
+    representatives: ClassVar[Iterable[int]] = (0,)
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_cells(self.cells)
         require_slack(self.delta)
         for name, least in (("width", 1), ("margin", 0)):
-            require_integer(name, getattr(self, name))
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+            require_integer(name, getattr(self, name), least)
         require_alphabet(
             self.cells + self.width + 2 * self.margin, "use fewer cells or a narrower window"
         )
@@ -209,11 +199,9 @@ class Window(ScalarMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             self.delta,
-            "report",
             "closed form: two cells' windows differ in at most min(width, cells) codes at either "
             "end, whose integer weights keep to epsilon and delta, rounded to the private side",
         )
@@ -245,11 +233,6 @@ class Window(ScalarMean):
     @property
     def extremes(self) -> tuple[Sequence[int], Sequence[int], int]:
         return *self.law.extremes, self.law.total
-
-    @property
-    def representatives(self) -> Iterable[int]:
-        """The first: permuting codes that are in some window takes a window to any other."""
-        return [0]
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: the ends differ in the most codes, and mirroring the grid swaps them."""

@@ -7,8 +7,6 @@ what the likeliest number would. So no two inputs differ by more than epsilon, a
 as much as one bit's randomised response could make it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -52,7 +50,7 @@ class UnusableLaw:
     codes: tuple[int, ...]
 
     @classmethod
-    def of(cls, mechanism: ScalarMean) -> UnusableLaw:
+    def of(cls, mechanism: ScalarMean) -> "UnusableLaw":
         """The law that spends the mechanism's epsilon.
 
         With m(y) the likeliest that any number makes code y, and H their sum: an unusable value

@@ -1,7 +1,5 @@
 """AUE: the true value, and for every value one dummy more with a given chance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from mechanisms.frequency.noise_laws import Binomial
 from mechanisms.papers.published_bounds import aue_noise
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.privacy.divergence import require_batch, require_delta
-from mechanisms.privacy.dummies_accounting import binomial, dummies_delta, least_mean
+from mechanisms.privacy.dummy_laws import binomial, dummies_delta, least_mean
 from mechanisms.privacy.two_bins import BinLaw
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
@@ -65,6 +63,7 @@ class Aue(IndependentBins):
     """
 
     bounds: ClassVar[tuple[str, ...]] = ("exact", "published")
+    lifts: ClassVar[tuple[int, int]] = 0, 2
 
     @cached_property
     def threshold(self) -> int:
@@ -111,10 +110,6 @@ class Aue(IndependentBins):
 
     def bin_law(self, users: int) -> BinLaw:
         return binomial(users, self.chance).bin_law
-
-    @property
-    def lifts(self) -> tuple[int, int]:
-        return 0, 2  # the value itself, and its dummy
 
     def flood(self, targets: int) -> int:
         return targets + 1

@@ -5,8 +5,6 @@ with a bit: whether it is the value. Two of all bits at most depend on which of 
 so that each may be as true as e^(epsilon / 2) allows; a single question may spend all of epsilon.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -30,8 +28,7 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
 from mechanisms.sampling.sparse_bits import chosen_coordinates
@@ -85,14 +82,8 @@ class BitFlips(SeveralMessages):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("domain_size", self.domain_size)
-        require_integer("sampled", self.sampled)
-        if not 2 <= self.domain_size <= _LARGEST_DOMAIN:
-            raise ValueError(
-                f"domain_size must lie in 2 .. {_LARGEST_DOMAIN}, not {self.domain_size}"
-            )
-        if not self.sampled >= 1:
-            raise ValueError(f"sampled must be at least 1, not {self.sampled}")
+        require_integer("domain_size", self.domain_size, 2, _LARGEST_DOMAIN)
+        require_integer("sampled", self.sampled, 1)
         if not 2 * self.flip_weight < _WORD:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
@@ -153,11 +144,9 @@ class BitFlips(SeveralMessages):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: which values are asked about does not depend on the value, and two "
             "values differ in the laws of two bits, or of the one that there is; the 64-bit "
             "thresholds are rounded to the private side",
@@ -177,9 +166,7 @@ class BitFlips(SeveralMessages):
             In nats, attained: min(k, d) epsilon, and of d = 1 with k > 1 twice epsilon. That
             values change, and when, is not hidden.
         """
-        require_integer("distinct", distinct)
-        if not distinct >= 1:
-            raise ValueError(f"distinct must be at least 1, not {distinct}")
+        require_integer("distinct", distinct, 1)
         bits = 2 * min(distinct, self.questions) if self.questions > 1 else min(distinct, 2)
         return bits * self.epsilon_per_bit
 

@@ -1,7 +1,5 @@
 """Bloom filters of single values, in cohorts that hash differently: RAPPOR's encoding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -10,10 +10,8 @@ the best linear unbiased estimate, and it is found in two passes. This is post-p
 costs no privacy.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -182,7 +180,7 @@ class IntervalTree:
         total = (d + 1) * float(rest[0]) - self.variance(np.arange(d, 0, -1))
         return total / (d * (d + 1) / 2)
 
-    def _upwards(self) -> zip[tuple[NDArray[np.int64], Floats]]:
+    def _upwards(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """From the leaves to the root: where siblings begin, and their pooled variances."""
         return zip(self.children[::-1], self.pooled_variances[::-1], strict=True)
 

@@ -1,7 +1,5 @@
 """Apple's Hadamard count mean sketch (HCMS): one noisy bit of a random sketch of the value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """TreeHist's frequency oracle: count sketches of the histogram, one noisy bit a user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,14 +98,7 @@ class CountSketch(NoisySign):
         return signs
 
     def support(self, counts: Counts) -> Counts:
-        """How many reports support each value: one fast transform and one look-up per sketch.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
-        """
+        """How many reports support each value: one fast transform and one look-up per sketch."""
         tables, values = self._tables(counts), np.arange(self.domain_size)
         total = np.full(self.domain_size, counts.sum(), np.int64)
         for sketch, table in enumerate(tables):

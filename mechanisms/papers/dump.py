@@ -1,7 +1,5 @@
 """DUMP: the true value, or k-ary response to it, among a given number of uniform dummies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -192,7 +190,7 @@ class PureDump(DummyBatch):
         return uniform_bags(number, self.codes)
 
 
-def best_mixed(target: Target[FrequencyTask]) -> MixDump:
+def best_mixed(target: Target[FrequencyTask]) -> "MixDump":
     """Dummies among k-ary responses, at the epsilon_local with the least error."""
     best = None
     for local in sorted({min(target.cap, float(local)) for local in _MIXED}):

@@ -1,7 +1,5 @@
 """Two histograms of the central model that smooth their noise, for ranges or runs of values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

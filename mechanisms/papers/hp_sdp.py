@@ -4,8 +4,6 @@ Source: Zhang, Xu, Xia, "Histogram publication under shuffled differential priva
     2022, section 5.
 """
 
-from __future__ import annotations
-
 from mechanisms.algebra.prime_forms import nearest_order
 from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.hashed_responses import k_ary, shuffled, unhashed
@@ -51,11 +49,6 @@ def by_theorem_1(target: Target[FrequencyTask], hash_range: int) -> LinearHash:
     return LinearHash(local, target.task.domain_size, hash_range)
 
 
-def _unhashed_as_published(target: Target[FrequencyTask]) -> LinearHash:
-    """Randomised response on the values themselves, by Theorem 1."""
-    return by_theorem_1(target, target.task.domain_size)
-
-
 def published_hash(target: Target[FrequencyTask]) -> LinearHash:
     """g = (m + 2)/3, moved to the nearest field; plain k-ary response where that is as large."""
     epsilon, delta, n = target.batch
@@ -82,7 +75,10 @@ _HASHED = {"shuffle": hashed_as_published, "published": published_hash}
     source="Balle, Bell, Gascon, Nissim, CRYPTO 2019",
     models=["shuffle"],
     small=SMALL,
-    rules={"shuffle": unhashed, "published": _unhashed_as_published},
+    rules={
+        "shuffle": unhashed,
+        "published": lambda target: by_theorem_1(target, target.task.domain_size),
+    },
 )
 def sh(epsilon: float, domain_size: int) -> LinearHash:
     """SH: k-ary response, shuffled."""

@@ -4,8 +4,6 @@ Where neighbouring counts are nearly equal, their average has a fraction of the 
 to average is read off the noisy counts, so it costs no privacy.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

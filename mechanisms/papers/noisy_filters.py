@@ -1,7 +1,5 @@
 """Bloom filters whose bits are flipped by independent coins: the law of RAPPOR's reports."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import abstractmethod
@@ -18,8 +16,7 @@ from mechanisms.channel import Counts, Floats, Kinds, Report
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.papers.bloom_filters import BloomFilters
 from mechanisms.papers.public_seed import PublicSeed
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import ShuffleLaws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws
 from mechanisms.randomness import SeededRandom
 
 _WORD = 1 << 64
@@ -138,14 +135,7 @@ class NoisyFilters(PublicSeed, SeveralMessages):
         return super().estimate(counts, self.users(counts, 0) if n is None else n)
 
     def support(self, counts: Counts) -> Counts:
-        """How many set bits lie on each value's filter, over all cohorts.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
-        """
+        """How many set bits lie on each value's filter, over all cohorts."""
         table = counts[: self.headers].reshape(self.cohorts, self.bits)
         total = np.zeros(self.domain_size, np.int64)
         for values in self._value_blocks():

@@ -1,7 +1,5 @@
 """One noisy sign of a random row of a public matrix: what SHist and TreeHist's oracle share."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -42,10 +40,8 @@ class NoisySign(PublicSeed):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("domain_size", self.domain_size)
+        require_integer("domain_size", self.domain_size, 2)
         require_integer("seed", self.seed)
-        if not self.domain_size >= 2:
-            raise ValueError(f"domain_size must be at least 2, not {self.domain_size}")
         if not self.keep_weight > self.miss_weight:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
@@ -106,11 +102,9 @@ class NoisySign(PublicSeed):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: the row is drawn without looking at the value, and a sign's "
             "probabilities differ by at most e^epsilon; the 64-bit thresholds are rounded to the "
             "private side; that the signs are public costs nothing",

@@ -7,8 +7,6 @@ made up. So a report is one of three codes of a coordinate that may lack its num
 coordinates of `mechanisms.vector.limits` by another scalar law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -63,13 +61,9 @@ class KeyedNumber(WithUnusable):
     def law(self) -> UnusableLaw:
         lower, _ = exponential_bounds(self.key_epsilon)
         lie = ceiling(Fraction(_WORD) / (lower + 1) / 2) * 2
-        low, high = (weight / Fraction(self._total) for weight in self._made_up)
+        low, high = (weight / Fraction(self.mechanism.weights(0)[1]) for weight in self._made_up)
         first = math.floor(lie * low / (low + high))
         return UnusableLaw(lie, (first, lie - first))
-
-    @property
-    def _total(self) -> int:
-        return self.mechanism.weights(0)[1]
 
     @property
     def _made_up(self) -> tuple[Fraction, Fraction]:
@@ -90,7 +84,7 @@ class KeyedNumber(WithUnusable):
             "enumeration of the three codes: two numbers are told apart by their sign alone, and "
             "that a key is there by both answers together"
         )
-        return Guarantee("local", self.epsilon, 0.0, "report", how)
+        return Guarantee.of_report(self.epsilon, 0.0, how)
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {"key_epsilon": self.key_epsilon}
@@ -113,7 +107,7 @@ class KeyedNumber(WithUnusable):
         {"epsilon": 2.5, "dimension": 1, "cells": 3},
     ],
 )
-def privkv(epsilon: float, dimension: int, cells: int = 1) -> PrivKv:
+def privkv(epsilon: float, dimension: int, cells: int = 1) -> "PrivKv":
     """PrivKV with as much for the key as for the number, and all of epsilon spent.
 
     As published both get epsilon / 2 and the report loses less than is claimed; here both get the a
@@ -123,9 +117,6 @@ def privkv(epsilon: float, dimension: int, cells: int = 1) -> PrivKv:
         epsilon: privacy loss of one user's report, in nats: of any row to any other.
         dimension: d, how many keys there are.
         cells: how many cells [-1, 1] is cut into; the sign's law does not depend on it.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -155,7 +146,7 @@ class PrivKv(UsableCoordinates):
     @classmethod
     def of(
         cls, epsilon: float, dimension: int, of_key: float, of_number: float, cells: int = 1
-    ) -> PrivKv:
+    ) -> "PrivKv":
         """With what the key and the number spend each, such as epsilon / 2, as published.
 
         Raises:

@@ -4,8 +4,6 @@ Some mechanisms encode a value by a random function that clients and the collect
 randomness hides nothing: privacy comes from the noise on top, which no seed reaches.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property

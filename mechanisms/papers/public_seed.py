@@ -1,7 +1,5 @@
 """What mechanisms have in common that rest on a public random matrix or hash."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,14 +1,11 @@
 """Two mechanisms as their papers have them, whose claims do not hold: for comparison only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
 from mechanisms.channel import Guarantee
-from mechanisms.mean.improved_shape import improved_shape, require_improved
 from mechanisms.mean.scalar import require_cells
-from mechanisms.mean.widths import published_reach
+from mechanisms.mean.widths import improved_shape, published_reach, require_improved
 from mechanisms.mean.window import Window, WindowLaw
 from mechanisms.registry import register
 
@@ -27,9 +24,7 @@ class PublishedImproved(Window):
     @property
     def claimed(self) -> Guarantee:
         """What the paper says of the mechanism."""
-        return Guarantee(
-            "local", self.epsilon, self.claimed_delta, "report", "claimed by Zhang et al. 2023"
-        )
+        return Guarantee.of_report(self.epsilon, self.claimed_delta, "claimed by Zhang et al. 2023")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -52,7 +47,7 @@ class PublishedDct(Window):
     @property
     def claimed(self) -> Guarantee:
         """What the paper says of the mechanism."""
-        return Guarantee("local", self.epsilon, 0.0, "report", "claimed by Zhu, Wang, Sun")
+        return Guarantee.of_report(self.epsilon, 0.0, "claimed by Zhu, Wang, Sun")
 
     @cached_property
     def law(self) -> WindowLaw:

@@ -7,8 +7,6 @@ How many dummies the papers' closed forms ask for: inverses of their bounds, wit
 As in `published`, nothing but a comparison rests on them; they are loose.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

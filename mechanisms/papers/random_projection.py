@@ -1,7 +1,5 @@
 """SHist's frequency oracle: a random projection of the histogram, one noisy bit a user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -91,12 +89,6 @@ class RandomProjection(NoisySign):
         A word is the exclusive or of one word for each byte of the value, so a sign is the product
         of a sign for the lowest byte and one for the rest, and the vector of d sums is a product
         of two matrices of 256 columns and of d/256.
-
-        Args:
-            counts: (codes,) from `count`.
-
-        Returns:
-            (domain_size,) int64, exact.
 
         Raises:
             ArithmeticError: the counts are too large for exact arithmetic in doubles.

@@ -5,8 +5,6 @@ flipped with chance s (the permanent response), and that again with chance r (th
 response). A user who reports once may draw both flips as one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -149,11 +147,9 @@ class Rappor(NoisyFilters):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             f"closed form: two filters differ in at most {self.differing} bits, each of which "
             "has its own coin; the 64-bit thresholds are rounded to the private side",
         )

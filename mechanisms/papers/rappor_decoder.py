@@ -5,8 +5,6 @@ chance. The shares are known, so fitting all candidates together removes that er
 that are frequent enough to be found.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Composition by Renyi divergences of guarantees of which nothing else is known."""
 
-from __future__ import annotations
-
 import math
 
 from mechanisms.channel import Guarantee

@@ -5,8 +5,6 @@ depends on the data. Smooth sensitivity lies above the local one and changes by 
 e^beta between neighbours, so that noise may be scaled to it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ released, and only they cost. All noise is integer noise from tables, on a grid 
 What thousands of equal rounds reveal together, each of them made of a few small releases.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -161,14 +159,9 @@ class SparseVector:
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        for name in ("uploads", "dimension", "bound"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.uploads <= self.dimension:
-            raise ValueError(
-                f"uploads must lie in 1 .. dimension = {self.dimension}, not {self.uploads}"
-            )
-        if not 1 <= self.bound <= 1 << 20:
-            raise ValueError(f"bound must lie in 1 .. 2^20 steps, not {self.bound}")
+        require_integer("dimension", self.dimension)
+        require_integer("uploads", self.uploads, 1, self.dimension)
+        require_integer("bound", self.bound, 1, 1 << 20)
         if not (min(self.split) > 0 and self.split.cost <= 1 + 1e-15):
             raise ValueError("the parts of epsilon must be positive, and their cost at most 1")
         try:
@@ -268,9 +261,7 @@ class SparseVector:
             ValueError: passes or delta is out of range, or delta is less than what the ends of
                 the noise tables take.
         """
-        require_integer("passes", passes)
-        if not passes >= 1:
-            raise ValueError(f"passes must be at least 1, not {passes}")
+        require_integer("passes", passes, 1)
         total = sequential([self.guarantee] * passes)
         value = shifted_loss(self.value_noise)
         share = replace(self.guarantee, epsilon=self.guarantee.epsilon / self.uploads)

@@ -5,8 +5,6 @@ message; the rest are given away, and so is how many uniform messages there are.
 batch whose other users all hold a third value, told apart by what falls into the two bins.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +17,7 @@ from mechanisms.channel import Floats
 from mechanisms.privacy.binomial_edges import binomial_sum, seldom_below
 from mechanisms.privacy.blanket import COARSE, dominated_delta
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
-from mechanisms.privacy.dummies_accounting import least_poisson_mean
-from mechanisms.privacy.dummy_laws import DummyLaw
+from mechanisms.privacy.dummy_laws import DummyLaw, least_poisson_mean
 from mechanisms.privacy.one_bit import BitTest
 from mechanisms.privacy.pair_law import PairLaw
 from mechanisms.privacy.search import gaussian_epsilon, private_end

@@ -1,7 +1,5 @@
 """What to expect of a histogram after its projection, for a guess of the truth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A shuffled batch's promise is one (epsilon, delta). Where the same accountant sa
 two dozen other epsilons, thirty releases come to a fifth of what thirty such promises would.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from itertools import islice

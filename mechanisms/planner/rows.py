@@ -1,7 +1,5 @@
 """What to expect of each mechanism for rows, given a guess of the data, before anybody reports."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

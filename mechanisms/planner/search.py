@@ -3,8 +3,6 @@
 One way to meet a target, and what it guarantees.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

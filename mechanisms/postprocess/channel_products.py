@@ -5,8 +5,6 @@ channel that is constant inside a sliding window and constant outside it costs a
 by running sums.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -59,7 +57,7 @@ class Dense:
             raise ValueError("the probabilities of each column of a channel must add up to 1")
 
     @classmethod
-    def of(cls, mechanism: Mechanism) -> Dense:
+    def of(cls, mechanism: Mechanism) -> "Dense":
         """The table of a mechanism whose users send one message each.
 
         Raises:

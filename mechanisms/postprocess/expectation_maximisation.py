@@ -6,8 +6,6 @@ with spikes, where the bias does not shrink with n. Never report the standard er
 unbiased estimator with it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

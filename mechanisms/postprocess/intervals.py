@@ -9,8 +9,6 @@ holders is kept unless it makes what was seen too unlikely: by the exact law of 
 its variance is small, by a normal law corrected for skewness elsewhere.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -45,7 +43,7 @@ class SupportLaw:
     contrast: float
 
     @property
-    def complement(self) -> SupportLaw:
+    def complement(self) -> "SupportLaw":
         """The law of n - S as the number of non-holders varies: it swaps the two tails."""
         return SupportLaw(self.n, 1 - self.other, 1 - self.keep, self.contrast)
 
@@ -244,11 +242,7 @@ def normal_quantile(confidence: float, comparisons: int = 1) -> float:
 
 
 def intervals(
-    mechanism: Estimator,
-    estimate: ArrayLike,
-    n: int,
-    confidence: float,
-    simultaneous: bool = False,
+    mechanism: Estimator, estimate: ArrayLike, n: int, confidence: float, simultaneous: bool = False
 ) -> tuple[Floats, Floats]:
     """Confidence intervals around unbiased frequencies, inside [0, 1].
 

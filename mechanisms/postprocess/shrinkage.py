@@ -6,8 +6,6 @@ mean squared error is below the unbiased one's, whatever the truth. It is biased
 coordinate, so the unbiased estimate stays beside it, and standard errors belong to that.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ distance. It is biased (heads go down, tails go up), so the unbiased estimate st
 Isotonic regression: the rising curve nearest to noisy shares below rising numbers.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

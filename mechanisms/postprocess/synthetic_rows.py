@@ -14,8 +14,6 @@ Source: for raking Deming, Stephan, "On a least squares adjustment of a sampled 
     synthesis", USENIX Security 2021, there table by table, here by all tables of a column at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

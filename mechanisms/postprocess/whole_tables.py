@@ -4,8 +4,6 @@ An estimate is moved to the nearest table without negative cells that has the ma
 rounded so that it keeps them: what a cell is rounded by is carried to the next one of its column.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

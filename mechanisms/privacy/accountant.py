@@ -5,8 +5,6 @@ convolutions are `dp-accounting`'s; here profiles are put on its grid and read b
 always from above.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache, reduce

@@ -1,7 +1,5 @@
 """The guarantee of a shuffled batch of any mechanism's reports, from below and from above."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache
@@ -12,10 +10,9 @@ import numpy as np
 
 from mechanisms.channel import Floats, Mechanism
 from mechanisms.privacy import blanket
-from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.privacy.one_bit import OneBit
-from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, covering, grouped
+from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, clone_laws, covering, grouped
 
 _PAIRS = 1 << 9  # more pairs of inputs than this are not enumerated
 _LARGEST_TABLE = 1 << 25  # nor are channels with more entries

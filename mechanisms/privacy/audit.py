@@ -1,7 +1,5 @@
 """Is a claim true? From the table, exactly; and from the sampler, by attacking it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ range is enough where that coin is nearly all of the noise. Of many users one la
 all ranges, in either bin.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

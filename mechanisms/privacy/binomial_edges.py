@@ -29,8 +29,6 @@ variance these are e^-104 and e^-150; from there on they fall.
 Sums of independent binomial numbers, and numbers they seldom stay below.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

@@ -14,8 +14,6 @@ that are likelier given the one value and those that are likelier given the othe
 fixed number, drawn by lot: what it sees is binomial, whatever the number of users.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,20 +1,17 @@
 """What clients may spend so that a shuffled batch meets a target: the accountant, inverted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
 from mechanisms.channel import Mechanism, require_epsilon
 from mechanisms.privacy.amplification import BatchAccounted, laws_of, upper_laws
 from mechanisms.privacy.blanket import COARSE, simple_delta, upper_delta
-from mechanisms.privacy.clones import odds_budget, odds_epsilon
 from mechanisms.privacy.divergence import require_batch, require_delta
+from mechanisms.privacy.pair_law import odds_budget, odds_epsilon
 from mechanisms.privacy.search import TOLERANCE, private_end
 
 LARGEST_LOCAL = 44.0  # beyond this a lie is rarer than the 2^-64 a report can express
 _LARGEST_CLONED = 20.0  # no batch hides what a report spends beyond it
-_REACH = 1.05  # how far beyond a guess a limit may lie that is tried before the search
 
 
 def require(epsilon: float, delta: float, n: int, cap: float) -> None:
@@ -53,20 +50,8 @@ def largest_local_epsilon(
         ValueError: an argument is out of range, or not a number.
     """
     require(epsilon, delta, n, cap)
-    limit = min(cap, LARGEST_LOCAL)
-    # Such a report is private enough before it is shuffled.
-    if limit <= epsilon:
-        return limit
-
-    def delta_at(epsilon_local: float) -> float:
-        return _most_delta(family(epsilon_local), n, epsilon)
-
     guess = odds_epsilon(odds_budget(epsilon, delta, n), symbols)
-    # A search would creep up to a cap that it may reach, so that is tried first.
-    if cap <= guess * 1.02 and delta_at(cap) <= delta:
-        return cap
-    guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
-    return _private_spend(family, (epsilon, delta, n), limit, guess)
+    return _private_spend(family, (epsilon, delta, n), min(cap, LARGEST_LOCAL), guess, 1.02)
 
 
 def largest_shuffled(
@@ -95,19 +80,9 @@ def largest_shuffled(
         ValueError: an argument is out of range, or not a number.
     """
     require(epsilon, delta, n, cap)
-    limit = min(cap, _LARGEST_CLONED)
-    if limit <= epsilon:
-        return limit
-
-    def delta_at(epsilon_local: float) -> float:
-        return _most_delta(family(epsilon_local), n, epsilon)
-
     start = odds_epsilon(odds_budget(epsilon, delta, n), 2) if guess is None else guess
-    # A search would creep up to a limit that it may reach: once in its reach, it is tried first.
-    if limit <= start * _REACH and delta_at(limit) <= delta:
-        return limit
-    start = min(max(start, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
-    return _private_spend(family, (epsilon, delta, n), limit, start, tolerance)
+    limit = min(cap, _LARGEST_CLONED)
+    return _private_spend(family, (epsilon, delta, n), limit, start, 1.05, tolerance)
 
 
 def _private_spend(
@@ -115,10 +90,18 @@ def _private_spend(
     batch: tuple[float, float, int],
     limit: float,
     guess: float,
+    reach: float,
     tolerance: float = TOLERANCE,
 ) -> float:
-    """The most that reports may spend below a limit that is too much, from the private side."""
+    """The most that reports may spend up to a limit, from the private side."""
     epsilon, delta, n = batch
+    # Such a report is private enough before it is shuffled.
+    if limit <= epsilon:
+        return limit
+    # A search would creep up to a limit that it may reach: once in its reach, it is tried first.
+    if limit <= guess * reach and _most_delta(family(limit), n, epsilon) <= delta:
+        return limit
+    guess = min(max(guess, epsilon * (1 + 1e-3)), limit * (1 - 1e-3))
     exposed = limit
     if not isinstance(one := family(guess), BatchAccounted) and upper_laws(one).exactly:
         # A batch that exists says where to look, so that the worst is looked for once or twice.

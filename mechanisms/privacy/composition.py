@@ -4,8 +4,6 @@ The rule over guarantees needs nothing but epsilon and delta. `accountant` compo
 profiles: it is tight, the rule is not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Literal

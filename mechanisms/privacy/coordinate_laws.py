@@ -30,8 +30,6 @@ windows, two points, mixtures of these. The idea that one decomposition serves a
 Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021; here the blanket's mass is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,9 +40,8 @@ import numpy as np
 
 from mechanisms.channel import Mechanism
 from mechanisms.privacy.amplification import laws_of
-from mechanisms.privacy.clones import clone_laws
 from mechanisms.privacy.divergence import log_up
-from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws
+from mechanisms.privacy.pair_law import SLACK, PairLaw, ShuffleLaws, clone_laws
 
 _M = TypeVar("_M", bound=Mechanism)
 
@@ -183,10 +180,7 @@ def _narrower(laws: ShuffleLaws) -> PairLaw:
 
 
 def _whole_law(
-    laws: Mapping[_M, ShuffleLaws],
-    attributes: Mapping[_M, int],
-    sampled: int,
-    epsilon: float,
+    laws: Mapping[_M, ShuffleLaws], attributes: Mapping[_M, int], sampled: int, epsilon: float
 ) -> PairLaw:
     """The law of a report of several attributes, whose blanket is the product of theirs."""
     cloned = clone_laws(epsilon).dominating[0]

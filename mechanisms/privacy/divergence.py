@@ -5,14 +5,10 @@ computed rather than believed. Codes that are equally likely under both inputs o
 counted together; a linear hash with millions of codes then has four kinds of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Mechanism
@@ -73,23 +69,6 @@ class _Pair:
         )
         return Fraction(total, down * self.denominators[0])
 
-    def renyi(self, alpha: float) -> float:
-        """The Renyi divergence of order alpha, rounded up."""
-        if any(a > 0 and b == 0 for a, b in zip(self.first, self.second, strict=True)):
-            return math.inf
-        kinds = [k for k in zip(self.first, self.second, self.count, strict=True) if k[0]]
-        logs = np.log(np.array(kinds, dtype=float))
-        log_first = logs[:, 0] - math.log(self.denominators[0])
-        log_second = logs[:, 1] - math.log(self.denominators[1])
-        exponent = alpha * log_first + (1 - alpha) * log_second + logs[:, 2]
-        # Each logarithm is off by at most a few units in the last place of the largest part.
-        size = alpha * np.abs(log_first) + alpha * np.abs(log_second) + logs[:, 2]
-        size += (2 * alpha) * math.log(max(self.denominators))
-        exponent += 16 * _UNIT * (size + 1)
-        top = float(exponent.max())
-        total = top + math.log(math.fsum(np.exp(exponent - top))) + 8 * _UNIT * (abs(top) + 1)
-        return max(0.0, total / (alpha - 1) * (1 + 4 * _UNIT))
-
 
 def _pairs(mechanism: Mechanism) -> Iterator[_Pair]:
     """Every representative pair of the mechanism, grouped."""
@@ -110,7 +89,7 @@ class Spectrum:
     pairs: tuple[_Pair, ...]
 
     @classmethod
-    def of(cls, mechanism: Mechanism) -> Spectrum:
+    def of(cls, mechanism: Mechanism) -> "Spectrum":
         """Enumerate a mechanism.
 
         Raises:
@@ -140,12 +119,6 @@ class Spectrum:
         scored = ((pair.inputs, pair.excess(multiplier)) for pair in self.pairs)
         inputs, excess = max(scored, key=lambda item: item[1])
         return inputs, double_up(excess)
-
-    def renyi(self, alpha: float) -> float:
-        """As the function `renyi`."""
-        if not alpha > 1:
-            raise ValueError(f"alpha must be above 1, not {alpha}")
-        return self.epsilon if alpha == math.inf else max(p.renyi(alpha) for p in self.pairs)
 
 
 def tight_epsilon(mechanism: Mechanism) -> float:
@@ -195,24 +168,6 @@ def worst_pair(mechanism: Mechanism, epsilon: float) -> tuple[int, int]:
         ValueError: epsilon is negative, infinite or not a number.
     """
     return Spectrum.of(mechanism).worst(epsilon)[0]
-
-
-def renyi(mechanism: Mechanism, alpha: float) -> float:
-    """The Renyi divergence of one report, maximised over pairs of inputs.
-
-    Args:
-        mechanism: any finite channel.
-        alpha: the order, above 1; infinity gives `tight_epsilon`.
-
-    Returns:
-        The divergence in nats, rounded up; infinite if some code gives an input away.
-
-    Raises:
-        ValueError: alpha is not above 1 (or not a number).
-
-    Source: Mironov, "Renyi differential privacy", CSF 2017, Definition 4.
-    """
-    return Spectrum.of(mechanism).renyi(alpha)
 
 
 def log_up(ratio: Fraction) -> float:

@@ -10,8 +10,6 @@ AISTATS 2022, Proposition 8 and Theorem 10; Doroshenko, Ghazi, Kamath, Kumar, Ma
 the dots", PoPETs 2022.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -45,7 +43,7 @@ class Profile(NamedTuple):
     @classmethod
     def of(
         cls, odds: Floats, below: Floats, above: Floats, missing: float, distance: float
-    ) -> Profile:
+    ) -> "Profile":
         """From D(odds) - (1 - odds), which is read below 1, and D(odds), which is read above."""
         known = np.where(odds < 1, below + (1 - odds), above)
         one = np.interp(1.0, np.append(0.0, odds), np.append(1.0, known))
@@ -59,7 +57,7 @@ class Profile(NamedTuple):
         )
 
     @classmethod
-    def of_law(cls, law: BinLaw) -> Profile:
+    def of_law(cls, law: BinLaw) -> "Profile":
         """Of a law whose outcomes have not been put together: at their gains, where it is exact."""
         if law.hidden:
             raise ValueError("outcomes that have been put together told more apart than they do")
@@ -77,7 +75,7 @@ class Profile(NamedTuple):
         return cls.of(odds, below, above, law.missing, law.distance)
 
     @classmethod
-    def of_edges(cls, edges: Edges, keep: float, other: float) -> Profile:
+    def of_edges(cls, edges: Edges, keep: float, other: float) -> "Profile":
         """Of other users' bits and the user's, which is 1 with a chance of keep or, less, of other.
 
         The law of the others' bits is log-concave, so that gains rise with the count: a test that

@@ -15,8 +15,6 @@ are a coarser reading of: two Gaussian laws mu_1 apart. And two Gaussian mechani
 depend on each other are one of mu.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

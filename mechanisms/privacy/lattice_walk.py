@@ -13,8 +13,6 @@ n-fold convolution by squaring, with three devices that keep it small and certai
 Rows of a walk differ in their first step only; row 0 is the walk of everybody else.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -60,7 +58,7 @@ class Walk(NamedTuple):
     noise: float = 0.0
     relative: float = 0.0
 
-    def joined(self, other: Walk, noiseless: bool) -> Walk:
+    def joined(self, other: "Walk", noiseless: bool) -> "Walk":
         """The walk followed by another on the same step.
 
         In rows other than 0 the one user who differs is as likely to be any user of either walk,
@@ -125,7 +123,7 @@ class Walk(NamedTuple):
             rows[:, index : index + width] += chance * self.rows
         return rows
 
-    def trimmed(self, total: int) -> Walk:
+    def trimmed(self, total: int) -> "Walk":
         """Without the tails that hardly any walk of `total` users visits."""
         blocks = total / self.users
         weights = np.ones(self.rows.shape[0])
@@ -141,7 +139,7 @@ class Walk(NamedTuple):
         kept = self.rows[:, low : self.rows.shape[1] - high]
         return self._replace(rows=kept, start=self.start + low, cut=self.cut + float(lost))
 
-    def coarsened(self) -> Walk:
+    def coarsened(self) -> "Walk":
         """On a lattice of twice the step: odd cells are halved between their even neighbours."""
         before, (laws, cells) = self.start % 2, self.rows.shape
         rows = np.zeros((laws, (before + cells) // 2 * 2 + 1))

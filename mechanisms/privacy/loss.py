@@ -4,8 +4,6 @@ A single epsilon forgets how rarely a release reveals that much. The profile doe
 is needed to compose many releases tightly is in it. Every approximation lies above the truth.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,7 +47,7 @@ class PrivacyLoss:
     epsilons: tuple[float, ...]
     deltas: tuple[float, ...]
     # None hashes by its address, which is another in each process, and sets are composed in order.
-    apart: PrivacyLoss | None = field(default=None, hash=False)
+    apart: "PrivacyLoss | None" = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         e, d = np.array(self.epsilons), np.array(self.deltas)
@@ -61,7 +59,7 @@ class PrivacyLoss:
             raise ValueError("the deltas of a profile must lie in [0, 1] and not ascend")
 
     @property
-    def replaced(self) -> PrivacyLoss:
+    def replaced(self) -> "PrivacyLoss":
         """The profile of inputs that are two steps apart: of a unit replaced, not added or removed.
 
         delta2(a + b) <= delta(a) + e^a delta(b), by the triangle inequality.
@@ -81,7 +79,7 @@ class PrivacyLoss:
     # ---- where a profile comes from ----------------------------------------------------------
 
     @classmethod
-    def from_pair(cls, p: ArrayLike, q: ArrayLike) -> PrivacyLoss:
+    def from_pair(cls, p: ArrayLike, q: ArrayLike) -> "PrivacyLoss":
         """The profile of two output distributions, in the worse of the two directions.
 
         Args:
@@ -97,7 +95,7 @@ class PrivacyLoss:
         return _worst(_chain(first, second), _chain(second, first))
 
     @classmethod
-    def from_channel(cls, mechanism: Mechanism) -> PrivacyLoss:
+    def from_channel(cls, mechanism: Mechanism) -> "PrivacyLoss":
         """The profile of one report, over every pair of inputs.
 
         Args:
@@ -108,7 +106,7 @@ class PrivacyLoss:
         return reduce(_worst, (_chain(channel(a), channel(b)) for a, b in mechanism.pairs()))
 
     @classmethod
-    def from_profile(cls, epsilons: ArrayLike, deltas: ArrayLike) -> PrivacyLoss:
+    def from_profile(cls, epsilons: ArrayLike, deltas: ArrayLike) -> "PrivacyLoss":
         """The tightest profile below upper bounds that were computed at a few epsilons.
 
         This is the door for a shuffled batch, whose bound is known point by point.
@@ -137,7 +135,7 @@ class PrivacyLoss:
         return _hull(e, d)
 
     @classmethod
-    def from_guarantee(cls, guarantee: Guarantee) -> PrivacyLoss:
+    def from_guarantee(cls, guarantee: Guarantee) -> "PrivacyLoss":
         """The worst profile that an (epsilon, delta) claim allows, where nothing else is known.
 
         Source: Kairouz, Oh, Viswanath, "The composition theorem for differential privacy", ICML

@@ -1,7 +1,5 @@
 """One release's privacy loss on a lattice, so that losses can be added up: from above and below."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -28,7 +26,7 @@ class Lattice(NamedTuple):
     places: NDArray[np.int64]
     mass: Floats
 
-    def gathered(self, most: int) -> Lattice:
+    def gathered(self, most: int) -> "Lattice":
         """About the same law on so many places at the most: for searches."""
         if self.places.size <= most:
             return self

@@ -10,8 +10,6 @@ Source: Doroshenko et al., "Connect the dots: tighter discrete approximations of
     distributions", PoPETs 2022, Algorithm 1; Zhu, Dong, Wang, AISTATS 2022, Proposition 8.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.privacy.divergence import require_loss
-from mechanisms.privacy.loss_lattice import (
-    Lattice,
-    Losses,
-    dominating,
-    larger,
-    losses,
-    rounded,
-)
+from mechanisms.privacy.loss_lattice import Lattice, Losses, dominating, larger, losses, rounded
 from mechanisms.privacy.tilted_sum import REACH, STEEPEST, TiltedSum
 from mechanisms.privacy.two_bins import BinLaw
 

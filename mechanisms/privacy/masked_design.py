@@ -1,7 +1,5 @@
 """Which masked Laplace noise meets a target with the fewest messages, or the least variance."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

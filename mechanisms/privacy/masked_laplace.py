@@ -14,8 +14,6 @@ Source: Ghazi, Kumar, Manurangsi, Pagh, "Private counting from anonymous message
     between noise and mask and between bins; here the law of both bins is evaluated.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -18,8 +18,6 @@ independent trials", Ann. Math. Stat. 1964).
 **Very many.** The ones of 10^7 users are looked at as a bin of flipped bits is (`bernoulli_bins`).
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from dataclasses import dataclass
@@ -221,7 +219,7 @@ class _BinomialWindow:
     relative: float
 
     @classmethod
-    def of(cls, users: int, bit: Bit, rate: float) -> _BinomialWindow:
+    def of(cls, users: int, bit: Bit, rate: float) -> "_BinomialWindow":
         """The bits of so many users."""
         if users == 0:
             return cls(0, np.ones(1), 0.0, 0.0, 0.0, 0.0)
@@ -236,7 +234,7 @@ class _BinomialWindow:
         return cls(first, pmf, users * one, scale, law.missing, law.relative)
 
     def joined(
-        self, other: _BinomialWindow, places: Integers, rate: float
+        self, other: "_BinomialWindow", places: Integers, rate: float
     ) -> tuple[Floats, Floats]:
         """h of both counts' sum, and the sum of (1 + rate)^-i h(place + i) over i > 0.
 

@@ -6,8 +6,6 @@ under one input than under the other. What is chosen never sees what it is measu
 holds for any ranking, however wild; a good one makes it large.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

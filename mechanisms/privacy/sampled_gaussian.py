@@ -6,8 +6,6 @@ deviation sigma. Three accountants of it are offered by name, ever tighter, for 
 between neighbours, with a search for the noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

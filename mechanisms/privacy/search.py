@@ -1,7 +1,5 @@
 """Searches that end on the private side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

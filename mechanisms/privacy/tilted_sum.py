@@ -1,7 +1,5 @@
 """The law of a sum of independent losses on a lattice, tilted until a given sum is likely."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -70,7 +68,7 @@ class TiltedSum:
         self.error = 10 * _UNIT * (math.log2(places.size) + steep + 4) * (count + 2)
 
     @classmethod
-    def around(cls, laws: Laws, step: float, loss: float, small: int = _SMALL) -> TiltedSum:
+    def around(cls, laws: Laws, step: float, loss: float, small: int = _SMALL) -> "TiltedSum":
         """So tilted that the sum is about as large as a given loss; any tilt is right."""
         rough = [(law.gathered(small // _ROUGH), times) for law, times in laws]
         low, high = 0.0, 60 / (math.sqrt(_moments(rough, 0.0)[2]) * step or 1.0)

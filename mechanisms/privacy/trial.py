@@ -4,8 +4,6 @@ An attack plays against it (`rejection.measure`): told which of two neighbouring
 one user's value, are thrown into the real sampler, it has to say which it was.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ _MODULES = (
     "mechanisms.learning.trials",
     "mechanisms.papers.learning.trials",
 )
-_MORE: dict[str, Callable[[], Trial]] = {}
+_MORE: "dict[str, Callable[[], Trial]]" = {}
 
 
 @dataclass(frozen=True)

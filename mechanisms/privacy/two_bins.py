@@ -5,8 +5,6 @@ not. Replacing the value turns (occupied, free) into (free, occupied), whatever 
 counts, pairs of counts, or any coarser reading of them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,7 +61,7 @@ class BinLaw:
             ratio = self.occupied / np.maximum(self.free, math.ulp(0.0))
         return np.where(self.free > 0, ratio, math.inf)
 
-    def merged(self, step: float) -> BinLaw:
+    def merged(self, step: float) -> "BinLaw":
         """The same bin, outcomes put together whose gains differ by less than e^step."""
         kept = self.occupied + self.free > 0
         with np.errstate(divide="ignore"):

@@ -15,8 +15,6 @@ int_0^1 l^k / sqrt(l (1 - l)) dl, so rates that grow geometrically from one in a
 two days, with weights by least squares, come within a part in a hundred: three for a year.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -22,8 +22,6 @@ for SGD via optimal private linear operators on adaptive streams", NeurIPS 2022,
 numbers may depend on earlier releases, too.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, replace
@@ -89,7 +87,7 @@ class TotalsState:
         return json.dumps({**said, "before": self.before}).encode()
 
     @classmethod
-    def read(cls, data: bytes) -> TotalsState:
+    def read(cls, data: bytes) -> "TotalsState":
         """What was written.
 
         Raises:

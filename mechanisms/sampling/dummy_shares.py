@@ -5,8 +5,6 @@ such a number, too, with its part of the mean (Quenouille 1949). Most users' sha
 nothing.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -73,14 +71,11 @@ class PoissonShare(DummyShare):
     mean: float
     users: float
     signs = 1
+    distance: ClassVar[float] = integer_tables.FARTHEST
 
     @property
     def most(self) -> float:
         return self.mean * self.bins * _UP / self.users
-
-    @property
-    def distance(self) -> float:
-        return integer_tables.FARTHEST
 
     @property
     def lift(self) -> int:

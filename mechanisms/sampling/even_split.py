@@ -4,8 +4,6 @@ To draw an urn for each of n balls takes n numbers, and then a sort. Halves take
 balls of one colour, as many go to the one side as a string of as many random bits has ones.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Two-sided geometric noise without a table: drawn exactly, however far it goes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -50,7 +48,7 @@ class ExactGeometric(AsFields):
             )
 
     @classmethod
-    def falling(cls, decay: Fraction) -> ExactGeometric:
+    def falling(cls, decay: Fraction) -> "ExactGeometric":
         """The noise whose log probability falls by so much per unit.
 
         Args:

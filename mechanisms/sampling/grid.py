@@ -1,7 +1,5 @@
 """A grid on [-1, 1]: rounding to it without bias, and how far reports on its values scatter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

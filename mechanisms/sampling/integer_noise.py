@@ -1,7 +1,5 @@
 """Noise with any law on the integers, given by its probabilities over a window."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

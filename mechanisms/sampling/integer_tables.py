@@ -7,8 +7,6 @@ the table is from the law it stands for is bounded, and whoever claims privacy a
 Exact draws from any table of integer weights: one 64-bit word and two look-ups each.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable
@@ -61,7 +59,7 @@ class AliasTable:
     alias: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, weights: NDArray[np.uint64] | list[int]) -> AliasTable:
+    def of(cls, weights: NDArray[np.uint64] | list[int]) -> "AliasTable":
         """Build the table.
 
         Args:

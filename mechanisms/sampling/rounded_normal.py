@@ -7,8 +7,6 @@ of the sum hides in the low bits of a double, as it does where the noise is a do
 "On significance of the least significant bits for differential privacy", CCS 2012).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext

@@ -14,8 +14,6 @@ drawn and the brackets are computed that much more finely. No rounding is left i
 a privacy claim for single coins holds for coins that were counted first and placed afterwards.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +31,9 @@ Indices = NDArray[np.int64]
 RARE = 1 << 60  # of 2^64: up to this chance counting heads is cheaper than tossing coins
 _HEADS = 64  # the least mean of a stretch: enough to share the cost of its count
 _LONGEST = 40  # log2 of the longest stretch
+# What only speed decides: coins tossed, or places marked, at a time; places drawn at a time; and
+# columns for each chosen one: with fewer, marking is cheaper than sorting.
+_COINS, _DRAWS, _DENSE = 1 << 20, 1 << 17, 16
 
 
 @dataclass(frozen=True)
@@ -148,32 +149,13 @@ def _terms(ratios: Iterator[tuple[int, int]], unit: int) -> tuple[list[int], int
     return terms, steps * steps - (-steps * fall // (fall - rise))
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What only speed decides: the law of what is drawn is the same for any.
-
-    Attributes:
-        coins: tossed, or places marked, at a time.
-        draws: places drawn at a time.
-        dense: columns for each chosen one; with fewer, marking is cheaper than sorting.
-    """
-
-    coins: int = 1 << 20
-    draws: int = 1 << 17
-    dense: int = 16
-
-
-_FAST = Sizes()
-
-
-def heads(coins: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST) -> Indices:
+def heads(coins: int, threshold: int, rng: RandomSource) -> Indices:
     """The places of heads in a row of coins.
 
     Args:
         coins: how many, up to 2^62.
         threshold: the chance of heads in units of 2^-64, 0 .. 2^64.
         rng: the generator of this process.
-        sizes: of the portions that are drawn together.
 
     Returns:
         (heads,) int64 in 0 .. coins - 1, ascending.
@@ -187,17 +169,16 @@ def heads(coins: int, threshold: int, rng: RandomSource, sizes: Sizes = _FAST) -
         raise ValueError(f"threshold must lie in 0 .. 2^64, not {threshold}")
     if coins == 0 or threshold == 0:
         return np.empty(0, np.int64)
-    return (_counted if threshold <= RARE else _tossed)(coins, threshold, rng, sizes)
+    return (_counted if threshold <= RARE else _tossed)(coins, threshold, rng)
 
 
-def distinct(counts: Indices, columns: int, rng: RandomSource, sizes: Sizes = _FAST) -> Indices:
+def distinct(counts: Indices, columns: int, rng: RandomSource) -> Indices:
     """A uniform random set of columns for each row: samples without replacement.
 
     Args:
         counts: (size,) integers, how many columns each row gets.
         columns: how many there are.
         rng: the generator of this process.
-        sizes: of the portions that are drawn together.
 
     Returns:
         (sum of counts,) int64, row * columns + column, ascending.
@@ -211,8 +192,8 @@ def distinct(counts: Indices, columns: int, rng: RandomSource, sizes: Sizes = _F
     most = int(counts.max(initial=0))
     if not most:
         return np.empty(0, np.int64)
-    dense = most * sizes.dense > columns
-    step = max(1, sizes.coins // columns if dense else sizes.draws // most)
+    dense = most * _DENSE > columns
+    step = max(1, _COINS // columns if dense else _DRAWS // most)
     draw = _marked if dense else _sorted
     parts = [
         draw(counts[start : start + step], columns, rng) + start * columns
@@ -221,21 +202,21 @@ def distinct(counts: Indices, columns: int, rng: RandomSource, sizes: Sizes = _F
     return np.concatenate(parts)
 
 
-def _tossed(coins: int, threshold: int, rng: RandomSource, sizes: Sizes) -> Indices:
+def _tossed(coins: int, threshold: int, rng: RandomSource) -> Indices:
     """`heads` where they are common: coin by coin."""
     parts = [
-        np.flatnonzero(rng.bernoulli(threshold, min(sizes.coins, coins - start))) + start
-        for start in range(0, coins, sizes.coins)
+        np.flatnonzero(rng.bernoulli(threshold, min(_COINS, coins - start))) + start
+        for start in range(0, coins, _COINS)
     ]
     return np.concatenate(parts)
 
 
-def _counted(coins: int, threshold: int, rng: RandomSource, sizes: Sizes) -> Indices:
+def _counted(coins: int, threshold: int, rng: RandomSource) -> Indices:
     """`heads` where they are rare: first how many, then where."""
     law = _stretch(threshold)
     # The last stretch may reach beyond the coins asked for: those it has in excess are ignored.
     counts = law.draw(-(-coins // law.trials), rng)
-    places = distinct(counts, law.trials, rng, sizes)
+    places = distinct(counts, law.trials, rng)
     return places[: np.searchsorted(places, coins)]
 
 

@@ -6,8 +6,6 @@ stand at its registration: {"local": ..., "shuffle": ..., "published": ...}.
 What a release must satisfy: the question that the planner answers, and what is estimated.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +41,14 @@ class Task(ABC, Generic[M]):
         """The mean squared error that is predicted of n users' reports, worst case or average."""
 
     @abstractmethod
-    def offers(self, target: Target[Any]) -> Mapping[str, Any]:
+    def offers(self, target: "Target[Any]") -> Mapping[str, Any]:
         """Parameters that follow from a target; a mechanism is given those that it takes."""
 
     def complete(self, mechanism: Any) -> M:
         """What users run of a mechanism, where that is more than it: most tasks add nothing."""
         return cast("M", mechanism)
 
-    def wanting(self, target: Target[Any]) -> Mapping[str, str]:
+    def wanting(self, target: "Target[Any]") -> Mapping[str, str]:
         """Parameter -> how a refusal puts it that a target leaves it open."""
         return {}
 
@@ -72,7 +70,7 @@ class Task(ABC, Generic[M]):
         return self.error(mechanism, n)
 
     def shortlist(
-        self, target: Target[Any], candidates: Sequence[Registration]
+        self, target: "Target[Any]", candidates: Sequence[Registration]
     ) -> Sequence[Registration]:
         """Those among which "auto" compares what a target comes to, where that takes time."""
         return candidates
@@ -175,11 +173,11 @@ class Target(Generic[T_co]):
             )
         return self.epsilon, self.delta, crowd(self.n, self.honest_share)
 
-    def asking(self, task: _T, **changes: Any) -> Target[_T]:
+    def asking(self, task: _T, **changes: Any) -> "Target[_T]":
         """The same of another task, with other changes."""
         return cast("Target[_T]", replace(cast("Target[Any]", self), task=task, **changes))
 
-    def capped(self, epsilon_local: float) -> Target[T_co]:
+    def capped(self, epsilon_local: float) -> "Target[T_co]":
         """The same, with reports that spend no more than this."""
         if not epsilon_local < self.cap:
             return self

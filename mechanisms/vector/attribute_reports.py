@@ -3,8 +3,6 @@
 The mean of a number, or the frequencies of a category, from those users who reported it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,8 +22,7 @@ from mechanisms.privacy.pair_law import ShuffleLaws
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.coordinates import together
 from mechanisms.vector.quotients import Quotients
-from mechanisms.vector.rows import ACCOUNTING, require_listed
-from mechanisms.vector.several_kinds import chosen
+from mechanisms.vector.rows import ACCOUNTING, chosen, require_listed
 
 Attribute = ScalarMean | WithUnusable | FrequencyOracle
 

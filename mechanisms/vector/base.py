@@ -8,8 +8,6 @@ digits of one integer, the first coordinate being the lowest digit.
 What a mechanism for rows errs by on average over the coordinates, whatever the rows are.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar

@@ -11,8 +11,6 @@ How well a report points at the row, on average over public seeds, are order sta
 sphere (`CapMoments`): they decide accuracy alone.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -60,7 +58,7 @@ class CapLaw:
     outside: int
 
     @classmethod
-    def within(cls, epsilon: float, lines: int, size: int) -> CapLaw:
+    def within(cls, epsilon: float, lines: int, size: int) -> "CapLaw":
         """The weights whose ratio is epsilon's or a little less, as large as fit into 2^64."""
         lower, _ = exponential_bounds(epsilon)
         others = 2 * lines - size
@@ -259,11 +257,9 @@ class CapChannel(VectorMean):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: whatever the row, K of a codebook's directions have one probability and "
             "the others another, whose ratio in integers is at most e^epsilon",
         )

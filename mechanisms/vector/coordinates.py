@@ -3,8 +3,6 @@
 Rows of cells that came from outside, each held against what its attribute takes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Public codebooks of random lines: which are near to a row, and what reported ones add up to.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Cross-tabs of randomised reports: each user tells a cell of one table, drawn for it at random."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages, checked_counts
+from mechanisms.counters.axes import Table
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.counters.details import Table
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.mean.scalar import LARGEST_ALPHABET
 from mechanisms.privacy.coordinate_laws import sampled_laws
@@ -147,8 +145,8 @@ class DividedTables(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         reasons = "; ".join(dict.fromkeys(x.guarantee.how for x in self.oracles))
-        return Guarantee(
-            "local", self.epsilon, 0.0, "report",
+        return Guarantee.of_report(
+            self.epsilon, 0.0,
             f"one of {len(self.oracles)} tables, drawn whatever the row is, and sent in the clear; "
             f"of each: {reasons}",
         )  # fmt: skip

@@ -1,7 +1,5 @@
 """Laplace noise on every coordinate of a row: the baseline that all others are held against."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,27 +43,8 @@ class LaplaceVector(SampledCoordinates):
         return self.mechanism.codes - 1
 
     def count(self, messages: ArrayLike) -> Counts:
-        """The collector's state: count(a + b) = count(a) + count(b).
-
-        Args:
-            messages: (m,) uint64.
-
-        Returns:
-            (3, dimension) int64: messages; sums of 2 * code - middle; upper less lower ends.
-
-        Raises:
-            ValueError: a message is out of range.
-        """
-        words = np.ascontiguousarray(messages)
-        if words.size and (words.dtype.kind not in "iu" or words.min() < 0):
-            raise ValueError(f"messages must be unsigned integers, not {words.dtype} or negative")
-        words = words.astype(np.uint64, copy=False)
-        outside = np.count_nonzero(~self.valid(words))
-        if outside:
-            raise ValueError(
-                f"{outside} of {words.size} messages lie outside 0 .. {self.codes - 1}"
-            )
-        coordinates, codes = np.divmod(words.view(np.int64), self.mechanism.codes)
+        """(3, dimension) int64: messages; sums of 2 * code - middle; upper less lower ends."""
+        coordinates, codes = np.divmod(self._codes(messages), self.mechanism.codes)
         ends = np.where(codes == self.middle, 1, 0) - np.where(codes == 0, 1, 0)
         state = np.zeros((3, self.dimension), np.int64)
         state[0] = np.bincount(coordinates, minlength=self.dimension)
@@ -114,9 +93,6 @@ def laplace_vector(epsilon: float, dimension: int, cells: int | None = None) -> 
         dimension: d, how many numbers a row has; so many messages does a user send.
         cells: how many cells [-1, 1] is cut into; by default 1024 or, where the noise is far
             wider than [-1, 1], few enough for a table of the noise to stay small.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

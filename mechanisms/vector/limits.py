@@ -16,8 +16,6 @@ How far off estimates from rows of numbers and categories may be, number by numb
 Only some users report an attribute. That they are a sample of all is in every error here.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -53,7 +51,7 @@ class UsableCoordinates(SampledCoordinates):
     """
 
     @classmethod
-    def hiding(cls, rows: SampledCoordinates) -> UsableCoordinates:
+    def hiding(cls, rows: SampledCoordinates) -> "UsableCoordinates":
         """The same, with absence as one more input of each coordinate.
 
         Raises:
@@ -140,7 +138,7 @@ class RowEstimate(NamedTuple):
     @classmethod
     def of_usable(
         cls, quotients: Quotients, n: int, confidence: float, comparisons: int
-    ) -> RowEstimate:
+    ) -> "RowEstimate":
         """The means of those who have a number.
 
         Args:

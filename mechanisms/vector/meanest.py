@@ -9,8 +9,6 @@ e^epsilon / (e^epsilon + 1), else one of those on the other side. That is
 what both forms have in common (`Corners`).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections import Counter
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +56,8 @@ class Corners(CubeMean):
 
     epsilon: float
     dimension: int
+    # One: a number becomes the sign -1 or 1 before anything else
+    cells: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -66,11 +66,6 @@ class Corners(CubeMean):
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
     # ---- constants ---------------------------------------------------------------------------
-
-    @property
-    def cells(self) -> int:
-        """One: a number becomes the sign -1 or 1 before anything else."""
-        return 1
 
     @property
     def codes(self) -> int:
@@ -294,21 +289,17 @@ class Meanest(Corners):
     (4, 4.328)
     """
 
+    tie_weight: ClassVar[int] = _WORD // 2
+
     @property
     def side(self) -> int:
         return self.outcomes
 
     @property
-    def tie_weight(self) -> int:
-        return _WORD // 2
-
-    @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             0.0,
-            "report",
             "closed form: a corner's probability takes three values, by the side it is on, that of "
             "neither side between the two others, whose ratio in integers is at most e^epsilon",
         )
@@ -346,13 +337,11 @@ class MeanestPublished(Corners):
     'none'
     """
 
+    tie_weight: ClassVar[int] = _WORD
+
     @property
     def side(self) -> int:
         return self.outcomes + self.ties
-
-    @property
-    def tie_weight(self) -> int:
-        return _WORD
 
     def _near(self, own: Words, rng: RandomSource) -> tuple[Words, NDArray[np.int64]]:
         corners, product = self._uniform(own, rng)
@@ -365,13 +354,13 @@ class MeanestPublished(Corners):
     @property
     def claimed(self) -> Guarantee:
         """What the paper says of the mechanism."""
-        return Guarantee("local", self.epsilon, 0.0, "report", "claimed by Duchi et al. 2018")
+        return Guarantee.of_report(self.epsilon, 0.0, "claimed by Duchi et al. 2018")
 
     @property
     def guarantee(self) -> Guarantee:
         if self.dimension % 2:
-            return Guarantee(
-                "local", self.epsilon, 0.0, "report", "closed form: an odd dimension has no ties"
+            return Guarantee.of_report(
+                self.epsilon, 0.0, "closed form: an odd dimension has no ties"
             )
         return Guarantee.none(
             "as published: corners that are on neither side are as likely as both sides together, "

@@ -1,7 +1,5 @@
 """The best mechanisms for rows of numbers and categories, and how many attributes to report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -73,9 +71,7 @@ def mixed_rows(
     if not len(sizes) >= 1:
         raise ValueError("there is no attribute to report")
     if sampled is not None:
-        require_integer("sampled", sampled)
-        if not 1 <= sampled <= len(sizes):
-            raise ValueError(f"sampled must lie in 1 .. {len(sizes)}, not {sampled}")
+        require_integer("sampled", sampled, 1, len(sizes))
         return _built(epsilon, sizes, cells, sampled, hides)
     # One attribute is always tried: with little epsilon, more of them only share it out.
     near = {1, *(r(epsilon / share) for share in _SHARES for r in (math.floor, math.ceil))}

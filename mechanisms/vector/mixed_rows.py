@@ -6,8 +6,6 @@ plus the code. It tells which attribute it is about, so a collector knows how ma
 each one, and estimates it from them alone: no noise comes from how many there happened to be.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.frequency.several_messages import SeveralMessages
-from mechanisms.mean.poisoned import NOBODY, quotient_reach
+from mechanisms.mean.intervals import NOBODY, quotient_reach
 from mechanisms.mean.scalar import LARGEST_ALPHABET, ScalarMean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.divergence import double_up
@@ -75,12 +73,7 @@ class MixedRows(AttributeReports):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_integer("sampled", self.sampled)
-        if not 1 <= self.sampled <= len(self.attributes):
-            raise ValueError(
-                f"sampled must lie in 1 .. {len(self.attributes)}, the number of attributes, not "
-                f"{self.sampled}"
-            )
+        require_integer("sampled", self.sampled, 1, len(self.attributes))
         for mechanism in self.distinct:
             self._require_attribute(mechanism)
         if not self.codes <= LARGEST_ALPHABET:
@@ -126,11 +119,9 @@ class MixedRows(AttributeReports):
     def guarantee(self) -> Guarantee:
         deltas = sorted((Fraction(x.guarantee.delta) for x in self.attributes), reverse=True)
         reasons = "; ".join(dict.fromkeys(x.guarantee.how for x in self.distinct))
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             min(1.0, double_up(sum(deltas[: self.sampled], Fraction(0)))),
-            "report",
             f"composition of {self.sampled} of {len(self.attributes)} attributes, chosen whatever "
             f"the row; of each: {reasons}",
         )

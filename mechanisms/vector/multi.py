@@ -1,7 +1,5 @@
 """Sampled coordinates by name: Multi-HM, and the best that sampling can do."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -81,9 +79,6 @@ def multi_optimal(
             costs is worth most.
         hides: whether coordinates may have no number, which is as private as one.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -138,9 +133,6 @@ def multi_hm(
         sampled: k; by default max(1, min(d, floor(epsilon / 2.5))).
         hides: whether coordinates may have no number, which is as private as one.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -185,9 +177,6 @@ def harmony(
         cells: how many cells [-1, 1] is cut into; the bit's law does not depend on it.
         hides: whether coordinates may have no number, which is as private as one.
 
-    Returns:
-        The mechanism.
-
     Raises:
         ValueError: a parameter is out of range.
 
@@ -216,6 +205,4 @@ def _finest_grid(dimension: int) -> int:
 
 def _require_sampled(sampled: int, dimension: int) -> None:
     """Refuse a k that is no number of coordinates, before epsilon is divided by it."""
-    require_integer("sampled", sampled)
-    if not 1 <= sampled <= dimension:
-        raise ValueError(f"sampled must lie in 1 .. dimension = {dimension}, not {sampled}")
+    require_integer("sampled", sampled, 1, dimension)

@@ -12,8 +12,6 @@ the mean report is the user's row. With one seed it is off by an amount that no 
 averages out; it is stated, and shrinks with the number of codebooks.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,15 +75,10 @@ class PrivUnit(CapChannel):
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
         require_radius(self.radius)
-        for name in ("lines", "codebooks", "seed"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.lines <= _MOST_LINES:
-            raise ValueError(f"lines must lie in 1 .. {_MOST_LINES}, not {self.lines}")
-        most = LARGEST_ALPHABET // (2 * self.lines)
-        if not 1 <= self.codebooks <= most:
-            raise ValueError(
-                f"codebooks must lie in 1 .. {most} with {self.lines} lines, not {self.codebooks}"
-            )
+        require_integer("lines", self.lines, 1, _MOST_LINES)
+        # With fewer lines there is room for more codebooks.
+        require_integer("codebooks", self.codebooks, 1, LARGEST_ALPHABET // (2 * self.lines))
+        require_integer("seed", self.seed)
         if not self.law.inside > self.law.outside:
             raise ValueError(f"epsilon {self.epsilon} is too small to be told from 0 in 64 bits")
 
@@ -138,20 +131,7 @@ class PrivUnit(CapChannel):
     # ---- the client --------------------------------------------------------------------------
 
     def report(self, values: ArrayLike, rng: RandomSource) -> Messages:
-        """The whole client.
-
-        Args:
-            values: (n, dimension) numbers; no row longer than `radius`, to which `rows.shortened`
-                cuts them.
-            rng: the generator of this process.
-
-        Returns:
-            (n,) uint64.
-
-        Raises:
-            ValueError: rows of another dimension, too long, or of what is no number. The message
-                never holds them.
-        """
+        """The whole client, of rows no longer than `radius`: `rows.shortened` cuts them to it."""
         units = lifted(rows_of_numbers(values, self.dimension), self.radius)
         books = rng.integers(self.codebooks, len(units)).view(np.int64)
         messages = np.empty(len(units), np.uint64)
@@ -187,15 +167,8 @@ class PrivUnit(CapChannel):
     def variance(self, value: ArrayLike) -> Floats:
         """Variance of one coordinate of one decoded report, over the seed and the report.
 
-        Args:
-            value: what the user holds in that coordinate, in [-radius, radius]; any shape.
-
-        Returns:
-            In squared units of the value, of the same shape. Reports of a collection share the
-            seed: the mean of n of them varies by up to `seed_variance` more.
-
-        Raises:
-            ValueError: a value is out of range or not a number.
+        The value lies in [-radius, radius]. Reports of a collection share the seed: the mean of n
+        of them varies by up to `seed_variance` more.
         """
         x = np.asarray(value, np.float64)
         if not np.all(np.abs(x) <= self.radius):
@@ -255,9 +228,6 @@ def privunit(
             8 the variance is then at most 3.5 % above PrivUnit's own.
         codebooks: S; by default what makes a million codes.
         seed: the public randomness of the lines.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

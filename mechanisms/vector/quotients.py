@@ -5,8 +5,6 @@ asked of sum - m * presence, whose mean is then 0, so nothing is divided by a sh
 itself: Fieller's interval, the roots of a parabola.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
+from mechanisms.mean.intervals import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.postprocess.intervals import normal_quantile
 
@@ -74,7 +72,7 @@ class Quotients:
         mechanisms: Sequence[WithUnusable],
         counts: Sequence[NDArray[np.int64]],
         scale: float = 1.0,
-    ) -> Quotients:
+    ) -> "Quotients":
         """Those of each attribute's own counts.
 
         Args:

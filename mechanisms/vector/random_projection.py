@@ -7,8 +7,6 @@ any data, and `mechanisms.postprocess.shrinkage` better than that; this is here 
 Anybody can rebuild a subspace from its public seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
@@ -148,12 +146,8 @@ class MultiRphm(VectorMean):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
-        for name in ("projected", "seed"):
-            require_integer(name, getattr(self, name))
-        if not 1 <= self.projected <= self.dimension:
-            raise ValueError(
-                f"projected must lie in 1 .. dimension = {self.dimension}, not {self.projected}"
-            )
+        require_integer("projected", self.projected, 1, self.dimension)
+        require_integer("seed", self.seed)
         if not self.dimension * self.projected <= _LARGEST_MATRIX:
             raise ValueError(
                 f"projected must be at most {_LARGEST_MATRIX // self.dimension} at dimension "
@@ -343,11 +337,7 @@ class MultiRphm(VectorMean):
     small={"epsilon": 1.0, "dimension": 4, "projected": 2, "cells": 2},
 )
 def multi_rphm(
-    epsilon: float,
-    dimension: int,
-    projected: int | None = None,
-    seed: int = 0,
-    cells: int = 1024,
+    epsilon: float, dimension: int, projected: int | None = None, seed: int = 0, cells: int = 1024
 ) -> MultiRphm:
     """Multi-RPHM; without a q, with the paper's 0.3 d or as much as a matrix has room for.
 
@@ -357,9 +347,6 @@ def multi_rphm(
         projected: q, the dimension of the subspace.
         seed: the public randomness of the subspace.
         cells: how many cells [-1, 1] is cut into.
-
-    Returns:
-        The mechanism.
 
     Raises:
         ValueError: a parameter is out of range.

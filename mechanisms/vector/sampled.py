@@ -6,8 +6,6 @@ it is unbiased. While epsilon is small one coordinate is best: d / k users fewer
 but the noise of a report grows with the square of k.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,8 +37,13 @@ from mechanisms.randomness import RandomSource
 from mechanisms.sampling.sparse_bits import chosen_coordinates
 from mechanisms.vector.base import CubeMean
 from mechanisms.vector.coordinates import largest_scaled, together
-from mechanisms.vector.rows import equal_share, require_dimension, require_listed, rows_in_cube
-from mechanisms.vector.several_kinds import chosen
+from mechanisms.vector.rows import (
+    chosen,
+    equal_share,
+    require_dimension,
+    require_listed,
+    rows_in_cube,
+)
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,7 @@ class SampledCoordinates(CubeMean):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_dimension(self.dimension)
-        require_integer("sampled", self.sampled)
-        if not 1 <= self.sampled <= self.dimension:
-            raise ValueError(
-                f"sampled must lie in 1 .. dimension = {self.dimension}, not {self.sampled}"
-            )
+        require_integer("sampled", self.sampled, 1, self.dimension)
         promise = self.mechanism.guarantee
         if not (
             promise.model == "local"
@@ -121,11 +120,9 @@ class SampledCoordinates(CubeMean):
     def guarantee(self) -> Guarantee:
         once = self.mechanism.guarantee
         delta = double_up(self.sampled * Fraction(once.delta))
-        return Guarantee(
-            "local",
+        return Guarantee.of_report(
             self.epsilon,
             min(1.0, delta),
-            "report",
             f"composition of {self.sampled} of {self.dimension} coordinates, chosen whatever the "
             f"row; of each: {once.how}",
         )

@@ -1,7 +1,5 @@
 """On how many coordinates of a row users spend what a shuffled batch lets them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +17,7 @@ ROUGH = 1e-3
 
 
 def best_sampled(
-    target: Target[VectorTask],
+    target: "Target[VectorTask]",
     family: Callable[[float, int], SampledCoordinates],
     shares: Sequence[float],
     largest_share: float = math.inf,
@@ -50,7 +48,7 @@ def best_sampled(
     return one(most_shuffled(target, one, most(k), spent))
 
 
-def _rough(target: Target[VectorTask]) -> float:
+def _rough(target: "Target[VectorTask]") -> float:
     """About what a report of coordinates may spend, whichever mechanism it is of.
 
     What a batch hides of a report hardly depends on the scalar mechanism, nor on k: both move
@@ -64,7 +62,7 @@ def _rough(target: Target[VectorTask]) -> float:
     return most_shuffled(target, family, tolerance=ROUGH)
 
 
-def _near(target: Target[VectorTask], spent: float, shares: Sequence[float]) -> list[int]:
+def _near(target: "Target[VectorTask]", spent: float, shares: Sequence[float]) -> list[int]:
     """The numbers of coordinates, ascending, among which the best one is to be expected."""
     tried = {ends(spent / share) for share in shares for ends in (math.floor, math.ceil)}
     near = {max(1, min(target.task.dimension, k)) for k in tried}

@@ -1,7 +1,5 @@
 """The mean of rows, of numbers or of numbers and categories: two questions to a population."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -23,8 +23,6 @@ The magic and the version keep their place in every later version; nothing else 
 takes any bytes whatever: what is not a report of the expected plan is counted by reason.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Iterator

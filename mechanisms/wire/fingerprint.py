@@ -11,8 +11,6 @@ carry a fingerprint of it too: who decodes with another one drops them, in place
 nonsense.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -228,7 +226,7 @@ def _(part: Mapping[str, Any]) -> Json:
 def described_loss(guarantee: Guarantee) -> Json:
     """What is promised, without the words, which may be put better one day.
 
-    >>> described_loss(Guarantee("local", 1.0, 0.0, "report", "closed form"))
+    >>> described_loss(Guarantee.of_report(1.0, 0.0, "closed form"))
     {'model': 'local', 'epsilon': '0x1.0000000000000p+0', 'delta': '0x0.0p+0'}
     """
     return {

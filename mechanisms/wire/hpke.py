@@ -8,8 +8,6 @@ Source: Barnes, Bhargavan, Lipp, Wood, "Hybrid Public Key Encryption", RFC 9180,
     5.1 and 6.1.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidTag

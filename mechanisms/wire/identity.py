@@ -10,8 +10,6 @@ of all that an id is of (Krawczyk, Bellare, Canetti, RFC 2104; Krawczyk, Eronen,
 2.3, for the step from one secret to many keys).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from dataclasses import dataclass, field
@@ -46,9 +44,7 @@ def require_sender(secret: bytes, fingerprint: bytes, metric: int) -> None:
         raise ValueError(f"secret must have {SECRET} bytes, not {len(secret)}")
     if not len(fingerprint) == plans.SIZE:
         raise ValueError(f"fingerprint must have {plans.SIZE} bytes, not {len(fingerprint)}")
-    require_integer("metric", metric)
-    if not 0 <= metric < MOST_METRICS:
-        raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {metric}")
+    require_integer("metric", metric, 0, MOST_METRICS - 1)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ nothing to who lacks the sender's secret: by it the shuffler counts each user on
 second report says, and it removes the ids before it shuffles.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,7 +52,7 @@ class Form:
     crowd: bool = False
 
     @classmethod
-    def of(cls, kind: int) -> Form:
+    def of(cls, kind: int) -> "Form":
         """The form with a number."""
         return cls(bool(kind & 1), bool(kind & 2), kind >> 2 & 1, bool(kind & 8))
 
@@ -73,7 +71,7 @@ class Form:
         """How many of `SEALED` bytes a record has room for, if it is sealed."""
         return self.slots if self.wide else 1
 
-    def fitted(self, width: int) -> Form | None:
+    def fitted(self, width: int) -> "Form | None":
         """This form with as many slots as a number of sealed bytes makes; None if it has none."""
         if not self.wide:
             return self if width == SEALED else None
@@ -131,7 +129,7 @@ class Reports:
     @classmethod
     def submitted(
         cls, fingerprint: bytes, metric: int, messages: ArrayLike, rng: RandomSource
-    ) -> Reports:
+    ) -> "Reports":
         """What is sent of rows that are nobody's: each message with an id of its own.
 
         Args:
@@ -147,7 +145,7 @@ class Reports:
     @classmethod
     def identified(
         cls, fingerprint: bytes, metric: int, messages: ArrayLike, ids: ArrayLike
-    ) -> Reports:
+    ) -> "Reports":
         """What users send: each message with its user's id.
 
         Args:
@@ -161,12 +159,12 @@ class Reports:
         return reports
 
     @classmethod
-    def shuffled(cls, fingerprint: bytes, metric: int, messages: ArrayLike) -> Reports:
+    def shuffled(cls, fingerprint: bytes, metric: int, messages: ArrayLike) -> "Reports":
         """What the shuffler sends on, of one metric; arguments as `submitted`."""
         return cls._plain(Form(shuffled=True), fingerprint, metric, messages)
 
     @classmethod
-    def _plain(cls, form: Form, fingerprint: bytes, metric: int, messages: ArrayLike) -> Reports:
+    def _plain(cls, form: Form, fingerprint: bytes, metric: int, messages: ArrayLike) -> "Reports":
         """Messages that nothing seals."""
         if not 0 <= metric < MOST_METRICS:
             raise ValueError(f"metric must lie in 0 .. {MOST_METRICS - 1}, not {metric}")
@@ -175,22 +173,22 @@ class Reports:
         records["metric"], records["message"] = metric, words
         return cls(fingerprint, form, records)
 
-    def where(self, kept: NDArray[np.bool_]) -> Reports:
+    def where(self, kept: NDArray[np.bool_]) -> "Reports":
         """Those of the reports that a (n,) mask keeps."""
         return self if kept.all() else replace(self, records=self.records[kept])
 
-    def of_metric(self, metric: int) -> Reports:
+    def of_metric(self, metric: int) -> "Reports":
         """Those that answer one metric."""
         return self.where(self.records["metric"] == metric)
 
-    def recast(self, form: Form) -> Reports:
+    def recast(self, form: Form) -> "Reports":
         """The same reports in another form; fields that this one lacks are zeros."""
         records = form.empty(len(self))
         for name in set(form.dtype.names or ()) & set(self.form.dtype.names or ()) - {"length"}:
             records[name] = self.records[name]
         return Reports(self.fingerprint, form, records)
 
-    def apart(self, types: ArrayLike) -> Reports:
+    def apart(self, types: ArrayLike) -> "Reports":
         """Each sealed word of reports to noisy counters by itself, as the shuffler sends it on.
 
         Args:
@@ -205,6 +203,6 @@ class Reports:
         words["sealed"] = self.records["sealed"].reshape(-1, SEALED)
         return Reports(self.fingerprint, form, words)
 
-    def without_ids(self) -> Reports:
+    def without_ids(self) -> "Reports":
         """The same reports, in the same order, as the shuffler sends them on."""
         return self.recast(replace(self.form, shuffled=True))

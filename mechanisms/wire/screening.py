@@ -3,8 +3,6 @@
 An unusable report may be an attack: no byte of it reaches a log, an error or a file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -98,14 +96,10 @@ class Expected:
             return self.refused(OTHER_FORM, len(reports))
         if self.form.slots:
             return self._screen_slots(reports)
-        metrics = reports.records["metric"]
-        known: NDArray[np.bool_] = metrics < len(self.alphabets)
+        known: NDArray[np.bool_] = reports.records["metric"] < len(self.alphabets)
         # Inside a seal there is nothing to be read yet.
         possible = known if self.form.sealed else known & self._possible(reports)
-        unknown = len(reports) - int(np.count_nonzero(known))
-        impossible = len(reports) - unknown - int(np.count_nonzero(possible))
-        dropped = tallied({UNKNOWN_METRIC: unknown, IMPOSSIBLE: impossible})
-        return Screened(reports.where(possible), dropped)
+        return _screened(reports, known, possible, IMPOSSIBLE)
 
     def _screen_slots(self, reports: Reports) -> Screened:
         """Of as many slots as their metric has; which codes are possible, the counters know."""
@@ -113,10 +107,7 @@ class Expected:
         known: NDArray[np.bool_] = metrics < len(self.slots)
         slots = np.array([*self.slots, 0])[np.where(known, metrics, -1)]
         fits = known & ((not reports.form.wide) | (slots == reports.form.slots))
-        unknown = len(reports) - int(np.count_nonzero(known))
-        others = len(reports) - unknown - int(np.count_nonzero(fits))
-        dropped = tallied({UNKNOWN_METRIC: unknown, OTHER_WIDTH: others})
-        return Screened(reports.where(fits), dropped)
+        return _screened(reports, known, fits, OTHER_WIDTH)
 
     def _possible(self, reports: Reports) -> NDArray[np.bool_]:
         """Which messages the mechanism of their metric could have sent."""
@@ -126,6 +117,15 @@ class Expected:
             mine = metrics == metric
             possible[mine] = alphabet.valid(messages[mine])
         return possible
+
+
+def _screened(
+    reports: Reports, known: NDArray[np.bool_], kept: NDArray[np.bool_], reason: str
+) -> Screened:
+    """Those that are kept; the others are of no known metric, or dropped for a reason."""
+    unknown = len(reports) - int(np.count_nonzero(known))
+    others = len(reports) - unknown - int(np.count_nonzero(kept))
+    return Screened(reports.where(kept), tallied({UNKNOWN_METRIC: unknown, reason: others}))
 
 
 def tallied(*counts: dict[str, int]) -> dict[str, int]:

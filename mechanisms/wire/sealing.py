@@ -5,8 +5,6 @@ metric, key) goes into `info`, where RFC 9180, section 8.1, wants it for message
 one by one: a seal opens for no other plan.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import struct
@@ -162,7 +160,7 @@ class KeyRing:
             raise ValueError("a key ring needs at least one private key")
 
     @classmethod
-    def of(cls, files: Iterable[bytes]) -> KeyRing:
+    def of(cls, files: Iterable[bytes]) -> "KeyRing":
         """The ring of some PEM files' contents.
 
         Raises:
@@ -171,7 +169,7 @@ class KeyRing:
         return cls(map(_private, files))
 
     @classmethod
-    def read(cls, folder: Path) -> KeyRing:
+    def read(cls, folder: Path) -> "KeyRing":
         """The ring of all private keys that `create_key` left in a folder."""
         return cls.of(path.read_bytes() for path in sorted(folder.glob("*.private.pem")))
 
@@ -242,9 +240,7 @@ def create_key(folder: Path) -> bytes:
     key = X25519PrivateKey.generate()
     name = key_id(key.public_key())
     private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -10,8 +10,6 @@ Source: an ephemeral key from a pseudo-random function of the message is what RF
     signatures. Different messages have independent keys, so none is used for two.
 """
 
-from __future__ import annotations
-
 import hmac
 
 import numpy as np

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.axes import Table as Columns
 from mechanisms.counters.axes import flat
 from mechanisms.counters.choose import least_error
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
-from mechanisms.counters.details import Table as Columns
 from mechanisms.counters.levels import Level
 from mechanisms.counters.price import Price
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters

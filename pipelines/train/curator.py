@@ -12,8 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Guarantee
-from mechanisms.learning.dp_sgd import DpSgd
-from mechanisms.learning.dp_sgd_design import design
+from mechanisms.learning.dp_sgd import DpSgd, design
 from mechanisms.learning.noisy_averages import NoisyAverages
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum, Progress

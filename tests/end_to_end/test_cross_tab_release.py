@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.counters.details import Table
+from mechanisms.counters.axes import Table
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.cross_tab.options import CrossTabOptions

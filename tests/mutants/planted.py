@@ -58,7 +58,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mechanisms.frequency.dummies import PoissonDummies
-from mechanisms.privacy import dummies_accounting
+from mechanisms.privacy import dummy_laws
 from mechanisms.registry import register
 
 
@@ -77,7 +77,7 @@ from mechanisms.registry import register
 class Thrice(PoissonDummies):
     @cached_property
     def bin_mean(self) -> float:
-        return dummies_accounting.least_poisson_mean(3 * self.epsilon, self.delta)
+        return dummy_laws.least_poisson_mean(3 * self.epsilon, self.delta)
 '''
 
 

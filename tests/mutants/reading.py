@@ -66,7 +66,7 @@ MUTANTS = (
         "engines-count-rows-of-users",
         "An engine's counters say how many rows users have.",
         "transforms/rows/encode.py",
-        "            if self._reported:\n",
+        "            if self._encode.reported:\n",
         "            if True:\n",
         ("tests/transforms/test_encode.py",),
         known_by="no_counts_of_users_rows",

@@ -18,8 +18,7 @@ from scipy.stats import binom
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism, Messages
 from mechanisms.heavy_hitters.levels import Levels
 from mechanisms.privacy.blanket import epsilon_bounds
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
+from mechanisms.privacy.pair_law import ShuffleLaws, clone_laws, linear_hash_laws
 from mechanisms.randomness import RandomSource
 
 

@@ -19,11 +19,10 @@ from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.mean.two_point import duchi
 from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
-from mechanisms.randomness import SeededRandom
+from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.transforms import run, source
 from transforms.collector.collect import (
-    CollectExactly,
     CollectFrequencies,
     EstimateCountsFn,
     EstimateFn,
@@ -156,8 +155,6 @@ def test_no_possible_message_no_estimate(messages):
 def test_unknown_postprocessing_is_refused_with_what_there_is(postprocess):
     with pytest.raises(ValueError, match="must be one of auto, pop"):
         CollectFrequencies(MECHANISMS[0], postprocess)
-    with pytest.raises(ValueError, match="must be one of auto, pop"):
-        CollectExactly(LaplaceHistogram(1.0, 4), postprocess)
 
 
 def test_states_and_results_travel():
@@ -341,7 +338,7 @@ def blocks(*cells) -> list[CellBlock]:
 @pytest.mark.parametrize("family", [LaplaceHistogram, NoiseFirstHistogram])
 def test_the_central_model_counts_exactly_and_adds_noise_once(family):
     mechanism = family(1.0, 4)
-    collect = CollectExactly(mechanism, "pop", lambda: SeededRandom(3))
+    collect = CollectFrequencies(mechanism, "pop", open_rng=lambda: SeededRandom(3))
     rows = blocks([0, 1, 1], [3] * 500, [2])
     outcome = run(lambda p: p | source(rows, CellBlock) | Perturb(mechanism) | collect)
     (result,) = outcome.elements
@@ -353,7 +350,7 @@ def test_the_central_model_counts_exactly_and_adds_noise_once(family):
 
 
 def test_the_central_model_says_nothing_of_nobody():
-    collect = CollectExactly(LaplaceHistogram(1.0, 4))
+    collect = CollectFrequencies(LaplaceHistogram(1.0, 4), open_rng=SecureRandom)
     (result,) = run(lambda p: p | source([]) | collect).elements
     assert result.n == 0
     assert result.unbiased.size == result.estimate.size == 0

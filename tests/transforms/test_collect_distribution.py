@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,6 @@ from transforms.collector.collect import (
     CollectDistribution,
     CollectedNumbers,
     EstimateFn,
-    distribution,
 )
 
 MECHANISMS = [build("nm", epsilon=2.0, cells=15), build("grr", epsilon=2.0, domain_size=16)]
@@ -56,7 +53,7 @@ def test_any_split_gives_the_same(mechanism: Mechanism, pieces: int) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_accumulators_merge_in_any_order(mechanism: Mechanism) -> None:
     estimator = DistributionEstimator(mechanism, 2)
-    combine = EstimateFn(mechanism, partial(distribution, estimator, 0.95, PROBABILITIES))
+    combine = EstimateFn(mechanism, CollectDistribution(estimator, 0.95, PROBABILITIES).summarised)
     parts = [
         combine.add_input(combine.create_accumulator(), block)
         for block in np.array_split(messages_of(mechanism), 5)

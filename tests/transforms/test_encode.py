@@ -90,7 +90,7 @@ def test_tallies_add_up_in_a_pipeline_and_agree_with_its_counters(encoder):
 def test_users_come_along_and_nulls_are_left_out(encoder):
     (table, *_) = row_groups()
     users = UserDigest("user", 7)
-    step = EncodeDoFn(encoder, users, fresh_stream)
+    step = EncodeDoFn(Encode(encoder, users, fresh_stream))
     step.setup()
     outputs = list(step.process(table))
     blocks = [output for output in outputs if isinstance(output, encoder.kind)]
@@ -105,7 +105,7 @@ def test_the_pure_function_says_the_same_for_the_same_draws(encoder):
     """What a device runs without Beam is what the step runs."""
     (table, *_) = row_groups()
     restart(5)
-    step = EncodeDoFn(encoder, None, fresh_stream)
+    step = EncodeDoFn(Encode(encoder, None, fresh_stream))
     step.setup()
     (block, *_) = step.process(table)
     restart(5)
@@ -121,7 +121,7 @@ def test_tables_without_usable_rows_yield_no_block(encoder):
     schema = pa.schema([("value", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
     for rows in (0, 5):
         table = pa.Table.from_pylist([dict.fromkeys(schema.names)] * rows, schema)
-        step = EncodeDoFn(encoder, None, fresh_stream)
+        step = EncodeDoFn(Encode(encoder, None, fresh_stream))
         step.setup()
         outputs = [output.value for output in step.process(table)]
         assert outputs == ([(ROWS, rows), (NULL_VALUE, rows)] if rows else [])

@@ -22,7 +22,7 @@ from transforms.elements.progress import REPORTS
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.values import ValueEncoder
-from transforms.rows.encode import EncodeDoFn
+from transforms.rows.encode import Encode, EncodeDoFn
 from transforms.rows.perturb import Perturb, PerturbAndCount, PerturbDoFn
 from transforms.shuffle.shuffle import DrawBucketsDoFn, OrderDoFn
 from transforms.units.contributions import ChooseDoFn, ThinUsersDoFn
@@ -164,7 +164,7 @@ def test_errors_never_hold_a_cell():
         PerturbDoFn(GRR, SecureRandom),
         ChooseDoFn(CellBlock, SecureRandom),
         ThinUsersDoFn(64, SecureRandom),
-        EncodeDoFn(ValueEncoder("hour", IntegerRange(0, 23)), None, SecureRandom),
+        EncodeDoFn(Encode(ValueEncoder("hour", IntegerRange(0, 23)), None, SecureRandom)),
         DrawBucketsDoFn(64, 100, SecureRandom),
         OrderDoFn(1, Batches(1000), SecureRandom),
     ],

@@ -6,7 +6,7 @@ The collector of a distribution: messages -> counts -> shares, quantiles, mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,9 +17,8 @@ from apache_beam.pvalue import AsSingleton
 from numpy.typing import NDArray
 
 from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
-from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
+from mechanisms.frequency.choice import AUTO, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.randomness import SecureRandom
 from transforms.collector.collect_counts import Collector, CollectorState, Counted, CountMessages
 from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
@@ -119,106 +118,60 @@ class Frequencies(NamedTuple):
 class CollectFrequencies(beam.PTransform):
     """Blocks of shuffled messages in, one `Frequencies` out.
 
+    In the central model messages are raw cells, and the noise is the release's own: whoever runs
+    this step sees the exact counts.
+
     Attributes:
-        mechanism: what perturbed the messages.
+        mechanism: what perturbed the messages, or makes their counts private.
         postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
         users: numbers that add up to how many users reported; needed where a user sends several
             messages, for their number does not tell.
         apart: whether the last value stands for none.
+        open_rng: in the central model, opens the generator on the worker that draws the noise.
     """
 
     mechanism: FrequencyOracle
     postprocess: str = AUTO
     users: beam.PCollection | None = None
     apart: bool = False
+    open_rng: Generator | None = None
 
     def __post_init__(self) -> None:
         require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(frequencies, self.mechanism, self.postprocess, apart=self.apart)
+        estimate = partial(
+            frequencies, self.mechanism, self.postprocess, apart=self.apart, open_rng=self.open_rng
+        )
         collect = Collect(self.mechanism, estimate, self.users)
         return messages | "Collect" >> collect.with_output_types(Frequencies)
 
 
 def frequencies(
-    mechanism: FrequencyOracle, postprocess: str, counted: Counted, users: int, apart: bool = False
+    mechanism: FrequencyOracle,
+    postprocess: str,
+    counted: Counted,
+    users: int,
+    apart: bool = False,
+    open_rng: Generator | None = None,
 ) -> Frequencies:
     """The estimate of a batch, and what is made of it: see `CollectFrequencies`.
 
     Args:
-        mechanism: what perturbed the messages.
+        mechanism: what perturbed the messages, or draws the noise of their counts.
         postprocess: see there.
         counted: the batch.
         users: how many users reported, as far as somebody counted them.
-        apart: see there.
+        apart, open_rng: see there.
     """
-    n = mechanism.users(counted.counts, users)
+    n, own = mechanism.users(counted.counts, users), None
     if not n:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
-    unbiased = mechanism.estimate(counted.counts, n)
-    processed = publish(postprocess, mechanism, unbiased, n, apart=apart)
-    return _processed(counted, n, unbiased, processed)
-
-
-@dataclass
-class CollectExactly(beam.PTransform):
-    """Blocks of raw cells as messages in, one `Frequencies` with the release's own noise out.
-
-    The central model: whoever runs this step sees the exact counts.
-
-    Attributes:
-        mechanism: what makes the counts private.
-        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
-        open_rng: opens the generator on the worker that draws the noise.
-        apart: whether the last value stands for none.
-    """
-
-    mechanism: FrequencyOracle
-    postprocess: str = AUTO
-    open_rng: Generator = field(default=SecureRandom)
-    apart: bool = False
-
-    def __post_init__(self) -> None:
-        require_known(self.postprocess)
-
-    def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        known = self.mechanism, self.postprocess, self.open_rng
-        estimate = partial(noisy_frequencies, *known, apart=self.apart)
-        collect = Collect(self.mechanism, estimate)
-        return messages | "Collect" >> collect.with_output_types(Frequencies)
-
-
-def noisy_frequencies(
-    mechanism: FrequencyOracle,
-    postprocess: str,
-    open_rng: Generator,
-    counted: Counted,
-    users: int,
-    apart: bool = False,
-) -> Frequencies:
-    """The release of exact counts: see `CollectExactly`.
-
-    Args:
-        mechanism: what draws the noise.
-        postprocess: see there.
-        open_rng: opens the generator.
-        counted: the batch.
-        users: not needed: everybody sends one cell.
-        apart: see there.
-    """
-    if not counted.messages:
-        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
-    unbiased, estimate = mechanism.release(counted.counts, open_rng())
-    n = counted.messages
-    processed = publish(postprocess, mechanism, unbiased, n, estimate, apart)
-    return _processed(counted, n, unbiased, processed)
-
-
-def _processed(
-    counted: Counted, n: int, unbiased: NDArray[np.float64], processed: Processed
-) -> Frequencies:
-    shares, name, risks = processed
+    if open_rng is None:
+        unbiased = mechanism.estimate(counted.counts, n)
+    else:
+        unbiased, own = mechanism.release(counted.counts, open_rng())
+    shares, name, risks = publish(postprocess, mechanism, unbiased, n, own, apart)
     return Frequencies(n, counted.invalid, unbiased, shares, counted.messages, name, risks)
 
 
@@ -262,20 +215,12 @@ class CollectDistribution(beam.PTransform):
     probabilities: tuple[float, ...]
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(distribution, self.estimator, self.confidence, self.probabilities)
-        collect = Collect(self.estimator.mechanism, estimate)
+        collect = Collect(self.estimator.mechanism, self.summarised)
         return messages | "Collect" >> collect.with_output_types(CollectedNumbers)
 
-
-def distribution(
-    estimator: DistributionEstimator,
-    confidence: float,
-    probabilities: tuple[float, ...],
-    counted: Counted,
-    users: int,
-) -> CollectedNumbers:
-    """The estimate of a batch: see `CollectDistribution`; everybody sends one message."""
-    if not counted.messages:
-        return CollectedNumbers(0, counted.invalid, None)
-    summary = estimator.summarise(counted.counts, confidence, probabilities)
-    return CollectedNumbers(counted.messages, counted.invalid, summary)
+    def summarised(self, counted: Counted, users: int) -> CollectedNumbers:
+        """The estimate of a batch; everybody sends one message."""
+        if not counted.messages:
+            return CollectedNumbers(0, counted.invalid, None)
+        summary = self.estimator.summarise(counted.counts, self.confidence, self.probabilities)
+        return CollectedNumbers(counted.messages, counted.invalid, summary)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -22,7 +21,7 @@ from mechanisms.heavy_hitters.schedule import Search
 from mechanisms.randomness import SecureRandom
 from transforms.collector.collect import Collect
 from transforms.collector.collect_counts import Counted
-from transforms.elements.blocks import Generator, GroupOnce
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 
 _WAITING = 1 << 21  # keys that are tallied together
 
@@ -51,22 +50,13 @@ class Discover(beam.PTransform):
     confidence: float = 0.95
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(discovered, self.protocol, self.search, self.top, self.confidence)
-        collect = Collect(self.protocol.levels, estimate)
+        collect = Collect(self.protocol.levels, self._discovered)
         return messages | "Collect" >> collect.with_output_types(Discovered)
 
-
-def discovered(
-    protocol: Protocol,
-    search: Search,
-    top: int | None,
-    confidence: float,
-    counted: Counted,
-    users: int,
-) -> Discovered:
-    """From the counts of all levels to strings: see `Discover`; everybody sends one message."""
-    strings = discover(protocol, counted.counts, search, top, confidence)
-    return Discovered(strings, counted.invalid)
+    def _discovered(self, counted: Counted, users: int) -> Discovered:
+        """From the counts of all levels to strings; everybody sends one message."""
+        strings = discover(self.protocol, counted.counts, self.search, self.top, self.confidence)
+        return Discovered(strings, counted.invalid)
 
 
 class Searched(NamedTuple):
@@ -105,11 +95,10 @@ class DiscoverCounted(beam.PTransform):
     open_rng: Generator = field(default=SecureRandom)
 
     def expand(self, keys: beam.PCollection) -> beam.PCollection:
-        step = DiscoverDoFn(self.search, self.design, self.false_strings, self.open_rng)
         return (
             keys
             | "Tally" >> beam.CombineGlobally(TallyKeys())
-            | "Discover" >> beam.ParDo(step)
+            | "Discover" >> beam.ParDo(DiscoverDoFn(self))
             | "Once drawn" >> GroupOnce()
             | "Searched" >> beam.FlatMap(_searched).with_output_types(Searched)
         )
@@ -144,21 +133,15 @@ def _settled(states: list[Tallying]) -> Tallying:
 
 @typehints.with_input_types(Tallying)
 @typehints.with_output_types(tuple[int, Any])
-class DiscoverDoFn(beam.DoFn):
+class DiscoverDoFn(DrawingDoFn):
     """Draws the dummies of all levels, and goes down the tree."""
 
-    def __init__(
-        self, search: CountedSearch, design: Counters, false_strings: float, open_rng: Generator
-    ) -> None:
-        self._search, self._design = search, design
-        self._false_strings, self._open_rng = false_strings, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
+    def __init__(self, into: DiscoverCounted) -> None:
+        self._into, self._open_rng = into, into.open_rng
 
     def process(self, tallied: Tallying) -> Iterator[tuple[int, Any]]:
-        arguments = tallied.tally, self._design, self._false_strings, self._rng
-        yield 0, Searched(self._search.discover(*arguments), tallied.messages)
+        arguments = tallied.tally, self._into.design, self._into.false_strings, self._rng
+        yield 0, Searched(self._into.search.discover(*arguments), tallied.messages)
 
 
 def _searched(drawn: tuple[int, Iterable[Any]]) -> list[Searched]:

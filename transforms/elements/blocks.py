@@ -102,6 +102,15 @@ def repeated(
         yield np.repeat(codes, np.diff(falls, prepend=0))
 
 
+class DrawingDoFn(beam.DoFn):
+    """A step that draws: each worker opens a generator of its own."""
+
+    _open_rng: Generator
+
+    def setup(self) -> None:
+        self._rng = self._open_rng()
+
+
 class PartitionDoFn(beam.DoFn):
     """Gathers the blocks of each window and sends their rows on by bucket.
 

@@ -7,7 +7,8 @@ they pass, and a collector compares them with what it has counted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -87,7 +88,7 @@ class Shuffled(NamedTuple):
 
 def entering(blocks: beam.PCollection) -> beam.PCollection:
     """(name, count) of rows on their way to the mechanism."""
-    return blocks | "Rows perturbed" >> beam.Map(_perturbed)
+    return blocks | "Rows perturbed" >> beam.Map(_counted, PERTURBED, attrgetter("size"))
 
 
 def leaving(messages: beam.PCollection, batches: Batches) -> beam.PCollection:
@@ -97,22 +98,22 @@ def leaving(messages: beam.PCollection, batches: Batches) -> beam.PCollection:
     computed the draw a second time for it would count other dummies, and the run would fail: no
     engine that is supported does, and failing is the safe side.
     """
-    return messages | "Messages sent" >> beam.Map(_sent, batches)
+    return messages | "Messages sent" >> beam.Map(_counted, SENT, batches.sizes)
 
 
 def reporting(blocks: beam.PCollection, label: str) -> beam.PCollection:
     """(name, counts) of rows whose one message is counted in the end."""
-    return blocks | label >> beam.Map(_reporting)
+    return blocks | label >> beam.Map(_counted, SENT, _one_batch)
 
 
 def passing(messages: beam.PCollection) -> beam.PCollection:
     """(name, count) of messages, or reports, that come from another party or go to it."""
-    return messages | "Messages passed" >> beam.Map(_passed)
+    return messages | "Messages passed" >> beam.Map(_counted, PASSED, len)
 
 
 def reported(users: beam.PCollection) -> beam.PCollection:
     """(name, count) of users, of whom a step has said how many they are."""
-    return users | "Users" >> beam.Map(_users)
+    return users | "Users" >> beam.Map(_counted, PERTURBED, int)
 
 
 def summed(*parts: beam.PCollection) -> beam.PCollection:
@@ -144,24 +145,13 @@ def read_flow(amounts: Mapping[str, int]) -> dict[str, Any]:
     return flow | {SENT: np.array([amounts[f"{SENT} {batch}"] for batch in range(batches)])}
 
 
-def _perturbed(block: Rows) -> tuple[str, Any]:
-    return PERTURBED, block.size
+def _counted(element: Any, name: str, size: Callable[[Any], Any]) -> tuple[str, Any]:
+    """How large an element is, under a name of the flow."""
+    return name, size(element)
 
 
-def _reporting(block: Rows) -> tuple[str, Any]:
-    return SENT, np.array([block.size])
-
-
-def _users(amount: int) -> tuple[str, Any]:
-    return PERTURBED, amount
-
-
-def _passed(messages: Sized) -> tuple[str, Any]:
-    return PASSED, len(messages)
-
-
-def _sent(messages: Any, batches: Batches) -> tuple[str, Any]:
-    return SENT, batches.sizes(messages)
+def _one_batch(block: Rows) -> NDArray[np.int64]:
+    return np.array([block.size])
 
 
 def reporting_users(tallies: Mapping[str, int], flow: Flow) -> int:

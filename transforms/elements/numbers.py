@@ -4,8 +4,6 @@ Dummies are drawn as numbers. A job that counts what it shuffles would only writ
 them again: a sum of 229 groups has 24 million of them, one of 100,000 groups a thousand times more.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From rows to how many days ago they were, and from all rows of a user to who is active."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar

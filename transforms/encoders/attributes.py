@@ -1,10 +1,8 @@
 """What a row consists of: numbers, lists of numbers and categories, each from a declared column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,20 +48,10 @@ class Number:
 
     column: str
     bounds: Bounds
-
-    @property
-    def width(self) -> int:
-        """How many numbers of a row it is."""
-        return 1
-
-    @property
-    def kind(self) -> pa.DataType:
-        """Of values that are written one by one."""
-        return pa.float64()
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
+    # How many numbers of a row it is
+    width: ClassVar[int] = 1
+    # Of values that are written one by one
+    kind: ClassVar[pa.DataType] = pa.float64()
 
     def labels(self) -> list[str]:
         """(width,) what its numbers are called."""
@@ -100,20 +88,13 @@ class NumberList:
     column: str
     length: int
     bounds: Bounds
+    # Of values that are written one by one
+    kind: ClassVar[pa.DataType] = pa.list_(pa.float64())
 
     @property
     def width(self) -> int:
         """How many numbers of a row it is."""
         return self.length
-
-    @property
-    def kind(self) -> pa.DataType:
-        """Of values that are written one by one."""
-        return pa.list_(pa.float64())
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
 
     def labels(self) -> list[str]:
         """(width,) what its numbers are called."""
@@ -163,10 +144,6 @@ class Category:
     def kind(self) -> pa.DataType:
         """Of values that are written one by one."""
         return self.domain.kind
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
-        return (self.column,)
 
     def accepts(self, column: pa.DataType) -> bool:
         """Whether a column of this type can hold the declared values."""

@@ -1,7 +1,5 @@
 """What encoders make of rows: blocks of thousands of them, which travel from step to step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -48,7 +46,7 @@ class Block(Protocol):
 
     def _asdict(self) -> dict[str, Any]: ...
 
-    def _replace(self, *, users: Digests | None) -> Self: ...
+    def _replace(self, *, users: Digests | None) -> "Self": ...
 
 
 class CellBlock(NamedTuple):

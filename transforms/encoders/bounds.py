@@ -1,9 +1,7 @@
 """Bounds that numbers are clipped to, and what takes them to cells after that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +21,6 @@ class Rounding(Protocol):
 
     def encode(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.uint32]:
         """(n,) values in [-1, 1] to (n,) cells in 0 .. inputs - 1."""
-
-
-class Scale(Protocol):
-    """What prepares numbers for rounding."""
-
-    def scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) finite numbers to (n,) that the rounding takes."""
 
 
 class Bounds(NamedTuple):
@@ -64,9 +55,7 @@ class Bounds(NamedTuple):
 
 
 def scaled(
-    values: NDArray[np.float64],
-    low: float | NDArray[np.float64],
-    high: float | NDArray[np.float64],
+    values: NDArray[np.float64], low: float | NDArray[np.float64], high: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Numbers clipped to bounds and mapped to [-1, 1].
 
@@ -96,10 +85,8 @@ class AsTheyAre(NamedTuple):
 class FloatWords:
     """In the place of a grid: each number as the 32 bits of the nearest single-precision float."""
 
-    @property
-    def inputs(self) -> int:
-        """How many words there are."""
-        return 1 << 32
+    # How many words there are
+    inputs: ClassVar[int] = 1 << 32
 
     def encode(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.uint32]:
         """(n,) words; nothing is drawn."""

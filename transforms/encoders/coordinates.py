@@ -5,8 +5,6 @@ numbers are clipped, scaled and rounded. A row becomes one word for each of them
 contributions, which comes later, moves words and not rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol

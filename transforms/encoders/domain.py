@@ -1,17 +1,17 @@
 """The values that a column may hold, declared beforehand, and the index of each."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from transforms.columns import is_integer, is_text, value_type
 from transforms.encoders.specification import MOST_VALUES, DeclaredDomain
 
 
@@ -96,14 +96,11 @@ class IntegerRange(Domain):
     low: int
     high: int
     other: bool = False
+    kind: ClassVar[pa.DataType] = pa.int64()
 
     @property
     def declared(self) -> int:
         return self.high - self.low + 1
-
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.int64()
 
     @property
     def specification(self) -> DeclaredDomain:
@@ -113,9 +110,7 @@ class IntegerRange(Domain):
         return pa.array(np.arange(self.low, self.high + 1))
 
     def accepts(self, column: pa.DataType) -> bool:
-        if pa.types.is_dictionary(column):
-            return self.accepts(column.value_type)
-        return bool(pa.types.is_integer(column))
+        return is_integer(column)
 
     def _indices(self, column: pa.Array) -> NDArray[np.int64]:
         if pa.types.is_dictionary(column.type):
@@ -168,17 +163,11 @@ class DeclaredValues(Domain):
             return None
 
     def accepts(self, column: pa.DataType) -> bool:
-        if pa.types.is_dictionary(column):
-            return self.accepts(column.value_type)
-        if pa.types.is_integer(column):
+        if is_integer(column):
             return self._integers is not None
-        if pa.types.is_boolean(column):
+        if pa.types.is_boolean(value_type(column)):
             return {"true", "false"}.issuperset(self.values)
-        return bool(
-            pa.types.is_string(column)
-            or pa.types.is_large_string(column)
-            or pa.types.is_string_view(column)
-        )
+        return is_text(column)
 
     def _indices(self, column: pa.Array) -> NDArray[np.int64]:
         if pa.types.is_dictionary(column.type):

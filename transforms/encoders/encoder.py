@@ -1,7 +1,5 @@
 """What every encoder is: a pure function from a batch of rows to a block, and to rejects."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol

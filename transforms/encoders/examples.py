@@ -1,22 +1,19 @@
 """Rows that a model learns from, those that cannot be used among them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from mechanisms.randomness import RandomSource
-from transforms.encoders.attributes import Category, Number, categorical
+from transforms.encoders.attributes import Category, categorical
 from transforms.encoders.block import RowBlock
 from transforms.encoders.encoder import Rows
-from transforms.encoders.rows import Absence, RowEncoder
+from transforms.encoders.rows import HIDDEN, Absence, RowEncoder
 
 
 @dataclass(frozen=True)
-class ExampleEncoder:
+class ExampleEncoder(RowEncoder):
     """Each row to all its numbers and categories; what lacks any of them has no target.
 
     It then holds the middle of all bounds and the first of all values, and in the place of the
@@ -26,38 +23,14 @@ class ExampleEncoder:
         attributes: what a model looks at, and the target, which is last among its like.
     """
 
-    attributes: tuple[Any, ...]
-    kind: ClassVar = RowBlock
-
-    @property
-    def rows(self) -> RowEncoder:
-        """What reads them."""
-        return RowEncoder(self.attributes, absence=Absence(hides=True))
-
-    @property
-    def target(self) -> Number | Category:
-        """What is told of a row."""
-        target: Number | Category = self.attributes[-1]
-        return target
-
-    @property
-    def batch_size(self) -> int:
-        return self.rows.batch_size
-
-    @property
-    def columns(self) -> frozenset[str]:
-        return self.rows.columns
-
-    @property
-    def line_types(self) -> dict[str, pa.DataType]:
-        return self.rows.line_types
+    absence: Absence = HIDDEN
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
-        block = self.rows.encode(batch, rows, rng)
+        block = super().encode(batch, rows, rng)
         sizes = np.array([category.size for category in categorical(self.attributes)], np.int64)
         lacking = np.isnan(block.numbers).any(axis=1) | (block.categories == sizes).any(axis=1)
         block.numbers[lacking], block.categories[lacking] = 0, 0
-        if isinstance(self.target, Category):
+        if isinstance(self.attributes[-1], Category):
             block.categories[lacking, -1] = -1
         else:
             block.numbers[lacking, -1] = np.nan

@@ -1,7 +1,5 @@
 """From rows to groups of declared values, for whoever counts them or adds up a number of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

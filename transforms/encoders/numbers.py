@@ -1,7 +1,5 @@
 """From numbers to cells: clipped to declared bounds, and rounded to a grid by a coin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +11,7 @@ from mechanisms.randomness import RandomSource
 from transforms.columns import as_floats, decoded, null, plain
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
-from transforms.encoders.bounds import Bounds, Rounding, Scale
+from transforms.encoders.bounds import AsTheyAre, Bounds, Rounding
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
@@ -75,7 +73,7 @@ class NumberEncoder:
     """
 
     column: str
-    bounds: Scale
+    bounds: Bounds | AsTheyAre
     rounding: Rounding
     groups: GroupColumn | None = None
     instead: int | None = None

@@ -3,8 +3,6 @@
 An encoder behind what a plan derives of rows, and what it says must hold of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,7 +102,7 @@ class Part:
     key: int
 
     @classmethod
-    def of(cls, shares: Sequence[float], key: int) -> tuple[Part, ...]:
+    def of(cls, shares: Sequence[float], key: int) -> "tuple[Part, ...]":
         """All units, divided in these proportions; each falls into one part.
 
         Args:

@@ -3,8 +3,6 @@
 From numbers to bins between declared bounds, for whoever counts them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,15 +13,13 @@ from mechanisms.heavy_hitters.counted import CountedSearch
 from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
-from transforms.columns import as_floats, as_texts, bytes_of, decoded, null
+from transforms.columns import as_floats, as_texts, bytes_of, decoded, is_integer, is_text, null
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.encoder import NULL_VALUE, OneColumn, Rows
 
 OUTSIDE_ALPHABET = "outside the alphabet"
-
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,7 @@ class BinEncoder(OneColumn):
 
 def accepts(column: pa.DataType) -> bool:
     """Whether a column holds strings, or integers, which are taken as their decimal digits."""
-    if pa.types.is_dictionary(column):
-        return accepts(column.value_type)
-    return bool(pa.types.is_integer(column)) or any(test(column) for test in _TEXT)
+    return is_integer(column) or is_text(column)
 
 
 @dataclass(frozen=True)

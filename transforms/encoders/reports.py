@@ -1,23 +1,17 @@
 """The client of counters: what all rows of a unit come to, as the words of one report."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms import specification
 from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import (
-    Amounts,
-    digit_weights,
-    whole_amounts,
-)
+from mechanisms.counters.amounts import Amounts, digit_weights, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
@@ -231,16 +225,13 @@ class PathReporting(Levelled):
 
     tree: Tree
     beside: tuple[str, ...] = (UNUSABLE,)
+    # The level beside the tree's
+    sides: ClassVar[tuple[Level, ...]] = (Level(1, 1),)
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """Of the tree, and then of what stands beside it."""
         return (*self.tree.levels, *self.sides)
-
-    @property
-    def sides(self) -> tuple[Level, ...]:
-        """The level beside the tree's."""
-        return (Level(1, 1),)
 
     @property
     def specification(self) -> specification.CountersSpecification:

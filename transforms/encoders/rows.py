@@ -1,7 +1,5 @@
 """From rows of several columns to blocks of numbers in [-1, 1] and of categories."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -52,7 +50,7 @@ class Absence(NamedTuple):
         return numbers if self.fill is None else np.where(np.isnan(numbers), self.fill, numbers)
 
 
-LEFT_OUT = Absence()
+LEFT_OUT, HIDDEN = Absence(), Absence(hides=True)
 
 
 @dataclass(frozen=True)
@@ -121,12 +119,12 @@ class RowEncoder:
 
 def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:
     """The columns of which rows consist."""
-    return frozenset(column for attribute in attributes for column in attribute.columns())
+    return frozenset(attribute.column for attribute in attributes)
 
 
 def types_of(attributes: tuple[Attribute, ...]) -> dict[str, pa.DataType]:
     """Their types, of values that come one a line."""
-    return {column: part.kind for part in attributes for column in part.columns()}
+    return {part.column: part.kind for part in attributes}
 
 
 def read_numbers(

@@ -3,8 +3,6 @@
 An encoder that a device may run in another language says its own by `specification`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, Union
 

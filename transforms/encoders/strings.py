@@ -1,7 +1,5 @@
 """Strings as rows of words of one size: each as it is, for whoever counts equal ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

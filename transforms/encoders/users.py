@@ -1,7 +1,5 @@
 """Users as 64-bit digests: enough to tell them apart, and nothing raw travels further."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
+from transforms.columns import is_integer, is_text, value_type
 
 Digests = NDArray[np.uint64]
 
@@ -47,21 +46,9 @@ class UserDigest:
     @staticmethod
     def accepts(column: pa.DataType) -> bool:
         """Whether users can be told apart by a column of this type."""
-        if pa.types.is_dictionary(column):
-            return UserDigest.accepts(column.value_type)
-        return any(
-            test(column)
-            for test in (
-                pa.types.is_integer,
-                pa.types.is_string,
-                pa.types.is_large_string,
-                pa.types.is_string_view,
-                pa.types.is_binary,
-                pa.types.is_large_binary,
-                pa.types.is_binary_view,
-                pa.types.is_fixed_size_binary,
-            )
-        )
+        kind = value_type(column)
+        binary = kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+        return is_integer(kind) or is_text(kind) or binary or pa.types.is_fixed_size_binary(kind)
 
     def __call__(self, ids: pa.Array) -> Digests:
         """One digest per row; equal ids get equal digests on every worker.

@@ -1,7 +1,5 @@
 """From values of a declared domain to cells."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """What expressions can compute: each function, and what it must be given, in its own few lines."""
 
-from __future__ import annotations
-
 from transforms.expressions import logic, numbers, texts, times
 from transforms.expressions.registry import FUNCTIONS
 

@@ -1,7 +1,5 @@
 """Comparisons, and what is made of truths."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What is made of numbers: of whole ones exactly, of others by doubles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any

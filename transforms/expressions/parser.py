@@ -17,8 +17,6 @@ name is no word, or a word of the language, stands in backquotes.
 An expression as words: names, numbers, texts and signs, each with where it stands.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The functions of expressions by name, and what each is given."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Regular expressions as Arrow's `extract_regex` takes them, whose groups must have names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa

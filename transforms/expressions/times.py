@@ -3,8 +3,6 @@
 Formats of `strptime`, to the letter: 31.02. is no day, where Arrow's own makes it 3 March.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -74,7 +72,7 @@ class TimeFormat:
     directives: frozenset[str]
 
     @classmethod
-    def read(cls, text: str) -> TimeFormat:
+    def read(cls, text: str) -> "TimeFormat":
         """From what a person writes.
 
         Raises:

@@ -3,8 +3,6 @@
 What is wrong with an expression.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,7 +45,7 @@ class Call:
     """
 
     name: str
-    arguments: tuple[Expression, ...]
+    arguments: "tuple[Expression, ...]"
     position: int
     names: tuple[str, ...] = ()
 

@@ -1,7 +1,5 @@
 """The few types that expressions know, and columns of any of Arrow's as one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -9,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from transforms.columns import is_numeric
+from transforms.columns import is_moment, is_numeric, is_text, value_type
 from transforms.files.kinds import micros
 from transforms.files.moments import TIME, tolerant
 from transforms.files.reading import parsed
@@ -47,25 +45,13 @@ class Bound(NamedTuple):
 
 def kind_of(column: pa.DataType) -> pa.DataType:
     """What a column of one of Arrow's types is here."""
-    if pa.types.is_dictionary(column):
-        return kind_of(column.value_type)
+    column = value_type(column)
     if pa.types.is_integer(column):
         return WIDE if pa.types.is_uint64(column) else INTEGER
     if pa.types.is_decimal128(column) and column.scale == 0 and column.precision <= WIDE.precision:
         return WIDE
-    if is_numeric(column):
-        return NUMBER
-    for test, kind in (
-        (pa.types.is_string, TEXT),
-        (pa.types.is_large_string, TEXT),
-        (pa.types.is_string_view, TEXT),
-        (pa.types.is_boolean, TRUTH),
-        (pa.types.is_timestamp, MOMENT),
-        (pa.types.is_date, MOMENT),
-    ):
-        if test(column):
-            return kind
-    return OTHER
+    tests = (is_numeric, NUMBER), (is_text, TEXT), (pa.types.is_boolean, TRUTH), (is_moment, MOMENT)
+    return next((kind for test, kind in tests if test(column)), OTHER)
 
 
 def column_values(column: pa.Array) -> Values:

@@ -3,8 +3,6 @@
 A tree held against the columns it is about: each type is right before a row is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,9 +47,7 @@ def bind(tree: Expression, schema: pa.Schema) -> Bound:
         return _column(tree, schema)
     known = FUNCTIONS.get(tree.name)
     if known is None:
-        raise ExpressionError(
-            _unknown(f"no function {tree.name!r}", tree.name, [*_named()]), tree.position
-        )
+        raise ExpressionError(_unknown(tree.name), tree.position)
     return known.bind(known.ordered(tree, [bind(argument, schema) for argument in tree.arguments]))
 
 
@@ -73,12 +69,11 @@ def _column(tree: Column, schema: pa.Schema) -> Bound:
     return Bound(kind_of(schema.field(name).type), lambda batch: column_values(batch.column(name)))
 
 
-def _unknown(what: str, name: str, names: list[str]) -> str:
-    return f"there is {what}" + (meant(name, names) or f"; there are: {', '.join(names)}")
-
-
-def _named() -> list[str]:
-    return [name for name in FUNCTIONS if name.isidentifier() and "(" in FUNCTIONS[name].usage]
+def _unknown(name: str) -> str:
+    names = [one for one in FUNCTIONS if one.isidentifier() and "(" in FUNCTIONS[one].usage]
+    return f"there is no function {name!r}" + (
+        meant(name, names) or f"; there are: {', '.join(names)}"
+    )
 
 
 class ViewError(Exception):
@@ -112,7 +107,7 @@ class View:
     where: tuple[Expression, ...] = ()
 
     @classmethod
-    def read(cls, derived: Iterable[tuple[str, str]], where: Iterable[str]) -> View:
+    def read(cls, derived: Iterable[tuple[str, str]], where: Iterable[str]) -> "View":
         """From texts.
 
         Raises:

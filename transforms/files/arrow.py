@@ -1,7 +1,5 @@
 """Arrow's own files, which Feather's are too, and its streams."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 

@@ -1,15 +1,23 @@
-"""Avro, by the reader that Beam's own connector stands on, of files that cannot grow in it."""
+"""Avro, by the reader that Beam's own connector stands on, of files that cannot grow in it.
 
-from __future__ import annotations
+Avro's container: a head that says what rows are, and blocks of rows that may be packed.
 
+The blocks are unpacked here, for the reader of rows unpacks two of the codecs that Avro names only
+where more is installed, and has no bound for what comes out.
+"""
+
+import bz2
 import io
-from collections.abc import Iterator, Sequence
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pyarrow as pa
 
-from transforms.files.avro_blocks import Container
 from transforms.files.avro_kinds import OTHER, Kind, Names, unsaid
 from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
@@ -41,7 +49,7 @@ class Avro:
         with open_file() as stream:
             file = _File(stream)
             schema = pa.schema([(name, file.kinds[name].type) for name in columns])
-            rows = cast(Iterator[dict[str, Any]], file.rows({*columns}))
+            rows = file.rows({*columns})
             while some := [*islice(rows, _ROWS)]:
                 parts = [_array(some, name, file.kinds[name]) for name in columns]
                 yield pa.table(parts, schema=schema)
@@ -56,12 +64,10 @@ class _File:
     """
 
     def __init__(self, stream: Any) -> None:
-        from fastavro import reader
+        from fastavro import parse_schema
 
         self.container = Container(stream)
-        written = unsaid(self.container.written)
-        head = io.BytesIO(self.container.head(written))
-        self._schema: Any = reader(head).writer_schema
+        self._schema: Any = parse_schema(unsaid(self.container.written))
         if not isinstance(self._schema, dict) or self._schema["type"] != "record":
             raise Mangled("its rows are no records, so that it has no columns")
         fields, self._names = self._schema["fields"], Names(self._schema)
@@ -71,17 +77,20 @@ class _File:
             raise Mangled("its rows take no bytes, so that nothing bounds how many it says it has")
         self.kinds = {field["name"]: self._names.kind(field["type"]) for field in fields}
 
-    def rows(self, columns: set[str]) -> Any:
+    def rows(self, columns: set[str]) -> Iterator[dict[str, Any]]:
         """All rows, with some columns at the least."""
-        from fastavro import reader
+        from fastavro import parse_schema, schemaless_reader
 
         known = {name for name in columns if self.kinds[name].type != OTHER}
         rest = self.kinds.keys() - known
         # Reading to a schema of fewer columns takes longer than reading all that are short.
         some = any(self.kinds[name].broad for name in rest)
-        chosen = self._names.chosen(self._schema, known) if some else None
-        stream = cast(Any, self.container.unpacked(self._schema))
-        return reader(stream, chosen, handle_unicode_errors="surrogateescape")
+        chosen: Any = parse_schema(self._names.chosen(self._schema, known)) if some else None
+        read = partial(schemaless_reader, handle_unicode_errors="surrogateescape")
+        for rows, content in self.container.unpacked():
+            stream = io.BytesIO(content)
+            for _ in range(rows):
+                yield cast(dict[str, Any], read(stream, self._schema, chosen))
 
 
 def _array(rows: list[dict[str, Any]], name: str, kind: Kind) -> pa.Array:
@@ -105,3 +114,158 @@ def _text(value: Any) -> Any:
         return value
     except UnicodeEncodeError:
         return None
+
+
+LARGEST_BLOCK = 1 << 26
+"""Bytes of a block, unpacked too; writers end one after 16 KiB to a few MiB."""
+
+_MAGIC, _SYNC = b"Obj\x01", 16
+_LONGEST = 10  # bytes of a whole number
+_HEAD = {
+    "type": "record",
+    "name": "org.apache.avro.file.Header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": len(_MAGIC)}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}},
+    ],
+}
+
+
+class AvroBlock(NamedTuple):
+    """A block.
+
+    Attributes:
+        rows: how many it says it has.
+        content: their bytes, as they are written or unpacked.
+    """
+
+    rows: int
+    content: bytes
+
+
+class Container:
+    """A file whose head was read.
+
+    Attributes:
+        written: the schema of its rows, as the file has it.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        from fastavro import schemaless_reader
+
+        self._stream = _Careful(stream)
+        head: Any = schemaless_reader(cast(Any, self._stream), _HEAD, None)
+        if head["magic"] != _MAGIC:
+            raise ValueError("no Avro")
+        self._sync, meta = head["sync"], head["meta"]
+        self.written: Any = json.loads(meta["avro.schema"])
+        codec = meta.get("avro.codec", b"null").decode("ascii")
+        if codec not in _CODECS:
+            known = ", ".join(_CODECS)
+            raise Mangled(f"its blocks are packed by another codec than {known}")
+        self._unpack = _CODECS[codec]
+
+    def blocks(self) -> Iterator[AvroBlock]:
+        """All blocks, one after another."""
+        while (rows := self._number()) is not None:
+            size = self._number()
+            if size is None or not (rows >= 0 and 0 <= size <= LARGEST_BLOCK):
+                raise _too_large() if (size or 0) > LARGEST_BLOCK else ValueError("no block")
+            packed = self._stream.read(size)
+            if len(packed) < size or self._stream.read(_SYNC) != self._sync:
+                raise EOFError
+            yield AvroBlock(rows, packed)
+
+    def unpacked(self) -> Iterator[AvroBlock]:
+        """The same, their bytes unpacked."""
+        for rows, packed in self.blocks():
+            content = self._unpack(packed)
+            # A row takes a byte at the least: else a short file could say that it has any number.
+            if not rows <= len(content) <= LARGEST_BLOCK:
+                raise _too_large() if len(content) > LARGEST_BLOCK else EOFError
+            yield AvroBlock(rows, content)
+
+    def _number(self) -> int | None:
+        """A whole number as Avro writes it; None where the file ends."""
+        code = shift = 0
+        while byte := self._stream.read(1):
+            code |= (byte[0] & 0x7F) << shift
+            shift += 7
+            if not byte[0] & 0x80:
+                return (code >> 1) ^ -(code & 1)
+            if shift >= 7 * _LONGEST:
+                raise ValueError("no number")
+        if shift:
+            raise EOFError
+        return None
+
+
+class _Careful:
+    """A stream of which nobody asks for more than a block may hold: lengths are the file's word."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= LARGEST_BLOCK:
+            raise EOFError
+        content: bytes = self._stream.read(size)
+        return content
+
+
+def _too_large() -> Mangled:
+    return Mangled(f"a block of its rows is larger than {LARGEST_BLOCK >> 20} MiB")
+
+
+def _whole(packer: Any, content: bytes) -> bytes:
+    """What a packer of Python's makes of a block, and one byte more than may come of it."""
+    if not packer.eof:
+        raise _too_large() if len(content) > LARGEST_BLOCK else EOFError
+    return content
+
+
+def _deflate(packed: bytes) -> bytes:
+    packer = zlib.decompressobj(-zlib.MAX_WBITS)
+    return _whole(packer, packer.decompress(packed, LARGEST_BLOCK + 1))
+
+
+def _bzip2(packed: bytes) -> bytes:
+    packer = bz2.BZ2Decompressor()
+    return _whole(packer, packer.decompress(packed, LARGEST_BLOCK + 1))
+
+
+def _xz(packed: bytes) -> bytes:
+    packer = lzma.LZMADecompressor()
+    return _whole(packer, packer.decompress(packed, LARGEST_BLOCK + 1))
+
+
+def _zstandard(packed: bytes) -> bytes:
+    with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+        return bytes(stream.read(LARGEST_BLOCK + 1))
+
+
+def _snappy(packed: bytes) -> bytes:
+    """Snappy's own form says its length first; behind it Avro has a checksum of what comes out."""
+    code = shift = 0
+    for byte in packed[:5]:
+        code |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    if code > LARGEST_BLOCK:
+        raise _too_large()
+    content: bytes = pa.Codec("snappy").decompress(packed[:-4], code, asbytes=True)
+    if zlib.crc32(content) != int.from_bytes(packed[-4:], "big"):
+        raise ValueError("another checksum")
+    return content
+
+
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": _bzip2,
+    "xz": _xz,
+}

@@ -4,8 +4,6 @@ A logical type that is not known here, or does not fit what it stands on, is not
 stands on, as Avro's specification wants it (Apache Avro 1.12, "Logical Types").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal

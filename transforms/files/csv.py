@@ -1,7 +1,5 @@
 """CSV: fields between delimiters, all of them text until the plan says what they are."""
 
-from __future__ import annotations
-
 import codecs
 import io
 from collections.abc import Iterator, Sequence

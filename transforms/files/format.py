@@ -3,8 +3,6 @@
 Text of any encoding as UTF-8, which is what readers of text take.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 from collections.abc import Callable, Iterator, Sequence

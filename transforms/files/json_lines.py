@@ -1,7 +1,5 @@
 """JSON lines: an object a line, whose members are columns."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The files of a month come from many writers: one has int32, the next int64, one 
 a value was missing, one a column of nulls alone, and one has no rows. They are read as one type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

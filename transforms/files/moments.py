@@ -3,8 +3,6 @@
 Steps over columns of which one value that fails must not take the others with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pyarrow as pa

@@ -11,8 +11,6 @@ such as user=alice/ hold values. So:
   Names of files are the request's own: nobody should call one after a person.
 """
 
-from __future__ import annotations
-
 import re
 
 import pyarrow as pa
@@ -61,7 +59,7 @@ def listed(file: str, schema: pa.Schema, reading: Reading, column: str) -> str:
 def _has_header(file: str, schema: pa.Schema, reading: Reading) -> bool:
     """Whether the first line of a CSV file names what is below it."""
     names = [*schema.names]
-    if len({*names}) < len(names) or not all(_is_name(name) for name in names):
+    if len({*names}) < len(names) or not all(map(_is_name, names)):
         return False
     plain = Reading(delimiter=reading.delimiter)
     try:

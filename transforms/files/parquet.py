@@ -1,7 +1,5 @@
 """Parquet and ORC: the footer tells rows and columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Folders that say something of all rows below them: day=2026-11-20/country=DE/part-0.csv."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """What a person says of files whose columns have no types of their own, and texts to such types."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -56,7 +54,7 @@ class Reading:
         """What a column of text holds."""
         return self._kinds.get(column, pa.string())
 
-    def without(self, columns: Container[str]) -> Reading:
+    def without(self, columns: Container[str]) -> "Reading":
         """The same but for what is said of some columns."""
         return replace(self, types=tuple(said for said in self.types if said[0] not in columns))
 

@@ -3,8 +3,6 @@
 What a file is by its first bytes, where its name says nothing, or something else.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.report import SEALED, Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
-from transforms.elements.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, PartitionDoFn, bucket_of
 from transforms.elements.pieces import Piece
 from transforms.elements.progress import tally
 
@@ -143,7 +143,7 @@ def drawn(reports: Reports, rng: RandomSource) -> Rows:
 
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(tuple[int, Piece])
-class PartitionIdsDoFn(PartitionDoFn):
+class PartitionIdsDoFn(PartitionDoFn, DrawingDoFn):
     """Sends each report to its id's bucket; of a flood of one report, one copy at a time."""
 
     def __init__(
@@ -151,9 +151,6 @@ class PartitionIdsDoFn(PartitionDoFn):
     ) -> None:
         super().__init__(buckets)
         self._multipliers, self._open_rng = np.array(multipliers, np.uint64), open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def rows(self, block: Reports) -> Rows:
         return drawn(block, self._rng)

@@ -6,8 +6,6 @@ of them take 5.9 bytes each in the place of 16, of which log2(n!) / n bits, 2.3 
 the order alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 

@@ -16,7 +16,7 @@ from mechanisms.randomness import SecureRandom
 from mechanisms.wire.report import Form, Records, Reports
 from mechanisms.wire.screening import UNKNOWN_KEY, Expected
 from mechanisms.wire.sealing import KeyRing
-from transforms.elements.blocks import Generator, GroupOnce, PartitionDoFn
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, PartitionDoFn
 from transforms.elements.pieces import Piece
 from transforms.elements.progress import WITHHELD, tally
 from transforms.reports.reports import kept
@@ -87,15 +87,12 @@ def _sizes(reports: Reports) -> Iterator[tuple[int, int]]:
 
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(tuple[int, Piece])
-class DrawSealedDoFn(PartitionDoFn):
+class DrawSealedDoFn(PartitionDoFn, DrawingDoFn):
     """Sends each report to a random bucket; reports of many blocks leave together."""
 
     def __init__(self, buckets: int, open_rng: Generator) -> None:
         super().__init__(buckets)
         self._open_rng = open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def rows(self, block: Reports) -> Records:
         return block.records
@@ -106,15 +103,12 @@ class DrawSealedDoFn(PartitionDoFn):
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]], Mapping[int, int])
 @typehints.with_output_types(Reports)
-class OrderSealedDoFn(beam.DoFn):
+class OrderSealedDoFn(DrawingDoFn):
     """Puts a bucket into uniform random order, without the batches that are too small."""
 
     def __init__(self, fingerprint: bytes, min_reports: int, open_rng: Generator) -> None:
         self._fingerprint, self._min_reports = fingerprint, min_reports
         self._open_rng = open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(
         self, bucket: tuple[int, Iterable[bytes]], sizes: Mapping[int, int]

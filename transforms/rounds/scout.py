@@ -17,7 +17,7 @@ from mechanisms.mean.magnitudes import BoundsRule, bin_of, bins
 from mechanisms.randomness import SecureRandom
 from transforms.collector.collect import Collect, frequencies
 from transforms.collector.collect_counts import Counted
-from transforms.elements.blocks import Generator
+from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.encoders.bounds import Bounds, Rounding
 from transforms.rows import perturb
 from transforms.rows.encode import CellBlock
@@ -77,7 +77,7 @@ class Divide(beam.PTransform):
 
 @typehints.with_input_types(CellBlock)
 @typehints.with_output_types(tuple[CellBlock, CellBlock])
-class DivideDoFn(beam.DoFn):
+class DivideDoFn(DrawingDoFn):
     """Scouts and the rest of each block, by coins that look at nothing."""
 
     def __init__(self, share: float, open_rng: Generator) -> None:
@@ -85,9 +85,6 @@ class DivideDoFn(beam.DoFn):
             raise ValueError(f"share must lie between 0 and 1, not {share}")
         # Even the largest double below 1 gives a threshold that fits a word.
         self._threshold, self._open_rng = np.uint64(int(share * 2**64)), open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, block: CellBlock) -> Iterator[tuple[CellBlock, CellBlock]]:
         scouts = self._rng.words(block.cells.size) < self._threshold
@@ -175,14 +172,11 @@ class RoundWithin(beam.PTransform):
 
 @typehints.with_input_types(CellBlock, ScoutedBounds)
 @typehints.with_output_types(CellBlock)
-class RoundDoFn(beam.DoFn):
+class RoundDoFn(DrawingDoFn):
     """Clips, scales and rounds."""
 
     def __init__(self, rounding: Rounding, open_rng: Generator) -> None:
         self._rounding, self._open_rng = rounding, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, block: CellBlock, chosen: ScoutedBounds) -> Iterator[CellBlock]:
         if chosen.bounds is not None:

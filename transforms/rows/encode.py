@@ -19,7 +19,7 @@ from mechanisms.learning.features import Features
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
-from transforms.elements.blocks import Generator
+from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.elements.progress import ROWS, tally
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
@@ -64,7 +64,7 @@ class Encode(beam.PTransform):
     reported: bool = True
 
     def expand(self, tables: beam.PCollection) -> EncodedRows:
-        encode = EncodeDoFn(self.encoder, self.users, self.open_rng, self.part, self.reported)
+        encode = EncodeDoFn(self)
         step = beam.ParDo(encode).with_output_types(self.encoder.kind)
         outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
         tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
@@ -72,7 +72,7 @@ class Encode(beam.PTransform):
 
 
 @typehints.with_input_types(pa.Table)
-class EncodeDoFn(beam.DoFn):
+class EncodeDoFn(DrawingDoFn):
     """Tables to blocks; rows that cannot be used are counted under their reason.
 
     The main output holds blocks; the output tagged `TALLIES` holds (name, count) pairs. Neither a
@@ -81,33 +81,23 @@ class EncodeDoFn(beam.DoFn):
 
     TALLIES = "tallies"
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        users: UserDigest | None = None,
-        open_rng: Generator = SecureRandom,
-        part: Part | None = None,
-        reported: bool = True,
-    ) -> None:
-        self._encoder, self._users, self._open_rng = encoder, users, open_rng
-        self._part, self._reported = part, reported
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
+    def __init__(self, encode: Encode) -> None:
+        self._encode, self._open_rng = encode, encode.open_rng
 
     def process(self, table: pa.Table) -> Iterator[Any]:
+        encoder, part = self._encode.encoder, self._encode.part
         counted = Counter({ROWS: table.num_rows})
-        if self._part is not None:
-            table = self._part.rows(table)
+        if part is not None:
+            table = part.rows(table)
             counted[ELSEWHERE] = counted[ROWS] - table.num_rows
-        for batch in table.to_batches(max_chunksize=self._encoder.batch_size):
-            block, rejects = encoded(self._encoder, batch, self._users, self._rng)
+        for batch in table.to_batches(max_chunksize=encoder.batch_size):
+            block, rejects = encoded(encoder, batch, self._encode.users, self._rng)
             counted += rejects
             if block.size:
                 yield block
         for name, amount in (+counted).items():
             # Engines show their counters to whoever may see the job.
-            if self._reported:
+            if self._encode.reported:
                 tally(name, amount)
             yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
 

@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.randomness import SecureRandom
-from transforms.elements.blocks import Generator
+from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.elements.conservation import PERTURBED, SENT, Batches
 from transforms.elements.progress import REPORTS, tally
 from transforms.encoders.block import Client, RowBlock, pieces
@@ -77,7 +77,7 @@ def users_of(block: CellBlock | RowBlock) -> int:
 
 @typehints.with_input_types(CellBlock | RowBlock)
 @typehints.with_output_types(np.ndarray)
-class PerturbDoFn(beam.DoFn):
+class PerturbDoFn(DrawingDoFn):
     """Each row through the mechanism, with this worker's own keystream.
 
     With `batches` the output tagged `FLOW` has how many rows came, and how many messages went.
@@ -89,9 +89,6 @@ class PerturbDoFn(beam.DoFn):
         self, mechanism: Client, open_rng: Generator, batches: Batches | None = None
     ) -> None:
         self._mechanism, self._open_rng, self._batches = mechanism, open_rng, batches
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, block: CellBlock | RowBlock) -> Iterator[Any]:
         batches = self._batches

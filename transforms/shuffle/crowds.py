@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.randomness import SecureRandom
-from transforms.elements.blocks import Generator, GroupOnce, PartitionDoFn, bucket_of, partition
+from transforms.elements.blocks import (
+    DrawingDoFn,
+    Generator,
+    GroupOnce,
+    PartitionDoFn,
+    bucket_of,
+    partition,
+)
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import Words, as_binary, distinct
@@ -95,14 +102,11 @@ class PartitionStringsDoFn(PartitionDoFn):
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 @typehints.with_output_types(tuple[int, Any])
-class PublishCrowdsDoFn(beam.DoFn):
+class PublishCrowdsDoFn(DrawingDoFn):
     """Draws the noise of each crowd of a bucket, and keeps those that pass."""
 
     def __init__(self, crowds: Crowds, width: int, open_rng: Generator) -> None:
         self._crowds, self._width, self._open_rng = crowds, width, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, Crowded]]:
         number, pieces = bucket

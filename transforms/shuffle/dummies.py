@@ -15,7 +15,7 @@ from mechanisms.channel import Messages
 from mechanisms.counters.choose import DummyCounters
 from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
-from transforms.elements.blocks import Generator, GroupOnce, repeated
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, repeated
 from transforms.elements.conservation import ADDED, DRAWN
 from transforms.elements.numbers import numbered
 from transforms.elements.pieces import Piece
@@ -108,14 +108,11 @@ def ranges_of(counters: DummyCounters) -> list[Range]:
 
 
 @typehints.with_output_types(tuple[int, Piece])
-class DrawDummiesDoFn(beam.DoFn):
+class DrawDummiesDoFn(DrawingDoFn):
     """How many dummies each counter of a range gets."""
 
     def __init__(self, counters: DummyCounters, open_rng: Generator, nulls: bool) -> None:
         self._counters, self._open_rng, self._nulls = counters, open_rng, nulls
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, numbered: tuple[int, Range]) -> Iterator[tuple[int, bytes]]:
         number, range_ = numbered

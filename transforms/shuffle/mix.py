@@ -12,7 +12,7 @@ from apache_beam.pvalue import AsDict, AsSingleton
 
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.randomness import SecureRandom
-from transforms.elements.blocks import Generator, GroupOnce
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 from transforms.elements.conservation import DRAWN
 from transforms.elements.pieces import Piece
 from transforms.shuffle.dummies import WithDummies
@@ -68,12 +68,9 @@ class AddShares(beam.PTransform):
         return WithDummies((words, absent, noise) | "With noise" >> beam.Flatten(), flow)
 
 
-class _SplitDoFn(beam.DoFn):
+class _SplitDoFn(DrawingDoFn):
     def __init__(self, design: SplitMix, open_rng: Generator) -> None:
         self._design, self._open_rng = design, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
 
 @typehints.with_output_types(tuple[int, np.ndarray])

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.even_split import even_split
-from transforms.elements.blocks import Generator, GroupOnce, PartitionDoFn, repeated
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, PartitionDoFn, repeated
 from transforms.elements.conservation import (
     PERTURBED,
     SENT,
@@ -117,7 +117,7 @@ _PART = 1 << 16  # messages that are counted at a time: numpy first makes words 
 
 @typehints.with_input_types(np.ndarray)
 @typehints.with_output_types(tuple[int, Piece])
-class DrawBucketsDoFn(PartitionDoFn):
+class DrawBucketsDoFn(PartitionDoFn, DrawingDoFn):
     """Sends each message to a random bucket; messages of many blocks leave together."""
 
     most_rows: ClassVar[int] = 1 << 22  # messages are shorter than other rows
@@ -129,9 +129,6 @@ class DrawBucketsDoFn(PartitionDoFn):
         self._counted = counted
         self._largest, self._open_rng = _largest(codes), open_rng
         self._dtype = np.min_scalar_type(self._largest)
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def rows(self, block: NDArray[Any]) -> NDArray[Any]:
         # Cut to fewer bits, a message that no client sends could become one that clients do.
@@ -180,7 +177,7 @@ def _numbers(messages: NDArray[Any], largest: int) -> NDArray[np.int64]:
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
 @typehints.with_output_types(np.ndarray)
-class OrderDoFn(beam.DoFn):
+class OrderDoFn(DrawingDoFn):
     """Puts a bucket into uniform random order, without what is of too small a batch."""
 
     def __init__(
@@ -195,9 +192,6 @@ class OrderDoFn(beam.DoFn):
         self._measure = measure
         self._counted, self._largest = counted, _largest(batches.codes)
         self._dtype = np.min_scalar_type(self._largest)
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(
         self, bucket: tuple[int, Iterable[bytes]], flow: Flow | None = None

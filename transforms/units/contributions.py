@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded
-from transforms.elements.blocks import Generator, GroupOnce, PartitionBlocksDoFn, bucket_of, leaving
+from transforms.elements.blocks import (
+    DrawingDoFn,
+    Generator,
+    GroupOnce,
+    PartitionBlocksDoFn,
+    bucket_of,
+    leaving,
+)
 from transforms.elements.conservation import BOUNDED, CHOSEN
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import Block, Rows, as_bytes, concatenated, packed, unpacked
@@ -189,7 +196,7 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
 
 @typehints.with_input_types(Rows)
 @typehints.with_output_types(tuple[int, Piece])
-class ThinUsersDoFn(PartitionUsersDoFn):
+class ThinUsersDoFn(PartitionUsersDoFn, DrawingDoFn):
     """The same with one row of each user in a bundle, or in as much of it as may be held back.
 
     A piece says how many rows its own were chosen from, so that a lost one is missed.
@@ -200,9 +207,6 @@ class ThinUsersDoFn(PartitionUsersDoFn):
     def __init__(self, buckets: int, open_rng: Generator, kept: int = _KEPT) -> None:
         super().__init__(buckets)
         self._open_rng, self._kept = open_rng, kept
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def start_bundle(self) -> None:
         super().start_bundle()
@@ -232,7 +236,7 @@ class ThinUsersDoFn(PartitionUsersDoFn):
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
-class ChooseDoFn(beam.DoFn):
+class ChooseDoFn(DrawingDoFn):
     """One row of each user in a bucket, or several different ones; how many came, and went, apart.
 
     These numbers are in the output tagged `FLOW`.
@@ -241,17 +245,10 @@ class ChooseDoFn(beam.DoFn):
     FLOW = "flow"
 
     def __init__(
-        self,
-        kind: type[Any],
-        open_rng: Generator,
-        named: bool = False,
-        distinct: int | None = None,
+        self, kind: type[Any], open_rng: Generator, named: bool = False, distinct: int | None = None
     ) -> None:
         self._kind, self._open_rng, self._named = kind, open_rng, named
         self._distinct = distinct
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         came = 0

@@ -12,7 +12,7 @@ from apache_beam import typehints
 
 from mechanisms.randomness import SecureRandom
 from transforms.columns import decoded, plain
-from transforms.elements.blocks import Generator
+from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.encoders.part import DRAWN
 from transforms.encoders.users import UserDigest
 
@@ -38,14 +38,11 @@ class DrawParts(beam.PTransform):
 
 @typehints.with_input_types(pa.Table)
 @typehints.with_output_types(pa.Table)
-class DrawPartsDoFn(beam.DoFn):
+class DrawPartsDoFn(DrawingDoFn):
     """Appends the draws."""
 
     def __init__(self, users: UserDigest | None, open_rng: Generator) -> None:
         self._users, self._open_rng = users, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, table: pa.Table) -> Iterator[pa.Table]:
         if self._users is None:

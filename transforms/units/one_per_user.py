@@ -1,7 +1,5 @@
 """Which row of a user stays: that of the least of random priorities; or several different ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

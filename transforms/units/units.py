@@ -12,7 +12,7 @@ from apache_beam import typehints
 
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded, weighed
-from transforms.elements.blocks import Generator, GroupOnce
+from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 from transforms.elements.conservation import BOUNDED, CHOSEN
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
@@ -69,14 +69,11 @@ class ReportUnits(beam.PTransform):
 
 
 @typehints.with_output_types(SlotBlock)
-class ReportDoFn(beam.DoFn):
+class ReportDoFn(DrawingDoFn):
     """The report of each row."""
 
     def __init__(self, reporting: Reporting, open_rng: Generator, named: bool) -> None:
         self._reporting, self._open_rng, self._named = reporting, open_rng, named
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, block: Any) -> Iterator[Any]:
         numbers = getattr(block, "amounts", None)
@@ -115,14 +112,11 @@ class ReportUsersDoFn(ReportDoFn):
 
 @typehints.with_input_types(RowBlock)
 @typehints.with_output_types(SlotBlock)
-class ReportRowsDoFn(beam.DoFn):
+class ReportRowsDoFn(DrawingDoFn):
     """The report of each row of all that a log holds; the names of units stay with them."""
 
     def __init__(self, reporting: RowReporting, open_rng: Generator) -> None:
         self._reporting, self._open_rng = reporting, open_rng
-
-    def setup(self) -> None:
-        self._rng = self._open_rng()
 
     def process(self, block: RowBlock) -> Iterator[SlotBlock]:
         start = 0

@@ -17,7 +17,7 @@ from hushbeam.studies.engine.study import Study
 from hushbeam.studies.populations.images import Images, read_images
 from hushbeam.studies.systems.convolution import Convolution
 from hushbeam.studies.systems.oriented_edges import OrientedEdges
-from mechanisms.learning.dp_sgd_design import design
+from mechanisms.learning.dp_sgd import design
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.objectives import Softmax
 from mechanisms.learning.perceptron import Perceptron

@@ -5,8 +5,6 @@ upload and hands out the parameters that were updated last. Here the whole of it
 process, with the server's semantics, so that collaboration can be compared with training alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The parameter server of distributed training, and the orders in which participants come to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
@@ -109,9 +107,7 @@ def require_turns(protocol: str, participants: int, epochs: int, at_once: int) -
         raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     numbers = {"participants": participants, "epochs": epochs, "at_once": at_once}
     for name, number in numbers.items():
-        require_integer(name, number)
-        if not number >= 1:
-            raise ValueError(f"{name} must be at least 1, not {number}")
+        require_integer(name, number, 1)
 
 
 def turns(

@@ -7,8 +7,6 @@ better than the one that is best at worst. It is so from an epsilon of about 0.9
 is the one that is best at worst.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ reports its targets first, and gradients are cut by their estimated spread. Nobo
 groups, so the whole run reveals of anybody no more than one report does.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

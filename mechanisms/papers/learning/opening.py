@@ -9,8 +9,6 @@ begins: post-processing of reports that users have been paid for with their own 
 alone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What is known of a private run before anybody reports: whether noise will drown the gradient."""
 
-from __future__ import annotations
-
 import math
 
 from mechanisms.papers.learning.local_steps import LocalSteps

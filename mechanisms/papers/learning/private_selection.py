@@ -1,7 +1,5 @@
 """Which parts of what it has learnt a participant uploads, and with how much noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -152,8 +150,6 @@ def _technique(
 def _require_noise(epsilon: float, levels: int, bound: float) -> None:
     """Refuse what no noise can be made for."""
     require_epsilon(epsilon)
-    require_integer("levels", levels)
-    if not levels >= 1:
-        raise ValueError(f"levels must be at least 1, not {levels}")
+    require_integer("levels", levels, 1)
     if not bound < math.inf:
         raise ValueError("bound must be finite: noise is made for the largest change")

@@ -18,8 +18,6 @@ CLIP, TYPICAL, the share and the lead were chosen on the tables that
 `docs/appendix/reproduction-training.md` then shows: on others they may be less apt.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -73,9 +71,7 @@ class StepSchedule:
     lead: float = 1.0
 
     def __post_init__(self) -> None:
-        require_integer("steps", self.steps)
-        if not self.steps >= 1:
-            raise ValueError(f"steps must be at least 1, not {self.steps}")
+        require_integer("steps", self.steps, 1)
         if not 0 < self.rate < math.inf:
             raise ValueError(f"rate must be a positive, finite number, not {self.rate}")
         if not 0 <= self.momentum < 1:
@@ -118,9 +114,7 @@ def plan_steps(n: int, mechanism: VectorMean) -> int:
     >>> plan_steps(10_000, multi_optimal(1.0, 60)), plan_steps(1_000_000, multi_optimal(1.0, 60))
     (10, 50)
     """
-    require_integer("n", n)
-    if not n >= 1:
-        raise ValueError(f"n must be at least 1, not {n}")
+    require_integer("n", n, 1)
     return max(1, min(_MOST_STEPS, n, int(n / (_NOISE * typical_variance(mechanism)))))
 
 

@@ -1,7 +1,5 @@
 """Which parts of what it has learnt a participant uploads."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Releases of trainings that are for studies alone, at small examples, for attacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ begins; but never nearer than halfway, for what goes with the constant is learne
 and how fast, was chosen on the tables that `docs/appendix/reproduction-training.md` shows.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mechanisms.learning.objective import Objective

@@ -9,8 +9,7 @@ from itertools import combinations, pairwise
 
 import pyarrow as pa
 
-from mechanisms.counters.axes import Axis
-from mechanisms.counters.details import Table
+from mechanisms.counters.axes import Axis, Table
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from transforms.encoders.attributes import Category

@@ -14,7 +14,7 @@ from mechanisms.channel import Floats, Mechanism
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
 from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
 from mechanisms.distribution.quantiles import quantiles
-from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
+from mechanisms.mean.intervals import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.task import MeanTask
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom

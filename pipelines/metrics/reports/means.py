@@ -13,9 +13,8 @@ import pyarrow as pa
 from mechanisms.channel import Counts, Floats, Guarantee, Mechanism
 from mechanisms.mean.fieller import RatioEstimate
 from mechanisms.mean.group_means import GroupMeans, group_means
-from mechanisms.mean.intervals import MeanEstimate, estimate_mean
+from mechanisms.mean.intervals import HONEST, NOBODY, MeanEstimate, estimate_mean, quotient_reach
 from mechanisms.mean.key_value import GroupTask, KeyValue
-from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask

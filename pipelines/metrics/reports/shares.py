@@ -166,13 +166,11 @@ class SharesByReports(ByReports):
         return ValueEncoder(self.options.column, self.domain, instead)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.collect import CollectExactly, CollectFrequencies
+        from transforms.collector.collect import CollectFrequencies
 
         known, hides = (self.mechanism, self.postprocess), self.options.hides
-        if self.model == "central":
-            exactly = CollectExactly(*known, self.open_rng, hides)
-            return reports.messages | "Collect" >> exactly
-        collect = CollectFrequencies(*known, reports.users, hides)
+        open_rng = self.open_rng if self.model == "central" else None
+        collect = CollectFrequencies(*known, reports.users, hides, open_rng)
         return reports.messages | "Collect" >> collect
 
     def arrived(self, estimate: Frequencies) -> int:

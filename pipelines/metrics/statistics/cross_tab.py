@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
+from mechanisms.counters.axes import Table
 from mechanisms.counters.crosstabs import CrossTabs
-from mechanisms.counters.details import Table
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.result import clipped

@@ -16,7 +16,7 @@ from mechanisms.heavy_hitters.fitting import FittedSearch, fit
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
-from mechanisms.mean.poisoned import NOBODY, quotient_reach
+from mechanisms.mean.intervals import NOBODY, quotient_reach
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SecureRandom
 from mechanisms.targets.rules import Target

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from mechanisms.mean.intervals import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.key_value import KeyValue
-from mechanisms.mean.poisoned import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.widths import noise

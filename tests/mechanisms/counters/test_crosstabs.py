@@ -7,9 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mechanisms.counters.axes import Axis, flat
+from mechanisms.counters.axes import Axis, Table, flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
-from mechanisms.counters.details import Table
 
 EVEN = Axis((2, 6), ((0, 1, 0, 1, 1, 0),))  # all groups have as many parts
 UNEVEN = Axis((2, 3, 7), ((0, 1, 0), (2, 0, 1, 1, 0, 1, 1)))

@@ -9,7 +9,7 @@ import pytest
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.devices import MaskedCounters, PoissonCounters, least_device_noise
 from mechanisms.counters.levels import Level
-from mechanisms.privacy.dummies_accounting import least_poisson_mean
+from mechanisms.privacy.dummy_laws import least_poisson_mean
 from mechanisms.privacy.search import gaussian_mu
 from tests.mechanisms.counters.constants import BITS, DEVICES
 

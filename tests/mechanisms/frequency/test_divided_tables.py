@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.counters.axes import Axis, flat
+from mechanisms.counters.axes import Axis, Table, flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
-from mechanisms.counters.details import Table
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.planner.search import search

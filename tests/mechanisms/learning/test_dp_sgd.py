@@ -8,8 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from mechanisms.learning.dp_sgd import DpSgd
-from mechanisms.learning.dp_sgd_design import design, usual_optimiser
+from mechanisms.learning.dp_sgd import DpSgd, design, usual_optimiser
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.optimisers import Momentum
 from mechanisms.learning.perceptron import Perceptron

@@ -120,7 +120,7 @@ def test_where_too_few_words_are_left_for_the_points_the_window_stands_alone(eps
 @pytest.mark.parametrize(
     ("arguments", "limit"),
     [
-        ((1.0, 10, 11, 0.5), r"width must lie in 1 \.\. cells = 10"),
+        ((1.0, 10, 11, 0.5), r"width must lie in 1 \.\. 10"),
         ((1.0, 10, 0, 0.5), "width must lie in"),
         ((1.0, 10, 2.5, 0.5), "width must be an integer"),
         ((1.0, 10, 5, 0.0), "share must be above 0"),

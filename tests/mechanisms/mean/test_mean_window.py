@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mechanisms.mean import widths
-from mechanisms.mean.improved_shape import improved_shape, improved_slack
+from mechanisms.mean.widths import improved_shape, improved_slack
 from mechanisms.mean.window import Window, WindowLaw
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from tests.oracles import mean as oracle

@@ -20,8 +20,7 @@ from mechanisms.privacy.blanket import (
     dominated_delta,
     epsilon_bounds,
 )
-from mechanisms.privacy.clones import clone_laws
-from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
+from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws, clone_laws
 from tests.oracles.privacy import (
     clones_epsilon,
     exact_pair_delta,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.algebra.rounding import exponential_bounds
@@ -16,7 +15,6 @@ from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.privacy.divergence import (
     double_up,
     log_up,
-    renyi,
     tight_delta,
     tight_epsilon,
     worst_pair,
@@ -51,7 +49,6 @@ def test_tight_delta_of_linear_hash(epsilon: float, d: int, p: int) -> None:
 def test_a_code_that_gives_an_input_away() -> None:
     mechanism = Tabulated(((1, 3, 0), (1, 2, 1)))
     assert tight_epsilon(mechanism) == math.inf
-    assert renyi(mechanism, 2) == math.inf
     assert tight_delta(mechanism, 20.0) == 0.25
     assert worst_pair(mechanism, 20.0) == (1, 0)
 
@@ -85,31 +82,6 @@ def test_delta_vanishes_exactly_at_tight_epsilon(mechanism: Tabulated) -> None:
         assert tight_delta(mechanism, epsilon * (1 - 1e-6)) > 0
 
 
-@settings(max_examples=50)
-@given(tables, st.floats(1.01, 30))
-def test_renyi_is_the_plain_sum_rounded_up(mechanism: Tabulated, alpha: float) -> None:
-    found = renyi(mechanism, alpha)
-    if found == math.inf:
-        assert tight_epsilon(mechanism) == math.inf
-        return
-    with np.errstate(divide="ignore", invalid="ignore"):
-        laws = np.log([mechanism.channel(cell) for cell in range(mechanism.inputs)])
-        plain = max(
-            np.log(np.nansum(np.exp(alpha * a + (1 - alpha) * b))) / (alpha - 1)
-            for a in laws
-            for b in laws
-        )
-    assert plain - 1e-12 / (alpha - 1) <= found <= plain + 1e-10 / (alpha - 1)
-    assert found <= renyi(mechanism, math.inf) + 1e-10
-
-
-def test_renyi_of_binary_response() -> None:
-    keep = math.exp(1) / (1 + math.exp(1))
-    truth = math.log(keep**2 / (1 - keep) + (1 - keep) ** 2 / keep)
-    found = renyi(k_ary(1.0, 2), 2.0)
-    assert truth * (1 - 1e-15) <= found == pytest.approx(truth, rel=1e-12)
-
-
 def test_roundings_are_tight() -> None:
     assert double_up(Fraction(1, 2)) == 0.5
     assert (
@@ -126,12 +98,6 @@ def test_meaningless_epsilons_are_refused(epsilon: float) -> None:
     for function in (tight_delta, worst_pair):
         with pytest.raises(ValueError, match="epsilon"):
             function(k_ary(1.0, 3), epsilon)
-
-
-@pytest.mark.parametrize("alpha", [math.nan, 1.0, 0.0, -2.0])
-def test_meaningless_orders_are_refused(alpha: float) -> None:
-    with pytest.raises(ValueError, match="alpha"):
-        renyi(k_ary(1.0, 3), alpha)
 
 
 def test_one_input_has_no_loss_to_speak_of() -> None:

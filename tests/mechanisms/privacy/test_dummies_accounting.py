@@ -13,7 +13,7 @@ from scipy.stats import binom, nbinom
 from scipy.stats import poisson as scipy_poisson
 
 from mechanisms.papers.aue import least_binomial_chance, least_users
-from mechanisms.privacy.dummies_accounting import (
+from mechanisms.privacy.dummy_laws import (
     DummyLaw,
     binomial,
     dummies_delta,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -11,30 +10,32 @@ import pytest
 from scipy import stats
 
 from mechanisms.randomness import SeededRandom
-from mechanisms.sampling.sparse_bits import Sizes, distinct, heads
+from mechanisms.sampling import sparse_bits
+from mechanisms.sampling.sparse_bits import distinct, heads
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 
 WORD = 1 << 64
 
 
-# The same laws, whatever the sizes that only speed decides.
-SIZES = pytest.mark.parametrize(
-    "sizes", [Sizes(), Sizes(coins=1000, draws=700)], ids=["whole", "in small pieces"]
-)
+@pytest.fixture(params=[(1 << 20, 1 << 17), (1000, 700)], ids=["whole", "in small pieces"])
+def sizes(request, monkeypatch) -> None:
+    """The same laws, whatever the sizes that only speed decides."""
+    for name, size in zip(("_COINS", "_DRAWS"), request.param, strict=True):
+        monkeypatch.setattr(sparse_bits, name, size)
 
 
-@SIZES
+@pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize(
     ("columns", "chance"), [(3, 0.5), (4, 0.3), (2, 0.99), (3, 1 / 16), (2, 1 / 40), (1, 1e-3)]
 )
-def test_every_set_of_heads_in_a_row_has_its_probability(sizes, columns, chance):
+def test_every_set_of_heads_in_a_row_has_its_probability(columns, chance):
     law = np.array(
         [chance ** sum(row) * (1 - chance) ** (columns - sum(row))
          for row in product([0, 1], repeat=columns)]
     )  # fmt: skip
     wrong = tilted(law)
     n = sample_size(law, wrong)
-    found = heads(n * columns, int(chance * WORD), SeededRandom(columns), sizes)
+    found = heads(n * columns, int(chance * WORD), SeededRandom(columns))
     rows, places = np.divmod(found, columns)
     sets = np.bincount(rows, 2.0 ** (columns - 1 - places), minlength=n).astype(int)
     outcomes = np.bincount(sets, minlength=law.size)
@@ -74,15 +75,15 @@ def test_coins_without_chance_or_choice():
 
 
 @pytest.mark.verify
-@SIZES
+@pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("density", [0, 1 << 30], ids=["by sorting", "by marking"])
 @pytest.mark.parametrize(("columns", "count"), [(5, 2), (6, 3), (4, 3), (3, 3), (40, 2), (9, 1)])
-def test_every_set_of_columns_is_equally_likely(sizes, density, columns, count):
-    sizes = replace(sizes, dense=density)
+def test_every_set_of_columns_is_equally_likely(monkeypatch, density, columns, count):
+    monkeypatch.setattr(sparse_bits, "_DENSE", density)
     sets = {chosen: i for i, chosen in enumerate(combinations(range(columns), count))}
     law = np.full(len(sets), 1 / len(sets))
     n = sample_size(law, tilted(law)) if len(sets) > 1 else 100
-    drawn = distinct(np.full(n, count), columns, SeededRandom(count), sizes)
+    drawn = distinct(np.full(n, count), columns, SeededRandom(count))
     found = drawn.reshape(n, count)
     chosen = found - columns * np.arange(n)[:, None]
     outcomes = np.bincount([sets[tuple(row)] for row in chosen.tolist()], minlength=len(sets))
@@ -90,12 +91,13 @@ def test_every_set_of_columns_is_equally_likely(sizes, density, columns, count):
     assert len(sets) == 1 or not follows(outcomes, tilted(law))
 
 
-@SIZES
+@pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("density", [0, 1 << 30], ids=["by sorting", "by marking"])
-def test_rows_may_get_different_numbers_of_columns(sizes, density):
+def test_rows_may_get_different_numbers_of_columns(monkeypatch, density):
+    monkeypatch.setattr(sparse_bits, "_DENSE", density)
     rng = SeededRandom(8)
     counts = rng.integers(8, 30_000).astype(np.int64)
-    found = distinct(counts, 7, rng, replace(sizes, dense=density))
+    found = distinct(counts, 7, rng)
     assert (np.diff(found) > 0).all()
     np.testing.assert_array_equal(np.bincount(found // 7, minlength=counts.size), counts)
     # Source its size a row's set favours no column.

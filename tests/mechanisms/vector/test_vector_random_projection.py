@@ -128,7 +128,7 @@ def test_only_what_is_sent_is_projected():
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"projected": 0}, "projected must lie in 1 .. dimension = 10"),
+        ({"projected": 0}, "projected must lie in 1 .. 10"),
         ({"projected": 11}, "projected must lie in"),
         ({"projected": 2.5}, "projected must be an integer"),
         ({"seed": 0.5}, "seed must be an integer"),

@@ -160,7 +160,7 @@ def test_equal_shares_never_exceed_the_whole():
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"sampled": 0}, "sampled must lie in 1 .. dimension = 5, not 0"),
+        ({"sampled": 0}, "sampled must lie in 1 .. 5, not 0"),
         ({"sampled": 6}, "sampled must lie in"),
         ({"sampled": 1.0}, "sampled must be an integer"),
         ({"mechanism": hm(1.1)}, "may spend an epsilon of 1.0, not"),

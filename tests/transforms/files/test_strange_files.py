@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from transforms.expressions.values import column_values
-from transforms.files import avro_blocks, format, parquet
+from transforms.files import avro, format, parquet
 from transforms.files.kinds import Agreed, agreed, micros, of_log, of_stream
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, look, tables
@@ -174,13 +174,13 @@ def test_avro_is_what_its_specification_says(
 def _said(content: bytes, fields: dict[str, Any]) -> bytes:
     """The same file whose head says other types of its columns."""
     stream = io.BytesIO(content)
-    head: Any = fastavro.schemaless_reader(stream, avro_blocks._HEAD, None)
+    head: Any = fastavro.schemaless_reader(stream, avro._HEAD, None)
     schema = json.loads(head["meta"]["avro.schema"])
     for field in schema["fields"]:
         field["type"] = fields.get(field["name"], field["type"])
     head["meta"]["avro.schema"] = json.dumps(schema).encode()
     sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, avro_blocks._HEAD, head)
+    fastavro.schemaless_writer(sink, avro._HEAD, head)
     return sink.getvalue() + stream.read()
 
 
@@ -210,14 +210,15 @@ def zstandard(content: bytes) -> bytes:
 def packed(content: bytes, codec: str, pack: Callable[[bytes], bytes]) -> bytes:
     """A file whose blocks are packed by a codec that fastavro does not bring."""
     stream = io.BytesIO(content)
-    head: Any = fastavro.schemaless_reader(stream, avro_blocks._HEAD, None)
+    head: Any = fastavro.schemaless_reader(stream, avro._HEAD, None)
     head["meta"]["avro.codec"] = codec.encode()
     sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, avro_blocks._HEAD, head)
+    fastavro.schemaless_writer(sink, avro._HEAD, head)
     stream.seek(0)
-    for block in avro_blocks.Container(stream).blocks():
-        bytes_of = pack(block.packed)
-        sink.write(avro_blocks._written(block.rows) + avro_blocks._written(len(bytes_of)))
+    for block in avro.Container(stream).blocks():
+        bytes_of = pack(block.content)
+        for number in (block.rows, len(bytes_of)):
+            fastavro.schemaless_writer(sink, "long", number)
         sink.write(bytes_of + head["sync"])
     return sink.getvalue()
 
@@ -282,13 +283,13 @@ def test_rows_of_avro_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
 
 def test_a_block_of_avro_has_a_bound(tmp_path: Path, monkeypatch) -> None:
     large = packed(of_avro({"x": "bytes"}, [{"x": bytes(1 << 17)}]), "zstandard", zstandard)
-    monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 1 << 16)
+    monkeypatch.setattr(avro, "LARGEST_BLOCK", 1 << 16)
     for codec in ("null", "deflate", "bzip2", "xz"):
         content = of_avro({"x": "bytes"}, [{"x": bytes(1 << 17)}], codec)
         path = written(tmp_path, f"{codec}.avro", content)
         assert "a block of its rows is larger than" in refusal(path)
     with pytest.raises(format.Mangled, match="a block of its rows is larger than"):
-        avro_blocks._snappy(snappy(bytes(1 << 17)))
+        avro._snappy(snappy(bytes(1 << 17)))
     path = written(tmp_path, "zstandard.avro", large)
     assert "a block of its rows is larger than" in refusal(path)
 
