@@ -70,15 +70,15 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     from pipelines.ask import questions
     from pipelines.ask.session import Session, answered, require
     from pipelines.logs.inputs import Source, open_telemetry
-    from pipelines.metrics import registry
     from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
+    from pipelines.metrics.resolving import resolve
     from pipelines.views.console import Screen
 
     session, for_beam = Session.read(options.output), counted_here(beam_arguments)
     release = options.counted_as(session.terms["user_column"], session.budget)
     parts = options.parts(session.budget, session.left)
     telemetry = open_telemetry(release.input, True, release.reading)
-    metric: Any = registry.find_for(release).resolve(release, Source(telemetry=telemetry))
+    metric: Any = resolve(release, Source(telemetry=telemetry))
     said = {*release.model_fields_set} - {
         "input", "output", "epsilon", "delta", "large_delta", "confidence", "dummies",
         "user_column", "expected",

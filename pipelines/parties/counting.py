@@ -18,6 +18,7 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.metrics.publishable import publishable
 from pipelines.parties.report_files import CountReports, ReadAll
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import NameDoFn, ReleasePlanDoFn
@@ -118,7 +119,9 @@ class CollectCounts(beam.PTransform):
         if self.taken is not None:
             estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
-        contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
+        contents = publishable(
+            metric, estimate, MetricReports(mine, None, no_rows, (passing(mine),))
+        )
         said = contents | "Say what was read" >> beam.Map(_of_words).with_output_types(Content)
         return said | "Name" >> beam.ParDo(NameDoFn(metric.name))
 

@@ -37,7 +37,7 @@ def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
     design = {
         "name": metric.name,
         "kind": metric.kind,
-        "made": described(metric.resolved),
+        "made": described(metric.protection.made),
         "local": described_loss(metric.guarantees[1]),
     }
     if metric.part is not None:

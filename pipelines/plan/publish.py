@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from apache_beam import typehints
 from apache_beam.pvalue import AsDict
 
-from pipelines.metrics.metric import PAGE, Content, Metric
+from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.division import drawn
 from pipelines.plan.page import page
 from pipelines.plan.target import ReleaseTarget
@@ -52,7 +52,7 @@ class PublishPlan(beam.PTransform):
         )
 
     def _files(self) -> ReadTelemetry:
-        columns = frozenset().union(*(metric.columns for metric in self.metrics))
+        columns = frozenset().union(*(columns_read(metric) for metric in self.metrics))
         return self.metrics[0].telemetry.read(columns)
 
 

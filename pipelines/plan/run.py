@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError, reason
 from pipelines.jobs.engine import ForBeam, prepared
-from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
+from pipelines.jobs.publishing import (
+    carry_out,
+    conclude,
+    say_cautions,
+    say_counts,
+    say_where,
+    show_release,
+)
 from pipelines.ledger.entries import Budget, Entry
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.registry import imported
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
@@ -157,14 +165,15 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
     Raises:
         RequestError: it is not there, or would have to be where the job runs.
     """
-    if not any(metric.remembers for metric in job.metrics):
+    if not any(metric.options.remembers for metric in job.metrics):
         return ()
     if not runs_here(for_beam()):
         raise RequestError(
             "--runner: running totals go on from a secret of this machine, which workers of "
             "another one do not reach: leave it out"
         )
-    return tuple(metric.begin() for metric in job.metrics)
+    begun = ((metric, metric.options.remembers) for metric in job.metrics)
+    return tuple(imported(look)(metric) if look else ("", ()) for metric, look in begun)
 
 
 def code_of(folder: str | None) -> int:
@@ -309,7 +318,7 @@ def show(job: PlanJob, screen: Screen) -> None:
             warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
         if metric.name in statement["metrics"]:
-            metric.show(screen)
+            show_release(metric.options.output, screen)
             say_counts(metric, screen)
         else:
             why = missing_reports(metric, statement["missing"].get(metric.name, {}))
