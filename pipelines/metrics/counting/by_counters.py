@@ -166,11 +166,6 @@ class ByCounters(OfStatistic):
         return self.shape.accuracy(self)
 
     def evidence(self, estimate: Counted) -> Evidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
         return self.shape.evidence(self, estimate)
 
     @property

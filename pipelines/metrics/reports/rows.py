@@ -216,11 +216,6 @@ class RowsByReports(ByReports):
         return VectorEstimate(row, moved, shares, counted.invalid, perturbed)
 
     def evidence(self, estimate: VectorEstimate) -> RowEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector, decoded.
-        """
         numbers, n = estimate.numbers, estimate.n
         accuracy = Accuracy(FigureError(None, math.sqrt(n * self.worst_variance)))
         sizes = [category.size for category in self.statistic.categories]

@@ -168,11 +168,6 @@ class SharesByReports(ByReports):
         return estimate.messages + estimate.invalid
 
     def evidence(self, estimate: Frequencies) -> ShareEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
         return share_evidence(self.mechanism, estimate)
 
     def unusable_share(self, estimate: Frequencies) -> dict[str, float]:

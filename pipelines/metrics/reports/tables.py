@@ -63,11 +63,6 @@ class TablesByReports(ByReports):
         return estimate.messages, estimate.invalid
 
     def evidence(self, estimate: Counted) -> TableEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
         tabs, counts, answering = self.statistic.tabs, estimate.counts, answering_share(self)
         finest, answered = (self.mechanism.finest(counts, share) for share in (answering, 1.0))
         answered = tabs.fitted(answered)
