@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transforms.elements.blocks import Generator
 
 
-class Given(NamedTuple):
+class Ingredients(NamedTuple):
     """What a release is made of, whatever its noise is.
 
     Attributes:

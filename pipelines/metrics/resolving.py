@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.registry import imported
 
@@ -38,7 +38,7 @@ def resolve(
         why = noise.objection(statistic.workload, options.drawn_by)
         if why is not None:
             raise RequestError(f"{noise.option(options)}: {why}")
-        metric = noise.of(Given(statistic, telemetry, source, open_rng))
+        metric = noise.of(Ingredients(statistic, telemetry, source, open_rng))
     if options.fused and (why := metric.shuffling.unfused) is not None:
         raise RequestError(f"--shuffler fused: {why}; leave it out")
     return metric

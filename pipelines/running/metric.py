@@ -21,7 +21,7 @@ from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.metric import Content, Metric
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.labels import label_columns
@@ -55,7 +55,7 @@ class Running(ByCounters):
         options.require()
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         metric = super().of(given)
         _ = metric.noise  # refused here, if it is out of reach
         return metric

@@ -24,7 +24,7 @@ from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.of_statistic import Given, OfStatistic
+from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.options import EitherOptions
 from pipelines.metrics.permanent import promises
 from pipelines.metrics.protection import Protection
@@ -118,7 +118,7 @@ class ByCounters(OfStatistic):
         return f"--dummies {options.drawn_by}"
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         """The release of a statistic.
 
         Raises:

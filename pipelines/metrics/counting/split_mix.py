@@ -23,7 +23,7 @@ from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.cells import clip_of, finest
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.options import CLIENTS_SHARE
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, mixed
@@ -97,7 +97,7 @@ class BySplitMix(ByCounters):
         return f"--mechanism {SPLIT_MIX}"
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         metric = super().of(given)
         noise = metric.accuracy.noise
         rounding = metric.accuracy.rounding(metric.expected)

@@ -23,7 +23,7 @@ from pipelines.logs.numbers import read_fill
 from pipelines.metrics import terms
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
@@ -77,7 +77,7 @@ class BinsByReports(ByReports):
     fill: float | None = None
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options = given.statistic.options
         if options.bins is not None and options.bins > MOST_BINS:
             raise RequestError(

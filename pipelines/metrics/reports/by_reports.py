@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.of_statistic import Given, OfStatistic
+from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.randomised import Randomised
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ByReports(OfStatistic, Randomised):
         return f"--model {options.drawn_by}"
 
     @classmethod
-    def of(cls, given: Given) -> ByReports:
+    def of(cls, given: Ingredients) -> ByReports:
         """The release of a statistic; as of `ByCounters.of`."""
         made: type[ByReports] = registry.imported(_of_workload(given.statistic.workload))
         return made.of(given)

@@ -27,7 +27,7 @@ from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.reports.mean_design import best_design, grouping, require_memory
@@ -126,7 +126,7 @@ class MeansByReports(ByReports):
     fill: float | None = None
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options, groups = given.statistic.options, grouping(given.statistic)
         known = least_reports(options, options.model, given.telemetry.rows)
         try:

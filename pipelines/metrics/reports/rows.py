@@ -26,7 +26,7 @@ from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import Poisoning
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
@@ -86,7 +86,7 @@ class RowsByReports(ByReports):
     prior: Floats | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options, attributes = given.statistic.options, given.statistic.attributes
         _require_sense(options, attributes)
         _require_rows(options, attributes, given.telemetry.rows)

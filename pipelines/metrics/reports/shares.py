@@ -27,7 +27,7 @@ from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.reading import facts, reading
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -102,7 +102,7 @@ class SharesByReports(ByReports):
     design: Design[FrequencyOracle]
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options, ((_, domain),) = given.statistic.options, given.statistic.domains
         fill = _filled(options, domain)
         task = FrequencyTask(domain.size + options.hides, options.max_messages)

@@ -14,7 +14,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.vector.divided_tables import DividedTables, TablesTask
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import FRESH, Coins
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.cross_tab import TableEvidence, ravelled
 from pipelines.metrics.statistics.evidence import Accuracy
@@ -35,7 +35,7 @@ class TablesByReports(ByReports):
     design: Design[DividedTables]
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         statistic, rows = given.statistic, given.telemetry.rows
         least, design = best_design(statistic.options, TablesTask(statistic.tabs), rows)
         return cls(**given.fields, min_reports=least, design=design)

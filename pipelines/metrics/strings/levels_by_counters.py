@@ -14,7 +14,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
@@ -46,7 +46,7 @@ class LevelsByCounters(CountedStrings):
         return "only the job knows which counters earlier levels let stand"
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options = given.statistic.options
         seed = public_seed(given.source, given.open_rng)
         search = CountedSearch(code_of(options, given.telemetry), seed)

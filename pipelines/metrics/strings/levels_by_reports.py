@@ -20,7 +20,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
-from pipelines.metrics.of_statistic import Given
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
@@ -70,7 +70,7 @@ class LevelsByReports(ByReports):
         return None
 
     @classmethod
-    def of(cls, given: Given) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         options, rows = given.statistic.options, given.telemetry.rows
         expected = least_batch(options, rows, "the search is planned for that number")
         seed, code = public_seed(given.source, given.open_rng), code_of(options, given.telemetry)
