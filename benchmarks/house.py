@@ -32,7 +32,7 @@ COMMANDS = {
 CLASSES = {
     "pipelines/metrics/metric.py": "Metric",
     "pipelines/metrics/randomised.py": "Randomised",
-    "pipelines/metrics/counting/metric.py": "Counting",
+    "pipelines/metrics/counting/by_counters.py": "ByCounters",
     "pipelines/metrics/statistics/statistic.py": "Statistic",
 }
 

@@ -20,7 +20,7 @@ from benchmarks.measure import DATA, require_near_one
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.release import ReleaseMetric
-from pipelines.metrics.statistics.histogram import Histogram
+from pipelines.metrics.resolving import resolve
 from pipelines.releases.release import read
 from pipelines.request.requests import request
 
@@ -69,7 +69,7 @@ def _measured(path: Path, column: str, epsilon: float) -> tuple[list[str], float
                      "epsilon": epsilon, "min_reports": len(values),
                      "output": f"{folder}/{run}"}  # fmt: skip
             options = request(HistogramOptions, asked)
-            metric = Histogram.resolve(options, open_rng=stream)
+            metric = resolve(options, open_rng=stream)
             with contextlib.redirect_stderr(nowhere), beam.Pipeline("FnApiRunner") as pipeline:
                 pipeline | ReleaseMetric(metric)
             released = pq.read_table(pa.BufferReader(read(options.output, "histogram.parquet")))

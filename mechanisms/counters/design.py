@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import (
-    AsFields,
     Counts,
     Floats,
     Guarantee,
@@ -24,7 +23,7 @@ from mechanisms.channel import (
     require_epsilon,
 )
 from mechanisms.counters.dummies import Dummies, Independent, complete
-from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import least_noise
@@ -45,7 +44,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counters(AsFields):
+class Counters(InLevels):
     """Counters, their dummies, and what holds for them.
 
     Attributes:
@@ -115,11 +114,6 @@ class Counters(AsFields):
     # ---- what holds --------------------------------------------------------------------------
 
     @cached_property
-    def layout(self) -> Layout:
-        """The codes of all counters, and the slots of a report."""
-        return Layout(self.levels)
-
-    @cached_property
     def price(self) -> Price:
         """What all counters reveal together."""
         return Price(self.dummies.charges(self.levels, self.neighbours), self.neighbours)
@@ -158,11 +152,6 @@ class Counters(AsFields):
         return replace(own, apart=both.profile(2 * self.epsilon))
 
     @property
-    def codes(self) -> int:
-        """How many a message may have, nulls among them."""
-        return self.layout.codes
-
-    @property
     def nulls(self) -> NDArray[np.int64]:
         """(levels,) the codes of empty slots."""
         return self.layout.nulls
@@ -182,11 +171,6 @@ class Counters(AsFields):
     def number(self) -> int:
         """How many dummies there are on average, nulls left out."""
         return self.dummies.number(self.levels)
-
-    @property
-    def lifts(self) -> list[int]:
-        """How far a user who follows the protocol moves a counter of each level."""
-        return [1] * len(self.levels)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -255,7 +239,7 @@ class Counters(AsFields):
     @cached_property
     def column_variance(self) -> float:
         """Of the weighted sum of one counter of each level of the statistic."""
-        return self.dummies.variance([level.weight for level in self._statistic])
+        return self.dummies.variance([level.weight for level in self.statistic])
 
     def error_law(self, columns: int = 1, taken: int = 0) -> IntegerNoise:
         """The exact law of that sum's error, if weights are whole: see `Dummies.error_law`.
@@ -265,15 +249,11 @@ class Counters(AsFields):
             taken: how many of them are taken away; this noise has no sign.
         """
         del taken
-        return self.dummies.error_law([int(lv.weight) for lv in self._statistic], columns)
+        return self.dummies.error_law([int(lv.weight) for lv in self.statistic], columns)
 
     def level_law(self, place: int) -> IntegerNoise:
         """The exact law of the error of one counter of a level."""
         return self.dummies.error_law(np.eye(len(self.levels), dtype=int)[place].tolist())
-
-    @property
-    def _statistic(self) -> tuple[Level, ...]:
-        return self.levels[: len(self.levels) - self.beside]
 
     # ---- simulation and audit ----------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms import honesty
 from mechanisms.channel import (
-    AsFields,
     Counts,
     Floats,
     Guarantee,
@@ -28,7 +27,7 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
-from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.counters.levels import InLevels, Level, Slots
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
@@ -43,7 +42,7 @@ SPARED = 1e-6  # of delta: for what drawing shares from tables may add, and what
 
 
 @dataclass(frozen=True)
-class DeviceCounters(AsFields):
+class DeviceCounters(InLevels):
     """Counters, the devices' dummies, and what holds for them.
 
     Codes 0 .. m - 1 add to the m counters of all levels; where noise is masked, codes m .. 2 m - 1
@@ -125,11 +124,6 @@ class DeviceCounters(AsFields):
         return cls(every, noise, neighbours, epsilon, delta, enrolled, honest_share, len(beside))
 
     # ---- what holds --------------------------------------------------------------------------
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The codes of all counters; a device sends what it has, and no nulls."""
-        return Layout(self.levels)
 
     @property
     def honest(self) -> int:
@@ -310,7 +304,7 @@ class DeviceCounters(AsFields):
     @property
     def column_variance(self) -> float:
         """Of the weighted sum of one counter of each level of the statistic."""
-        rows = zip(self._statistic, self.variances, strict=False)
+        rows = zip(self.statistic, self.variances, strict=False)
         return sum(level.weight**2 * variance for level, variance in rows)
 
     def error_law(self, columns: int = 1, taken: int = 0) -> IntegerNoise:
@@ -323,7 +317,7 @@ class DeviceCounters(AsFields):
         Raises:
             ValueError: the law is too long to tabulate; it is all but normal then.
         """
-        laws = zip(self.noise.added(self._more), self._statistic, strict=False)
+        laws = zip(self.noise.added(self._more), self.statistic, strict=False)
         rows = [(*law, int(level.weight)) for law, level in laws]
         turned = [(first, pmf, -weight) for first, pmf, weight in rows]
         law = weighted_sum(rows * (columns - taken) + turned * taken)
@@ -333,10 +327,6 @@ class DeviceCounters(AsFields):
         """The law of the error of one counter of a level, as `error_law`."""
         first, pmf = self.noise.added(self._more)[place]
         return IntegerNoise(first - IntegerNoise(first, pmf).mean(), pmf)
-
-    @property
-    def _statistic(self) -> tuple[Level, ...]:
-        return self.levels[: len(self.levels) - self.beside]
 
     def simulate(self, raised: ArrayLike, rng: SeededRandom) -> Counts:
         """The collector's counts, from sums in place of messages: the same law, at once.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import AsFields, Counts, Floats, Guarantee, Neighbours, require_epsilon
-from mechanisms.counters.levels import Layout, Level
+from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
+from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.price import changes, require_neighbours
 from mechanisms.counters.solve import SHARE
 from mechanisms.privacy.loss import PrivacyLoss
@@ -49,7 +49,7 @@ def changed(levels: Sequence[Level], neighbours: Neighbours) -> int:
 
 
 @dataclass(frozen=True)
-class JobTotals(AsFields):
+class JobTotals(InLevels):
     """Totals of digits, the integers that are added to them, and what holds.
 
     Attributes:
@@ -119,16 +119,6 @@ class JobTotals(AsFields):
 
     # ---- what holds --------------------------------------------------------------------------
 
-    @cached_property
-    def layout(self) -> Layout:
-        """The codes of all counters."""
-        return Layout(self.levels)
-
-    @property
-    def statistic(self) -> tuple[Level, ...]:
-        """The digits of the totals."""
-        return self.levels[: len(self.levels) - self.beside]
-
     @property
     def losses(self) -> tuple[Fraction, ...]:
         """What each noise lets a unit lose at the most: of all totals, and of each level beside."""
@@ -189,18 +179,8 @@ class JobTotals(AsFields):
         inner = np.linspace(0, most, _POINTS, endpoint=False).tolist()
         return PrivacyLoss.from_profile([*inner, most], [*map(delta, inner), 0.0])
 
-    @property
-    def codes(self) -> int:
-        """How many a message may have, nulls among them."""
-        return self.layout.codes
-
     messages = 0.0  # what units contribute never leaves the job
     number = 0  # there are no dummies
-
-    @property
-    def lifts(self) -> list[int]:
-        """How far a unit moves a counter of each level."""
-        return [1] * len(self.levels)
 
     @property
     def constants(self) -> dict[str, Any]:

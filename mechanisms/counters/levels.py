@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Messages
+from mechanisms.channel import AsFields, Counts, Messages
 
 LARGEST = 1 << 28  # counters; the collector's table takes 8 bytes for each
 
@@ -161,6 +161,38 @@ class Layout:
 
 
 _FEW = 4  # slots, of which pairs are sooner compared than rows sorted
+
+
+class InLevels(AsFields):
+    """Counters of which the last levels may stand beside a statistic, and be no part of it.
+
+    Attributes:
+        levels: the footprint.
+        beside: how many levels are no part of the statistic.
+    """
+
+    levels: tuple[Level, ...]
+    beside: int
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The codes of all counters, and the slots of a report."""
+        return Layout(self.levels)
+
+    @property
+    def codes(self) -> int:
+        """How many a message may have, nulls among them."""
+        return self.layout.codes
+
+    @property
+    def statistic(self) -> tuple[Level, ...]:
+        """The levels of the statistic."""
+        return self.levels[: len(self.levels) - self.beside]
+
+    @property
+    def lifts(self) -> list[int]:
+        """How far a user who follows the protocol moves a counter of each level."""
+        return [1] * len(self.levels)
 
 
 def _has_twice(places: Slots) -> bool:

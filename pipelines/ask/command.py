@@ -20,9 +20,9 @@ from pipelines.ask.session import Session, answered, begun, require
 from pipelines.errors import DONE, Caution, RequestError, WithheldError
 from pipelines.ledger.paying import Payment
 from pipelines.logs.inputs import Source, open_telemetry
-from pipelines.metrics import registry
 from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
 from pipelines.metrics.counting.options import DELTA
+from pipelines.metrics.resolving import resolve
 from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.views.console import Screen, numbers_table
@@ -70,7 +70,7 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     release = options.counted_as(session.terms["user_column"], session.budget)
     parts = options.parts(session.budget, session.left)
     telemetry = open_telemetry(release.input, True, release.reading)
-    metric: Any = registry.find_for(release).resolve(release, Source(telemetry=telemetry))
+    metric: Any = resolve(release, Source(telemetry=telemetry))
     said = {*release.model_fields_set} - {
         "input", "output", "epsilon", "delta", "large_delta", "confidence", "dummies",
         "user_column", "expected",

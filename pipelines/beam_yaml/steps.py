@@ -25,8 +25,9 @@ from pipelines.errors import RequestError
 from pipelines.jobs.run import beam_options
 from pipelines.logs import inputs
 from pipelines.metrics import registry
-from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.metric import Content, Metric, columns_read
 from pipelines.metrics.options import ReleaseOptions
+from pipelines.metrics.resolving import resolve
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
 from pipelines.request.options import description, undashed
@@ -148,16 +149,14 @@ class PublishStep(beam.PTransform):
         try:
             options = request(registry.options(self.KIND), typed)
             release.require_vacant(options.output)
-            return registry.find_for(options).resolve(
-                options, inputs.ALONE if read else inputs.Source(inputs.UNREAD)
-            )
+            return resolve(options, inputs.ALONE if read else inputs.Source(inputs.UNREAD))
         except RequestError as error:  # in a YAML file, options have no dashes
             raise RequestError(f"{type(self).__name__}: {undashed(str(error))}") from None
 
     def expand(self, source: beam.PCollection | beam.pvalue.PBegin) -> beam.PCollection:
         # Who wrote the YAML file has not passed hushbeam's door: the runner is looked at here.
         beam_options([f"--runner={type(source.pipeline.runner).__name__}"])
-        columns, telemetry = self._metric.columns, self._metric.telemetry
+        columns, telemetry = columns_read(self._metric), self._metric.telemetry
         tables = source | "Read" >> (
             RowsToTables(tuple(sorted(columns))) if telemetry.unread else telemetry.read(columns)
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pipelines.errors import DONE, WithheldError
 from pipelines.jobs.engine import prepared
-from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where
+from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where, show_release
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.resolving import resolve
 from pipelines.plan.profiles import profile_of
 from pipelines.releases import release
 from pipelines.request import answers
@@ -37,7 +38,7 @@ def publish_one(
         FailedError: the job ended without a release.
     """
     for_beam = prepared(beam_arguments)
-    metric = find_for(options).resolve(options)
+    metric = resolve(options)
     screen = Screen()
     if metric.prospect is not None:
         answers.tell(prospect=metric.prospect)
@@ -66,7 +67,7 @@ def _say(metric: Metric, screen: Screen) -> None:
     folder = metric.options.output
     statement = release.statement_of(folder)
     if "withheld" not in statement:
-        metric.show(screen)
+        show_release(metric.options.output, screen)
     conclude(metric, screen)
     _require_figures(folder)
     for line in said([metric]):
@@ -89,5 +90,5 @@ def _require_figures(folder: str) -> None:
 
 def _price(name: str, metric: Metric) -> ReleasePrice:
     """What a metric costs."""
-    loss, files = metric.promises[0], digests(metric.telemetry.files)
+    loss, files = promises(metric)[0], digests(metric.telemetry.files)
     return ReleasePrice(name, loss, profile_of(metric, loss), metric.options.output, files)

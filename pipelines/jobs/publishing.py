@@ -11,9 +11,10 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
 from pipelines.logs.inputs import Telemetry, unreadable
 from pipelines.releases import release
+from pipelines.releases.schema import own
 from pipelines.request import answers
 from pipelines.storage.claims import TAKEN
-from pipelines.views import console
+from pipelines.views import console, report
 from pipelines.views.console import rejects
 from pipelines.wording import one_line
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
@@ -128,6 +129,12 @@ def say_where(folder: str, screen: console.Screen) -> None:
     tell_release(folder)
     answers.tell(released_before=True)
     screen.say(f"released before, and not made again: {folder}")
+
+
+def show_release(folder: str, screen: console.Screen) -> None:
+    """A release, where people look first."""
+    tables = {name: own(table) for name, table in release.read_tables(folder).items()}
+    report.show(screen, tables, release.statement_of(folder))
 
 
 def require_nothing_lost() -> None:

@@ -32,6 +32,17 @@ class MetricReports(NamedTuple):
 
         return summed(*self.flow) if self.flow else self.sums
 
+    def counted(self, mechanism: Any) -> beam.PCollection:
+        """How often each message came.
+
+        Args:
+            mechanism: what counts them.
+        """
+        from transforms.collector.collect_counts import CountMessages
+        from transforms.elements.combine_all import CombineAll
+
+        return self.messages | "Count" >> CombineAll(CountMessages(mechanism))
+
 
 class Content(NamedTuple):
     """What is published: files by name, and the statement, but for its release_id.

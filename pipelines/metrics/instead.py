@@ -10,7 +10,9 @@ from pipelines.logs.inputs import Source
 from pipelines.metrics.counting.options import TRUSTED
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.resolving import resolve
+from pipelines.metrics.terms import answering_rows
 
 
 def instead(metric: Metric) -> str | None:
@@ -24,19 +26,23 @@ def instead(metric: Metric) -> str | None:
     """
     options = metric.options
     reports = isinstance(options, EitherOptions) and not options.hides_presence
-    if not (reports and options.counted and metric.model == "shuffle" and metric.permanent is None):
+    if not (
+        reports
+        and options.counted
+        and metric.protection.model == "shuffle"
+        and metric.permanent is None
+    ):
         return None
-    released = metric.promises[0]
+    released = promises(metric)[0]
     counted = options.model_copy(update={"dummies": "shuffler"})
-    kind = find_for(counted)
     kept = options.model_fields_set - counted.idle - counted.of_reports
     request: dict[str, Any] = {name: getattr(options, name) for name in kept}
     request |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
-    units = metric.min_reports or metric.answering_rows
+    units = metric.min_reports or answering_rows(metric)
     if units:
         request["expected"] = units
     try:
-        return kind.resolve(type(options)(**request), Source(metric.telemetry, 0)).expected_error
+        return resolve(type(options)(**request), Source(metric.telemetry, 0)).expected_error
     except (RequestError, ValueError):
         return None
 

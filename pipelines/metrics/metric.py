@@ -1,6 +1,6 @@
 """The one type of metric: all that is known of a kind stands in one subclass of `Metric`.
 
-tables -> `reports` (the clients) -> `shuffled` (the shuffler) -> `estimated` and `content` (the
+tables -> `reports` (the clients) -> `shuffling` (the shuffler) -> `estimated` and `content` (the
 collector). A job runs it whole; the three parties each run their part; plans, streams and Beam YAML
 read its members. Nothing outside of a kind's own folder is keyed by the kind's name.
 """
@@ -13,24 +13,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from rich.console import Console
 
 from mechanisms.channel import AsFields, Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
+from mechanisms.wire.strings import seals_of
+from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import MetricReports as MetricReports
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.permanent import Permanent
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
-from pipelines.releases import release
-from pipelines.releases.schema import own
 from pipelines.releases.statement import parquet
 from pipelines.views import report
-from pipelines.wording import FUSED, FUSED_HERE, ONE_ROW
+from pipelines.wording import ONE_ROW
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part, Viewed
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from mechanisms.counters.choose import SlottedCounters
     from mechanisms.heavy_hitters.crowds import Crowds
     from transforms.elements.blocks import Generator
-    from transforms.elements.conservation import Shuffled
-    from transforms.shuffle.shuffle import Shuffle
     from transforms.units.contributions import EncodedContributions
 
 PAGE = "report.html"
@@ -70,7 +67,7 @@ FRESH = Coins()
 class Metric(AsFields, ABC):
     """A request for a release, held against its input: all that is decided before a row is read.
 
-    Most kinds are a `Randomised` or a `Counting`, which say all but what a kind alone knows.
+    Most kinds are `ByReports` or `ByCounters`, which say all but what a kind alone knows.
 
     Attributes:
         options: what was asked.
@@ -85,7 +82,6 @@ class Metric(AsFields, ABC):
     """
 
     kind: ClassVar[str]
-    remembers: ClassVar[bool] = False  # whether its noise goes on from window to window
 
     options: Any
     telemetry: Telemetry
@@ -99,30 +95,10 @@ class Metric(AsFields, ABC):
 
     # What is decided before a row is read.
 
-    def __post_init__(self) -> None:
-        if self.options.fused and self.unfused is not None:
-            raise RequestError(f"--shuffler fused: {self.unfused}; leave it out")
-
-    @classmethod
-    @abstractmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        """Hold a request against its input and choose the mechanism; reads footers only.
-
-        Args:
-            options: of its kind.
-            source: the files, and what public randomness comes from.
-            open_rng: opens generators on workers.
-
-        Raises:
-            RequestError: something is wrong with the request or the input.
-        """
-
     @property
     @abstractmethod
-    def system(self) -> str:
-        """The name of what protects."""
+    def protection(self) -> Protection:
+        """What protects, and what it costs users."""
 
     @property
     @abstractmethod
@@ -130,29 +106,9 @@ class Metric(AsFields, ABC):
         """What a client runs, once for each message."""
 
     @property
-    @abstractmethod
-    def resolved(self) -> Any:
-        """What codes come from and are decoded by: a fingerprint covers it to the last bit."""
-
-    @property
-    @abstractmethod
-    def model(self) -> str:
-        """Who is trusted: "local", "shuffle" or "central"."""
-
-    @property
     def unit(self) -> str:
         """Whose contribution is protected."""
         return str(self.options.unit)
-
-    @property
-    def rows_of_a_user(self) -> str:
-        """Which of them count, where users are protected: others would mean other things."""
-        return ONE_ROW
-
-    @property
-    @abstractmethod
-    def messages(self) -> float:
-        """How many messages a user sends, on average."""
 
     @property
     @abstractmethod
@@ -172,31 +128,6 @@ class Metric(AsFields, ABC):
     @abstractmethod
     def unit_error(self) -> float:
         """The mean squared error that is predicted, times the number of units."""
-
-    @property
-    def promises(self) -> tuple[Guarantee, Guarantee]:
-        """The guarantees; of permanent noise, those of all windows together."""
-        return (
-            self.guarantees if self.permanent is None else self.permanent.promise(self.guarantees)
-        )
-
-    @property
-    def honest_share(self) -> float | None:
-        """The share of the users that the promise counts on; None if it counts on none."""
-        return None
-
-    @property
-    def answering_share(self) -> float:
-        """The share of the units that answer."""
-        return 1.0 if self.part is None else self.part.share
-
-    @property
-    def answering_rows(self) -> int:
-        """How many of the files' rows are looked at; 0 if nobody has counted them, or may tell.
-
-        How many rows users have is theirs: a caution about so many would publish it.
-        """
-        return int(self.telemetry.rows * self.answering_share) if self.options.unit == "row" else 0
 
     @property
     def cautions(self) -> list[str]:
@@ -219,26 +150,9 @@ class Metric(AsFields, ABC):
         return None
 
     @property
-    @abstractmethod
-    def bits(self) -> float:
-        """How many a user sends, on average and at the least."""
-
-    @property
     def prospect(self) -> str | None:
         """What may be expected, in a sentence before it runs; None if `check` says enough."""
         return None
-
-    def published_in(self, folder: str, window: str) -> Self:
-        """The same metric with another folder for its release, which is of another window."""
-        return replace(self, options=self.options.model_copy(update={"output": folder}))
-
-    def begin(self) -> tuple[str, tuple[str, ...]]:
-        """Look at what it remembers, before a row is read: an id of that, and the windows in it.
-
-        Raises:
-            RequestError: what windows before were drawn from is not there, or no more can be drawn.
-        """
-        return "", ()
 
     # The clients.
 
@@ -247,36 +161,14 @@ class Metric(AsFields, ABC):
         return self
 
     @property
-    def specification(self) -> tuple[Any, Any] | None:
-        """What a client in another language needs: records of its encoder and of its channel.
-
-        None if one of them is not written down, as no expression over columns is.
-        """
-        if self.options.view:
-            return None
-        encoder = getattr(self.encoder(), "specification", None)
-        channel = getattr(self.mechanism, "specification", None)
-        return None if encoder is None or channel is None else (encoder, channel)
-
-    @property
     def undivided(self) -> str | None:
         """Why clients cannot make the reports out of sight of the collector; None if they can."""
         return None
 
     @property
-    def one_job_only(self) -> str | None:
-        """Why parties, or a stream, cannot serve what was asked; None if they can."""
-        return FUSED_HERE if self.options.fused else None
-
-    @property
     def fresh_only(self) -> str | None:
         """Why the noise of these reports cannot be permanent; None if it can."""
         return None
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """What is read of the log; nothing else leaves the files."""
-        return self.viewed().columns | columns_of(self.options.user_column)
 
     @abstractmethod
     def encoder(self, coins: Coins = FRESH) -> Encoder:
@@ -285,24 +177,6 @@ class Metric(AsFields, ABC):
         Args:
             coins: what it draws.
         """
-
-    @property
-    def public_columns(self) -> frozenset[str]:
-        """Columns whose values reports say in the clear."""
-        return frozenset()
-
-    def viewed(self, coins: Coins = FRESH) -> Encoder:
-        """The encoder behind what the request derives, and what it says must hold.
-
-        A row for which that does not is like one without a value: where absence is hidden it is
-        reported, and where absence is counted it is left out, and counted.
-        """
-        encoder, view = self.encoder(coins), self.options.view
-        if not view:
-            return encoder
-        hides = bool(self.options.hides)
-        hidden = encoder.columns - self.public_columns if hides else frozenset[str]()
-        return Viewed(encoder, view, hidden, leaves_out=not hides)
 
     @abstractmethod
     def reports(self, tables: beam.PCollection) -> MetricReports:
@@ -327,18 +201,8 @@ class Metric(AsFields, ABC):
         return None
 
     @property
-    def slots(self) -> int:
-        """How many sealed words its reports to noisy counters have, all of them; 0 of others."""
-        return 0 if self.counters is None else int(self.counters.layout.types.size)
-
-    @property
     def crowds(self) -> Crowds | None:
         """Which strings, sealed whole, are handed on; None if messages are no strings."""
-        return None
-
-    @property
-    def enrolled(self) -> int | None:
-        """How many devices report whether they have rows or not; None if others do not."""
         return None
 
     @property
@@ -347,45 +211,15 @@ class Metric(AsFields, ABC):
         return 1
 
     @property
-    def unfused(self) -> str | None:
-        """Why one job cannot count its reports as they come; None if it can."""
-        return None
-
-    @property
-    def shuffler(self) -> Shuffle | None:
-        """What stands between clients and collector; None if nothing does."""
-        return None
-
-    @property
     @abstractmethod
-    def shuffled_batches(self) -> Shuffled:
-        """What the shuffler lets through."""
-
-    def shuffled(self, reports: MetricReports) -> MetricReports:
-        """The shuffler."""
-        return self.mixed(reports)
-
-    def mixed(self, reports: MetricReports) -> MetricReports:
-        """The messages shuffled, if anything shuffles them."""
-        shuffle = self.shuffler
-        if shuffle is None:
-            return reports
-        shuffle.users, shuffle.flow = reports.users, reports.sums
-        return reports._replace(messages=reports.messages | "Shuffle" >> shuffle)
+    def shuffling(self) -> Shuffling:
+        """What becomes of reports between clients and collector."""
 
     # The collector.
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         """The collector's one element: what the batch says."""
-        return self.counts(reports)
-
-    def counts(self, reports: MetricReports) -> beam.PCollection:
-        """How often each message came."""
-        from transforms.collector.collect_counts import CountMessages
-        from transforms.elements.combine_all import CombineAll
-
-        count = CombineAll(CountMessages(self.mechanism))
-        return reports.messages | "Count" >> count
+        return reports.counted(self.mechanism)
 
     def enough(self, estimate: Any) -> bool:
         """Whether the batch is large enough for a release."""
@@ -415,16 +249,11 @@ class Metric(AsFields, ABC):
         return []
 
     @property
-    def fused(self) -> list[str]:
-        """That the job has counted reports as they came, if it has."""
-        return [FUSED] if self.options.fused else []
-
-    @property
     def request(self) -> dict[str, Any]:
         """What was asked, and what was settled where nobody asked."""
         words: dict[str, Any] = self.options.model_dump(exclude={*self.options.unstated})
-        words |= {"unit": self.unit, "model": self.model}
-        return words if self.unit == "row" else words | {"rows_of_a_user": self.rows_of_a_user}
+        words |= {"unit": self.unit, "model": self.protection.model}
+        return words if self.unit == "row" else words | {"rows_of_a_user": ONE_ROW}
 
     def arrived(self, estimate: Any) -> int | None:
         """How many messages were counted, impossible ones among them; None if that says nothing."""
@@ -452,11 +281,6 @@ class Metric(AsFields, ABC):
         """
         return []
 
-    @property
-    def narrows(self) -> bool:
-        """Whether that share is of units for which `where` does not hold, too."""
-        return False
-
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         """The release for readers."""
         return report.page(tables, statement)
@@ -479,17 +303,9 @@ class Metric(AsFields, ABC):
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
         """All of it, in one job: a `Content`."""
-        return self.collected(self.shuffled(self.reports(tables)))
+        from pipelines.metrics.publishable import collected
 
-    def collected(self, reports: MetricReports) -> beam.PCollection:
-        """The collector: one `Content`, without files if too few reports came."""
-        return self.contents(self.estimated(reports), reports)
-
-    def contents(self, estimate: beam.PCollection, reports: MetricReports) -> beam.PCollection:
-        """What is published of an estimate, if nothing was lost on the way to it."""
-        from pipelines.metrics.publishable import publishable
-
-        return publishable(self, estimate, reports)
+        return collected(self, self.shuffling.step(self.reports(tables)))
 
     # Afterwards.
 
@@ -497,11 +313,51 @@ class Metric(AsFields, ABC):
         """Why nothing was published, from the run's counters; None if too few is not why."""
         return None
 
-    def show(self, screen: Console) -> None:
-        """The release, where people look first."""
-        folder = self.options.output
-        tables = {name: own(table) for name, table in release.read_tables(folder).items()}
-        report.show(screen, tables, release.statement_of(folder))
+
+def viewed(metric: Metric, coins: Coins = FRESH) -> Encoder:
+    """The encoder behind what a request derives, and what it says must hold.
+
+    A row for which that does not is like one without a value: where absence is hidden it is
+    reported, where absence is counted it is left out, and counted, and counters take it for
+    nothing.
+
+    Args:
+        metric: whose rows are encoded.
+        coins: what the encoder draws.
+    """
+    encoder, options = metric.encoder(coins), metric.options
+    if not options.view:
+        return encoder
+    if options.hides_presence:
+        return Viewed(encoder, options.view)
+    hidden = encoder.columns - options.public_columns if options.hides else frozenset[str]()
+    return Viewed(encoder, options.view, hidden, leaves_out=not options.hides)
+
+
+def columns_read(metric: Metric) -> frozenset[str]:
+    """What is read of the log; nothing else leaves the files."""
+    return viewed(metric).columns | columns_of(metric.options.user_column)
+
+
+def published_in(metric: Metric, folder: str, window: str) -> Any:
+    """The same metric with another folder for its release, which is of another window."""
+    update = {"output": folder} | ({"window": window} if metric.options.remembers else {})
+    options = metric.options.model_copy(update=update)
+    statistic = getattr(metric, "statistic", None)
+    again = {} if statistic is None else {"statistic": replace(statistic, options=options)}
+    return replace(metric, options=options, **again)
+
+
+def enrolled(metric: Metric) -> int | None:
+    """How many devices report whether they have rows or not; None if others do not."""
+    return getattr(metric.counters, "enrolled", None)
+
+
+def slots(metric: Any) -> int:
+    """How many sealed words reports to noisy counters have, all of them; 0 of others."""
+    if metric.crowds is not None:
+        return int(metric.crowds.strings * seals_of(metric.width))
+    return 0 if metric.counters is None else int(metric.counters.layout.types.size)
 
 
 def columns_of(*names: str | None) -> frozenset[str]:

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from mechanisms.randomness import SecureRandom
-from pipelines.logs.inputs import ALONE, Source
-from pipelines.metrics import registry
+from pipelines.logs.inputs import Source, Telemetry
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.statistics.evidence import Evidence
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from transforms.elements.blocks import Generator
+
+
+class Ingredients(NamedTuple):
+    """What a release is made of, whatever its noise is.
+
+    Attributes:
+        statistic: held against its input.
+        telemetry: the files.
+        source: what public randomness comes from.
+        open_rng: opens generators on workers.
+    """
+
+    statistic: Any
+    telemetry: Telemetry
+    source: Source
+    open_rng: Generator
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Of the release."""
+        more = {"options": self.statistic.options, "open_rng": self.open_rng}
+        return {"statistic": self.statistic, "telemetry": self.telemetry, **more}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +48,6 @@ class OfStatistic(Metric, ABC):
     """
 
     statistic: Any
-
-    @classmethod
-    def resolve(
-        cls, options: Any, source: Source = ALONE, open_rng: Generator = SecureRandom
-    ) -> Self:
-        made: Self = registry.find_for(options).resolve(options, source, open_rng)
-        return made
-
-    def published_in(self, folder: str, window: str) -> Self:
-        made = super().published_in(folder, window)
-        return replace(made, statistic=replace(made.statistic, options=made.options))
 
     @abstractmethod
     def evidence(self, estimate: Any) -> Evidence:
@@ -58,10 +65,6 @@ class OfStatistic(Metric, ABC):
     def heading(self) -> Heading:
         heading: Heading = self.statistic.heading
         return heading
-
-    @property
-    def request(self) -> dict[str, Any]:
-        return super().request | dict(self.statistic.wording.request)
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         return dict(self.statistic.tables(self.evidence(estimate)))

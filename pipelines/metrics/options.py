@@ -10,6 +10,7 @@ from pydantic import ConfigDict, PrivateAttr
 from pipelines.metrics.file_options import FileOptions
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
+from pipelines.wording import FUSED_HERE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -82,6 +83,8 @@ class ReleaseOptions(FileOptions):
             from window to window.
         growing: where that is which a command asks that is typed with `--horizon`, likewise.
         publisher: what makes the release that a command asks for, as "module:function".
+        remembers: where that is which looks at what noise that goes on from window to window goes
+            on from, before a row is read.
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.
     """
@@ -102,6 +105,7 @@ class ReleaseOptions(FileOptions):
     running: ClassVar[str] = ""
     growing: ClassVar[str] = ""
     publisher: ClassVar[str] = "pipelines.command.single:publish_one"
+    remembers: ClassVar[str] = ""
     looks_back: ClassVar[bool] = False
 
     input: tuple[str, ...] = option(
@@ -147,6 +151,16 @@ class ReleaseOptions(FileOptions):
     def fused(self) -> bool:
         """Whether the job counts reports as they come."""
         return False
+
+    @property
+    def one_job_only(self) -> str | None:
+        """Why parties, or a stream, cannot serve what was asked; None if they can."""
+        return FUSED_HERE if self.fused else None
+
+    @property
+    def public_columns(self) -> frozenset[str]:
+        """Columns whose values reports say in the clear."""
+        return frozenset()
 
     @property
     def unsaid(self) -> frozenset[str]:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mechanisms.channel import Guarantee
 from mechanisms.memoised import over_time
+
+if TYPE_CHECKING:
+    from pipelines.metrics.metric import Metric
+
+
+def promises(metric: Metric) -> tuple[Guarantee, Guarantee]:
+    """A metric's guarantees; of permanent noise, those of all windows together."""
+    kept = metric.permanent
+    return metric.guarantees if kept is None else kept.promise(metric.guarantees)
 
 
 @dataclass(frozen=True)

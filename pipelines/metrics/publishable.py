@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
@@ -12,16 +12,24 @@ from pipelines.metrics.content import Content, MetricReports
 from transforms.elements.conservation import Flow, LostError, reporting_users, require_whole
 from transforms.elements.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
+if TYPE_CHECKING:
+    from pipelines.metrics.metric import Metric
+
 
 def publishable(
-    metric: Any, estimate: beam.PCollection, reports: MetricReports
+    metric: Metric, estimate: beam.PCollection, reports: MetricReports
 ) -> beam.PCollection:
-    """One `Content` from one estimate: see `Metric.contents`."""
+    """What is published of an estimate, if nothing was lost on the way to it: one `Content`."""
     flow = reports.added_up()
     step = beam.ParDo(
         ContentDoFn(metric), AsDict(reports.tallies), None if flow is None else AsDict(flow)
     )
     return estimate | "Content" >> step
+
+
+def collected(metric: Metric, reports: MetricReports) -> beam.PCollection:
+    """The collector: one `Content`, without files if too few reports came."""
+    return publishable(metric, metric.estimated(reports), reports)
 
 
 class ContentDoFn(beam.DoFn):
@@ -32,7 +40,7 @@ class ContentDoFn(beam.DoFn):
     lost as much.
     """
 
-    def __init__(self, metric: Any) -> None:
+    def __init__(self, metric: Metric) -> None:
         self._metric = metric
 
     def process(
@@ -45,7 +53,7 @@ class ContentDoFn(beam.DoFn):
         arrived = self._metric.arrived(estimate)
         if flow is not None and arrived is not None:
             try:
-                require_whole(tallies, flow, self._metric.shuffled_batches, arrived)
+                require_whole(tallies, flow, self._metric.shuffling.passed, arrived)
             except LostError:
                 tally(LOST, 1)
                 raise

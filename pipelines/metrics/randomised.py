@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
-from pipelines.metrics.metric import Metric, MetricReports
+from pipelines.metrics.metric import Metric, MetricReports, viewed
+from pipelines.metrics.permanent import promises
 from pipelines.metrics.poisoning import UNKNOWN, Poisoning
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling, mixed
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
 from pipelines.releases.statement import counted, head, versions
-from pipelines.wording import ALIKE, LEFT_OUT, among, counting_on, one_of_many, protected
+from pipelines.wording import ALIKE, FUSED, LEFT_OUT, among, counting_on, one_of_many, protected
 from transforms.elements.progress import REPORTS
 from transforms.encoders.users import UserDigest, fresh_digest
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.elements.conservation import Shuffled
-    from transforms.shuffle.shuffle import Shuffle
     from transforms.units.contributions import EncodedContributions
 
 
@@ -45,24 +47,17 @@ class Randomised(Metric):
         return (self.design,)
 
     @property
-    def system(self) -> str:
-        return str(self.design.name)
+    def protection(self) -> Protection:
+        design, target, messages = self.design, self.design.target, float(self.design.messages)
+        return Protection(
+            str(design.name), target.model, self.mechanism, messages,
+            bits=design.bits * max(1.0, messages),
+            honest_share=target.honest_share if target.model == "shuffle" else None,
+        )  # fmt: skip
 
     @property
     def mechanism(self) -> Any:
         return self.design.mechanism
-
-    @property
-    def resolved(self) -> Any:
-        return self.mechanism
-
-    @property
-    def model(self) -> str:
-        return self.design.target.model
-
-    @property
-    def messages(self) -> float:
-        return float(self.mechanism.messages)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -79,10 +74,6 @@ class Randomised(Metric):
         return float(self.design.error * self.design.target.n)
 
     @property
-    def honest_share(self) -> float | None:
-        return self.design.target.honest_share if self.model == "shuffle" else None
-
-    @property
     def cautions(self) -> list[str]:
         release, report = self.guarantees
         declared = self.options.min_reports
@@ -92,18 +83,14 @@ class Randomised(Metric):
     def expected_error(self) -> str:
         return f"± {math.sqrt(self.design.error):.2g}"
 
-    @property
-    def bits(self) -> float:
-        return self.design.bits * max(1.0, self.messages)
-
     # The clients.
 
     @property
     def undivided(self) -> str | None:
-        if self.model == "central":
+        if self.protection.model == "central":
             return "its noise is added to exact counts, which somebody has to see"
         # The average may well be 1 where some send none and others two.
-        if self.messages != 1 or self.mechanism.several:
+        if self.protection.messages != 1 or self.mechanism.several:
             return "its users send several messages, and only who has counted users can decode them"
         return None
 
@@ -121,9 +108,9 @@ class Randomised(Metric):
 
         blocks, tallies, bounded = self.contributions(tables)
         users = None
-        if self.messages != 1 or self.mechanism.several:
+        if self.protection.messages != 1 or self.mechanism.several:
             users = blocks | "Count users" >> beam.Map(users_of).with_output_types(int)
-        batches = self.shuffled_batches.batches
+        batches = self.shuffling.passed.batches
         step = PerturbAndCount(self.mechanism, batches, self.open_rng)
         messages, flow = blocks | "Perturb" >> step
         # Added up once, for the shuffler, whose batch may be too small, and for the collector.
@@ -136,7 +123,7 @@ class Randomised(Metric):
         from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
-        buckets, encoder = bucket_count(self.telemetry.rows), self.viewed()
+        buckets, encoder = bucket_count(self.telemetry.rows), viewed(self)
         keep = named is not None
         step = EncodeContributions(encoder, users, buckets, self.open_rng, keep, self.part)
         return tables | "Contributions" >> step
@@ -144,36 +131,29 @@ class Randomised(Metric):
     # The shuffler.
 
     @property
-    def unfused(self) -> str | None:
-        if self.model != "shuffle":
-            return f"nothing is shuffled in the {self.model} model"
-        if self.batches > 1:
-            return (
+    def shuffling(self) -> Shuffling:
+        from transforms.elements.blocks import bucket_count
+        from transforms.elements.conservation import Batches, Shuffled
+        from transforms.shuffle.shuffle import Shuffle
+
+        why, shuffle = None, None
+        if self.protection.model != "shuffle":
+            why = f"nothing is shuffled in the {self.protection.model} model"
+        elif self.batches > 1:
+            why = (
                 "each public group is withheld for itself if it is too small, and that the "
                 "shuffler does"
             )
-        return None
-
-    @property
-    def shuffler(self) -> Shuffle | None:
-        from transforms.elements.blocks import bucket_count
-        from transforms.shuffle.shuffle import Shuffle
-
-        if self.model != "shuffle" or self.options.fused:
-            return None
-        buckets = bucket_count(self.telemetry.rows * max(1.0, self.messages))
-        return Shuffle(
-            self.min_reports, self.mechanism.codes, buckets, self.open_rng,
-            batches=self.batches, counted=True,
-        )  # fmt: skip
-
-    @property
-    def shuffled_batches(self) -> Shuffled:
-        from transforms.elements.conservation import Batches, Shuffled
-
+        if self.protection.model == "shuffle" and not self.options.fused:
+            buckets = bucket_count(self.telemetry.rows * max(1.0, self.protection.messages))
+            shuffle = Shuffle(
+                self.min_reports, self.mechanism.codes, buckets, self.open_rng,
+                batches=self.batches, counted=True,
+            )  # fmt: skip
         # What is not shuffled is counted before it is withheld.
-        least = 0 if self.shuffler is None else self.min_reports
-        return Shuffled(least, Batches(self.mechanism.codes, self.batches))
+        least = 0 if shuffle is None else self.min_reports
+        passed = Shuffled(least, Batches(self.mechanism.codes, self.batches))
+        return Shuffling(passed, partial(mixed, shuffle=shuffle), why)
 
     # The collector.
 
@@ -186,14 +166,14 @@ class Randomised(Metric):
         otherwise = ALIKE if self.options.hides else LEFT_OUT
         words += among(self.options.where, self.unit, otherwise)
         words.append(UNKNOWN if lies is None else lies.in_words(self.unit))
-        if self.model == "shuffle" and permanent is None:
+        if self.protection.model == "shuffle" and permanent is None:
             words.insert(0, counting_on(self.options.honest_share, self.unit))
-        words += self.fused
+        words += [FUSED] * self.options.fused
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
         exact = not (self.options.hides or self.options.fill)
         return {
-            **head(self.kind, self.promises, self.protected, words, self.min_reports),
+            **head(self.kind, promises(self), self.protected, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
             **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": self.unusable(estimate),
@@ -251,10 +231,6 @@ class Randomised(Metric):
         reach = normal_quantile(confidence) * said["standard_error"]
         return {"": Share.of(middle, middle - reach, middle + reach)}
 
-    @property
-    def narrows(self) -> bool:
-        return bool(self.options.view.where)
-
     def reported(self, estimate: Any) -> tuple[int, int]:
         """How many users reported, and how many messages no client could have sent."""
         return estimate.n, estimate.invalid
@@ -265,7 +241,7 @@ class Randomised(Metric):
     @property
     def request(self) -> dict[str, Any]:
         return super().request | {
-            "honest_share": self.honest_share,
+            "honest_share": self.protection.honest_share,
             "delta": self.design.target.delta,
             "min_reports": self.min_reports,
         }
@@ -277,7 +253,7 @@ class Randomised(Metric):
             "name": self.design.name,
             "source": self.design.source,
             "constants": self.mechanism.constants(),
-            "messages_per_user": self.messages,
+            "messages_per_user": self.protection.messages,
             "bits_per_message": max(1, (self.mechanism.codes - 1).bit_length()),
         }
 

@@ -109,24 +109,6 @@ def find(name: str) -> type[Metric]:
     return metric
 
 
-def find_for(options: ReleaseOptions) -> Any:
-    """What answers a request: a statistic, or a metric that is not made of one.
-
-    Args:
-        options: of the request.
-    """
-    return imported(options.answered_by)
-
-
-def noise_for(options: ReleaseOptions) -> Any:
-    """What hides the people in a request's statistic.
-
-    Args:
-        options: of the request.
-    """
-    return imported(options.hidden_by)
-
-
 def _foreign() -> dict[str, str]:
     """Those of other distributions, and where they are."""
     return _listed(tuple(sys.path))

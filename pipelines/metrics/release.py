@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.ledger.held import is_reserved
-from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.metric import Content, Metric, columns_read
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
 from transforms.elements.progress import SETTLED, tally
@@ -32,7 +32,7 @@ class ReleaseMetric(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
-        read = metric.telemetry.read(metric.columns)
+        read = metric.telemetry.read(columns_read(metric))
         step = PublishDoFn(metric.options.output, self.stamp, self.ledger)
         return metric.whole(begin | "Read" >> read) | "Release" >> beam.ParDo(step)
 

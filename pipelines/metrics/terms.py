@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.planner import AUTO
@@ -11,6 +11,9 @@ from mechanisms.planner.search import Design
 from mechanisms.targets.rules import M, Target, Task, default_delta
 from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
+
+if TYPE_CHECKING:
+    from pipelines.metrics.metric import Metric
 
 _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
 _LARGE_DELTA = 1e-4  # beyond it one row in ten thousand may be shown
@@ -230,3 +233,17 @@ def drowned(error: float, reports: int, what: str) -> list[str]:
         f"{error:.3g} times {what}, and the budget is spent all the same; have more reports, a "
         "larger epsilon, or leave it out"
     ]
+
+
+def answering_share(metric: Metric) -> float:
+    """The share of the units that answer."""
+    return 1.0 if metric.part is None else metric.part.share
+
+
+def answering_rows(metric: Metric) -> int:
+    """How many of the files' rows are looked at; 0 if nobody has counted them, or may tell.
+
+    How many rows users have is theirs: a caution about so many would publish it.
+    """
+    of_rows = metric.options.unit == "row"
+    return int(metric.telemetry.rows * answering_share(metric)) if of_rows else 0

@@ -21,7 +21,7 @@ from pipelines.errors import DONE, RequestError, reason
 from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
 from pipelines.logs import inputs
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, enrolled, slots, viewed
 from pipelines.metrics.permanent import Permanent
 from pipelines.parties import values
 from pipelines.parties.batches import remove
@@ -111,7 +111,7 @@ def _require_one_width(parted: Split, places: Sequence[int], output: str) -> Non
     Raises:
         RequestError: it was asked for.
     """
-    widths = {parted.metrics[place].slots for place in places}
+    widths = {slots(parted.metrics[place]) for place in places}
     if is_parquet(output) and len(widths) > 1:
         raise RequestError(
             "--output: a Parquet file has room for reports of one width, and these metrics differ "
@@ -144,7 +144,7 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
         RequestError: there must be a list of them, or must not; or it is none of the plan's.
     """
     one = _STANDARD_INPUT in request.input
-    most = [m for place in places if (m := parted.metrics[place].enrolled) is not None]
+    most = [m for place in places if (m := enrolled(parted.metrics[place])) is not None]
     if not most or one:
         if request.devices is not None:
             why = "one device sends what it has" if one else "no metric here says dummies: devices"
@@ -315,7 +315,7 @@ def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Itera
         return
     telemetry = inputs.open_telemetry(files, reading=plan.reading)
     telemetry.seen(metric.options.view)
-    columns = sorted(metric.viewed().columns)  # not the user's: all rows are of one
+    columns = sorted(viewed(metric).columns)  # not the user's: all rows are of one
     for column in columns:
         telemetry.column_type(column, "--input")
     try:

@@ -19,6 +19,7 @@ from mechanisms.wire.sealing import KeyRing
 from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.metrics.publishable import collected
 from pipelines.parties.batches import COPY, chosen_of
 from pipelines.parties.command import CollectRequest
 from pipelines.parties.counting import CollectWords
@@ -178,7 +179,7 @@ class CollectMetric(beam.PTransform):
         messages = reports | "Messages" >> MessagesOf(self.place)
         came = messages | "Came" >> counting(ROWS) | "Add up" >> beam.CombinePerKey(sum)
         metric = replace(self.metric, collects=True)
-        contents = metric.collected(MetricReports(messages, None, came, (passing(messages),)))
+        contents = collected(metric, MetricReports(messages, None, came, (passing(messages),)))
         return (
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)

@@ -18,6 +18,7 @@ from mechanisms.wire.report import Form
 from mechanisms.wire.report import Reports as ReportBlock
 from mechanisms.wire.sealing import KeyRing
 from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.metrics.publishable import publishable
 from pipelines.parties.report_files import ReadAll, counting
 from pipelines.plan.diagnostics import reworded
 from pipelines.plan.publish import ReleasePlanDoFn, named, released
@@ -113,7 +114,9 @@ class CollectCounts(beam.PTransform):
         if self.taken is not None:
             estimate |= "Take away" >> beam.Map(_less, self.taken).with_output_types(Counted)
         no_rows = words.pipeline | "No rows" >> beam.Create([])
-        contents = metric.contents(estimate, MetricReports(mine, None, no_rows, (passing(mine),)))
+        contents = publishable(
+            metric, estimate, MetricReports(mine, None, no_rows, (passing(mine),))
+        )
         other = beam.Map(reworded, {RAW_ROWS: ONLY_WORDS}).with_output_types(Content)
         said = contents | "Say what was read" >> other
         return said | named(metric.name)

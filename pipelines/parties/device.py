@@ -22,7 +22,7 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import seal_slots
 from mechanisms.wire.strings import seal_strings
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import FRESH, Coins, Metric
+from pipelines.metrics.metric import FRESH, Coins, Metric, enrolled, viewed
 from pipelines.plan.split import Split
 from transforms.elements.progress import ROWS
 from transforms.encoders.block import one_row
@@ -154,7 +154,7 @@ class ClientReports:
                 "a user's report is named under a secret that the device keeps, or a second one "
                 "would count: give 32 random bytes, made once (own=)"
             )
-        if self.metric.enrolled is not None and not self.one:
+        if enrolled(self.metric) is not None and not self.one:
             raise RequestError(
                 f"metric {self.metric.name}: every enrolled device sends one report of all its "
                 "rows, and of none (one=True)"
@@ -236,10 +236,13 @@ class ClientReports:
         """
         metric: Any = self.metric
         rng, (blocks, counted) = self.open_rng(), self._encoded(tables)
-        counters, parts = metric.counters, [*metric.own_reports(blocks, self.one, rng)]
+        counters, parts = (
+            metric.counters,
+            [*metric.shape.own_reports(metric, blocks, self.one, rng)],
+        )
         if metric.crowds is None:
             own = Layout(counters.levels)
-            idle = own.idle(int(metric.enrolled is not None and not sum(map(len, parts))))
+            idle = own.idle(int(enrolled(metric) is not None and not sum(map(len, parts))))
             parts = [counters.filled(np.concatenate([idle, *parts]), rng)]
         words = np.concatenate(parts)
         ids = rng.words(2 * len(words)).reshape(-1, 2)
@@ -255,8 +258,8 @@ class ClientReports:
     def _encoded(self, tables: Iterable[pa.Table]) -> tuple[list[Any], Counter[str]]:
         """The rows that are to answer, as blocks; and what was counted of them."""
         draws, blocks, counted = self.open_rng(), list[Any](), Counter[str]()
-        encoder = self.metric.viewed(
-            FRESH if self.secret is None else PermanentCoins(self._memoised)
+        encoder = viewed(
+            self.metric, FRESH if self.secret is None else PermanentCoins(self._memoised)
         )
         for table in map(self._row_filter(), tables):
             counted[ROWS] += table.num_rows

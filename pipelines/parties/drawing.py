@@ -30,6 +30,7 @@ from mechanisms.wire.sealing import key_id, public_key
 from pipelines.errors import DONE, FailedError, RequestError, WithheldError
 from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, SEAL_COST, run_beam
+from pipelines.metrics.metric import slots
 from pipelines.parties import summary
 from pipelines.parties.asking import SealedLayers, draw, kept_of, summary_of
 from pipelines.parties.batches import PREFIX, UNFINISHED, BatchSink, left_by, mark_in, tidy
@@ -96,10 +97,10 @@ class DrawAndMix(beam.PTransform):
         sizes = [reports | "How many" >> counting(_ALL)]
         words = []
         for place, (metric, mine) in enumerate(zip(self.parted.metrics, counters, strict=True)):
-            own, slots, lost = (self.buckets, self.open_rng), metric.slots, _COPIED
+            own, width, lost = (self.buckets, self.open_rng), slots(metric), _COPIED
             apart: beam.PTransform = TakeApart(plan, place, mine.layout, *own)
             if metric.crowds is not None:
-                slots, lost, crowds = metric.crowds.strings, _BELOW, metric.crowds
+                width, lost, crowds = metric.crowds.strings, _BELOW, metric.crowds
                 kinds = (self.parted.form(True, [place]), self.parted.handed)
                 apart = CountSeals(plan, place, crowds, *kinds, *own)
             once, distinct = reports | metric.name >> apart
@@ -107,7 +108,7 @@ class DrawAndMix(beam.PTransform):
                 once.reports | f"{metric.name} once" >> counting(_ONCE),
                 once.reports | f"{metric.name} own" >> counting(_own(place)),
                 once.dropped | f"{metric.name} again" >> beam.Map(under, _AGAIN),
-                once.reports | f"{metric.name} words" >> beam.Map(_apart, slots),
+                once.reports | f"{metric.name} words" >> beam.Map(_apart, width),
                 distinct.reports | f"{metric.name} distinct" >> counting(_DISTINCT),
                 distinct.dropped | f"{metric.name} lost" >> beam.Map(under, lost),
             ]

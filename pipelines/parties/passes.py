@@ -15,6 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.counters.passes import layered
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import PASS, Span
+from pipelines.metrics.metric import published_in
 from pipelines.parties import summary
 from pipelines.parties.asking import LAST, TAKEN, counters_of
 from pipelines.plan.document import WINDOW
@@ -144,8 +145,8 @@ def job_of(parted: Split, shuffle_summary: summary.Summary, output: str | None) 
     folder = output_of(plan, window)
     try:
         metrics = tuple(
-            replace(metric, design=layered(counters, over)).published_in(
-                f"{folder}/{metric.name}", window
+            published_in(
+                replace(metric, design=layered(counters, over)), f"{folder}/{metric.name}", window
             )
             for metric, counters in zip(job.metrics, counters_of(parted), strict=True)
         )

@@ -21,7 +21,7 @@ from mechanisms.wire.sealing import public_key, seal, seal_slots
 from mechanisms.wire.strings import seal_strings
 from pipelines.jobs.run import SEAL_COST
 from pipelines.logs.inputs import Telemetry
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, columns_read, enrolled, slots
 from pipelines.parties.report_files import is_parquet, sink_of
 from pipelines.plan.publish import drawn
 from pipelines.plan.split import Split
@@ -75,7 +75,7 @@ class SubmitReports(beam.PTransform):
     crowd_key: str = ""
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        columns = frozenset().union(*(m.columns for m in self.metrics.values()))
+        columns = frozenset().union(*(columns_read(m) for m in self.metrics.values()))
         read = begin | "Read" >> self.telemetry.read(columns)
         tables = drawn(read, self.metrics.values())
         sent = tuple(
@@ -104,7 +104,7 @@ class SubmitReports(beam.PTransform):
     @property
     def work(self) -> int:
         """What there is to do, as of `run_beam`; of users at the most."""
-        seals = sum(max(1, metric.slots) for metric in self.metrics.values())
+        seals = sum(max(1, slots(metric)) for metric in self.metrics.values())
         return 0 if self.pem is None else self.telemetry.rows * seals * SEAL_COST
 
     def _buckets(self, form: Form) -> int:
@@ -199,7 +199,7 @@ class Submit(beam.PTransform):
         passed: tuple[beam.PCollection, ...] = ()
         if metric.counters is not None:
             submit = SubmitSlotsDoFn(metric.counters, metric.open_rng, self.naming, self.pem or b"")
-        if metric.counters is not None and metric.enrolled is not None and named is not None:
+        if metric.counters is not None and enrolled(metric) is not None and named is not None:
             layout = Layout(metric.counters.levels)
             every, _, passed = blocks | "Enrolled" >> OfEnrolled(self.devices, layout, named)
         if metric.crowds is not None:

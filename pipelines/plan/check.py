@@ -11,7 +11,9 @@ from rich.table import Table
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, enrolled
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.terms import answering_share
 from pipelines.plan.described import described
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, has_clients, headed, unread_job, window_of
@@ -108,14 +110,14 @@ def _table(job: PlanJob) -> Table:
     for heading in ("epsilon, delta", "one report", "reports", "bits"):
         shown.add_column(heading, justify="right")
     for metric in job.metrics:
-        released, local = metric.promises[0], metric.guarantees[1]
+        released, local = promises(metric)[0], metric.guarantees[1]
         shown.add_row(
             f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
-            f"{metric.kind}\n{metric.system}",
+            f"{metric.kind}\n{metric.protection.system}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
             "sealed" if local.model == "none" else f"{local.epsilon:.4g}",
             f"{metric.min_reports:,}" if metric.min_reports else "any",
-            f"{metric.bits:,.4g}",
+            f"{metric.protection.bits:,.4g}",
         )
     return shown
 
@@ -175,10 +177,11 @@ def _about_clients(job: PlanJob, whole: bool) -> tuple[bool, list[str]]:
         f"{_AGREED}; there"
     ]
     for metric in divided.metrics:
-        if metric.honest_share is not None:
+        honest = metric.protection.honest_share
+        if honest is not None:
             lines.append(
                 f"  {metric.name}: {metric.design.name}, {metric.expected_error}, one report "
-                f"{metric.guarantees[1].epsilon:.4g}; {100 * metric.honest_share:.10g} % of the "
+                f"{metric.guarantees[1].epsilon:.4g}; {100 * honest:.10g} % of the "
                 "users are counted on"
             )
     return False, lines
@@ -193,7 +196,7 @@ def _about_slots(job: PlanJob) -> list[str]:
     return [
         f"in three parties, {metric.name}: {metric.prospect}"
         for metric in metrics
-        if metric.enrolled is not None
+        if enrolled(metric) is not None
     ]
 
 
@@ -201,12 +204,14 @@ def _about_units(job: PlanJob) -> list[str]:
     """Whether metrics of the local model divide units or epsilon, if there are several."""
     for account in job.accounts:
         if len(account.metrics) > 1:
-            shares = ", ".join(f"{m.name} {100 * m.answering_share:.3g} %" for m in account.metrics)
+            shares = ", ".join(
+                f"{m.name} {100 * answering_share(m):.3g} %" for m in account.metrics
+            )
             return [
                 f"each {job.losses[0].unit} answers one metric, which errs less than a part of "
                 f"epsilon for each: {shares}; min_reports counts a metric's own reports"
             ]
-    if sum(metric.model == "local" for metric in job.metrics) > 1:
+    if sum(metric.protection.model == "local" for metric in job.metrics) > 1:
         return [f"each {job.losses[0].unit} answers every metric of the local model"]
     return []
 

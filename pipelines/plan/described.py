@@ -12,7 +12,9 @@ from mechanisms.specification import Channel
 from mechanisms.wire.report import Form
 from pipelines.errors import DONE
 from pipelines.metrics import registry
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, enrolled, slots
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.terms import answering_share
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import PlanJob
 from pipelines.plan.metrics import design_of, mark, mark_of_design, mark_of_reports, public_seed
@@ -138,7 +140,7 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
     """One metric: its place in reports, and what its clients run."""
     job = parted or whole
     metric = job.metrics[place]
-    released, local = metric.promises
+    released, local = promises(metric)
     return {
         "place": place,
         "name": metric.name,
@@ -146,8 +148,8 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
         "resolved": design_of(job.plan, job.window, metric),
         **_declared(metric),
         "min_reports": int(metric.min_reports),
-        "honest_share": metric.honest_share,
-        "answering_share": metric.answering_share,
+        "honest_share": metric.protection.honest_share,
+        "answering_share": answering_share(metric),
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
         "expected": _expected(whole.metrics[place]),
         "expected_of_parties": None if parted is None else _expected(metric),
@@ -161,7 +163,7 @@ def _expected(metric: Metric) -> dict[str, Any]:
     return {
         "error": metric.expected_error,
         "statement": metric.error_statement,
-        "bits": float(metric.bits),
+        "bits": float(metric.protection.bits),
         "hiding": metric.hiding_cost,
     }
 
@@ -181,7 +183,7 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
 
     Of what they cannot, the reason.
     """
-    reason = metric.one_job_only or metric.undivided
+    reason = metric.options.one_job_only or metric.undivided
     if reason is not None:
         return {"undivided": reason, "inputs": None, "codes": None}
     inputs, codes = int(metric.mechanism.inputs), int(metric.mechanism.codes)
@@ -191,10 +193,11 @@ def _of_clients(metric: Metric) -> dict[str, Any]:
 def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
     """All that a client in another language needs of a metric; None if it is not written down."""
     metric = job.metrics[place]
-    if metric.specification is None:
+    specification = specification_of(metric)
+    if specification is None:
         return None
-    encoder, channel = metric.specification
-    slots = 0 if metric.counters is None else int(metric.counters.layout.types.size)
+    encoder, channel = specification
+    words = slots(metric)
     part, permanent = metric.part, None
     if metric.permanent is not None:
         rounding = getattr(metric.encoder(), "rounding", None)
@@ -204,7 +207,7 @@ def _client(job: PlanJob, place: int) -> dict[str, Any] | None:
             rounding=None if rounding is None else law_of(rounding).hex(),
         )
     written = ClientMetric(
-        form=Form(sealed=slots > 0, slots=slots).kind, sealable=metric.batches == 1,
+        form=Form(sealed=words > 0, slots=words).kind, sealable=metric.batches == 1,
         encoder=encoder, channel=channel, permanent=permanent,
         draws=None if part is None else DrawRange(first=str(part.first), last=str(part.last)),
     )  # fmt: skip
@@ -243,3 +246,18 @@ def _of_kind(name: str, metric: dict[str, Any]) -> dict[str, Any]:
             "additionalProperties": False,
         },
     }
+
+
+def specification_of(metric: Metric) -> tuple[Any, Any] | None:
+    """What a client in another language needs: records of its encoder and of its channel.
+
+    None if one of them is not written down, as no expression over columns is, nor what devices add
+    by themselves.
+    """
+    if metric.options.view or enrolled(metric) is not None:
+        return None
+    made: Any = metric
+    sends = made.mechanism if made.counters is None else made.reporting
+    encoder = getattr(metric.encoder(), "specification", None)
+    channel = getattr(sends, "specification", None)
+    return None if encoder is None or channel is None else (encoder, channel)

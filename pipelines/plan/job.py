@@ -92,7 +92,7 @@ class PlanJob:
         """Whether another share of the users is counted on than their own clients' plan would."""
         options_of = [self.plan.options(m, self.window, clients=True) for m in self.plan.metrics]
         return any(
-            metric.honest_share not in (None, getattr(options, "honest_share", None))
+            metric.protection.honest_share not in (None, getattr(options, "honest_share", None))
             for metric, options in zip(self.metrics, options_of, strict=True)
         )
 
@@ -313,7 +313,7 @@ def has_clients(job: PlanJob) -> bool:
     """Whether users' own clients can serve a window, going by the one job: see `parties.split`."""
     return all(
         metric.undivided is None
-        and metric.one_job_only is None
+        and metric.options.one_job_only is None
         and getattr(metric.options, "min_reports", None) is not None
         for metric in job.metrics
     )

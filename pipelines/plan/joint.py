@@ -19,6 +19,8 @@ from pipelines.errors import RequestError
 from pipelines.ledger.accounting import downward, fits, summed, total
 from pipelines.ledger.entries import Budget, Loss
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.terms import answering_share
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.profiles import profile_of
 
@@ -56,17 +58,17 @@ class JointLoss:
     @property
     def released(self) -> Guarantee:
         """What the release promises."""
-        return self._worst([metric.promises[0] for metric in self.metrics])
+        return self._worst([promises(metric)[0] for metric in self.metrics])
 
     @property
     def local(self) -> Guarantee:
         """What a unit's report promises."""
-        return self._worst([metric.promises[1] for metric in self.metrics])
+        return self._worst([promises(metric)[1] for metric in self.metrics])
 
     @property
     def profile(self) -> PrivacyLoss:
         """The whole curve behind what the release promises."""
-        return worst_profile([profile_of(m, m.promises[0]) for m in self.metrics])
+        return worst_profile([profile_of(m, promises(m)[0]) for m in self.metrics])
 
     @property
     def loss(self) -> Loss:
@@ -140,7 +142,8 @@ def _score(metrics: Metrics) -> float:
 
 def _error(metric: Metric) -> float:
     """The squared error, times the number of units: of noise, and of asking some of them alone."""
-    return (metric.unit_error + _SPREAD * (1 - metric.answering_share)) / metric.answering_share
+    share = answering_share(metric)
+    return (metric.unit_error + _SPREAD * (1 - share)) / share
 
 
 def _losses(metrics: Metrics) -> tuple[Loss, ...]:

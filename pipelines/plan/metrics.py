@@ -23,7 +23,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.resolving import resolve as resolve_one
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.joint import settled
 from pipelines.plan.parts import MetricRequest
@@ -85,12 +85,14 @@ def _resolved(
         rows = int(telemetry.rows * part.share)
         source = source._replace(telemetry=replace(telemetry, rows=rows))
     try:
-        metric = find_for(options).resolve(options.placed(plan.place), source)
+        metric = resolve_one(options.placed(plan.place), source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
-    reason = plan.permanent and (metric.one_job_only or metric.undivided or metric.fresh_only)
+    reason = plan.permanent and (
+        metric.options.one_job_only or metric.undivided or metric.fresh_only
+    )
     if reason:
         where = plan.where("noise")
         raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")
@@ -213,7 +215,7 @@ def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
     design = {
         "name": metric.name,
         "kind": metric.kind,
-        "made": described(metric.resolved),
+        "made": described(metric.protection.made),
         "local": described_loss(metric.guarantees[1]),
     }
     if metric.part is not None:

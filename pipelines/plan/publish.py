@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.pvalue import AsDict
 
-from pipelines.metrics.metric import PAGE, Content, Metric
+from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release
 from pipelines.releases.schema import joinable
@@ -68,7 +68,7 @@ class PublishPlan(beam.PTransform):
         return released(begin, ReleaseWholeDoFn(self.target, names), contents)
 
     def _files(self) -> ReadTelemetry:
-        columns = frozenset().union(*(metric.columns for metric in self.metrics))
+        columns = frozenset().union(*(columns_read(metric) for metric in self.metrics))
         return self.metrics[0].telemetry.read(columns)
 
 

@@ -24,7 +24,14 @@ from pipelines.errors import (
     reason,
 )
 from pipelines.jobs.engine import ForBeam, prepared
-from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_counts, say_where
+from pipelines.jobs.publishing import (
+    carry_out,
+    conclude,
+    say_cautions,
+    say_counts,
+    say_where,
+    show_release,
+)
 from pipelines.ledger.entries import Budget, Entry
 from pipelines.ledger.held import is_reserved
 from pipelines.ledger.ledger import CollectionLedger
@@ -32,6 +39,7 @@ from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.registry import imported
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, open_job, output_of, window_of
 from pipelines.plan.loading import load
@@ -194,14 +202,15 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
     Raises:
         RequestError: it is not there, or would have to be where the job runs.
     """
-    if not any(metric.remembers for metric in job.metrics):
+    if not any(metric.options.remembers for metric in job.metrics):
         return ()
     if not runs_here(for_beam()):
         raise RequestError(
             "--runner: running totals go on from a secret of this machine, which workers of "
             "another one do not reach: leave it out"
         )
-    return tuple(metric.begin() for metric in job.metrics)
+    begun = ((metric, metric.options.remembers) for metric in job.metrics)
+    return tuple(imported(look)(metric) if look else ("", ()) for metric, look in begun)
 
 
 def code_of(folder: str | None) -> int:
@@ -346,7 +355,7 @@ def show(job: PlanJob, screen: Screen) -> None:
             warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
         if metric.name in statement["metrics"]:
-            metric.show(screen)
+            show_release(metric.options.output, screen)
             say_counts(metric, screen)
         else:
             why = missing_reports(metric, statement["missing"].get(metric.name, {}))

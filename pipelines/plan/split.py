@@ -11,7 +11,7 @@ from mechanisms.counters.choose import SlottedCounters
 from mechanisms.wire.report import MOST_SLOTS, WORDS, Form
 from mechanisms.wire.screening import Expected
 from pipelines.errors import RequestError
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, enrolled, slots
 from pipelines.plan.document import SEED, PlanDocument
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.metrics import mark_of_design, mark_of_reports
@@ -76,7 +76,7 @@ class Split:
     @property
     def handed(self) -> Form:
         """Of what the shuffler of noisy counters sends on; strings have the room of the longest."""
-        sizes = [m.slots // m.crowds.strings for m in self.metrics if m.crowds is not None]
+        sizes = [slots(m) // m.crowds.strings for m in self.metrics if m.crowds is not None]
         return Form(True, True, slots=max(sizes), crowd=True) if sizes else WORDS
 
     def batches(self, place: int) -> int:
@@ -87,12 +87,12 @@ class Split:
         """What a party accepts that reads reports of one form."""
         if not self.counters:
             return Expected(self.fingerprint, self.mechanisms, form)
-        slots = tuple(form.slots if form.crowd else metric.slots for metric in self.metrics)
-        return Expected(self.fingerprint, (), form, slots)
+        widths = tuple(form.slots if form.crowd else slots(metric) for metric in self.metrics)
+        return Expected(self.fingerprint, (), form, widths)
 
     def form(self, sealed: bool, places: Iterable[int]) -> Form:
         """Of the reports of some metrics; where they differ in width, that of the first."""
-        return Form(sealed, slots=next((self.metrics[place].slots for place in places), 0))
+        return Form(sealed, slots=next((slots(self.metrics[place]) for place in places), 0))
 
     def place(self, name: str) -> int:
         """Where a metric stands in the plan.
@@ -120,8 +120,8 @@ def split(plan: PlanDocument, window: str) -> Split:
         _require_least_batch(plan, request, window)
     parts = Split(unread_job(plan, window, clients=True))
     for metric in parts.metrics:
-        if metric.one_job_only is not None:
-            raise RequestError(f"metric {metric.name}: {metric.one_job_only}")
+        if metric.options.one_job_only is not None:
+            raise RequestError(f"metric {metric.name}: {metric.options.one_job_only}")
         if metric.undivided is not None and metric.counters is None:
             raise RequestError(_whole(metric.name, metric.undivided))
     _require_alike(parts)
@@ -144,7 +144,7 @@ def _require_alike(parted: Split) -> None:
                 "population, and the counters' plan `neighbours: replace`: the ledger then adds "
                 "both up"
             )
-        if metric.enrolled is not None and metric.unit != "user":
+        if enrolled(metric) is not None and metric.unit != "user":
             raise RequestError(
                 f"metric {metric.name}: where devices draw the dummies each of them sends one "
                 "report of all its rows, and of none: name a user_column, with a unit of users"
@@ -154,10 +154,10 @@ def _require_alike(parted: Split) -> None:
                 f"metric {metric.name}: words of counters and strings that are sealed whole are "
                 "handed on by different rules: give it a plan of its own, of the same population"
             )
-        if metric.slots > MOST_SLOTS:
+        if slots(metric) > MOST_SLOTS:
             raise RequestError(
                 f"metric {metric.name}: a report has room for {MOST_SLOTS:,} messages, and this "
-                f"one has {metric.slots:,}: ask for fewer digits, values, columns or bytes"
+                f"one has {slots(metric):,}: ask for fewer digits, values, columns or bytes"
             )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +14,17 @@ import pyarrow as pa
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_mu
-from mechanisms.randomness import SecureRandom
 from mechanisms.running.totals import Contribution, RunningTotals, least
 from pipelines.errors import RequestError
-from pipelines.logs import inputs
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.metric import Content, Metric, MetricReports
+from pipelines.metrics.metric import Content, Metric
+from pipelines.metrics.of_statistic import Ingredients
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.labels import label_columns
-from pipelines.metrics.statistics.statistic import Statistic
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
 from pipelines.running.kept import KeptTotals, condition_of
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
-    from transforms.elements.conservation import Shuffled
 
 LAST = "last.parquet"
 
@@ -48,8 +46,6 @@ class Running(ByCounters):
         kept: what stands once the window is drawn, which is all that is known of it.
     """
 
-    remembers: ClassVar[bool] = True
-
     kept: KeptTotals | None = None
 
     # What is decided before a row is read.
@@ -59,14 +55,8 @@ class Running(ByCounters):
         options.require()
 
     @classmethod
-    def of(
-        cls,
-        statistic: Statistic,
-        telemetry: inputs.Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: inputs.Source = inputs.ALONE,
-    ) -> Self:
-        metric = super().of(statistic, telemetry, open_rng, source)
+    def of(cls, given: Ingredients) -> Self:
+        metric = super().of(given)
         _ = metric.noise  # refused here, if it is out of reach
         return metric
 
@@ -91,20 +81,9 @@ class Running(ByCounters):
         return {}  # totals share noise, and that of the counters is not used
 
     @property
-    def system(self) -> str:
-        return "running-totals"
-
-    @property
-    def resolved(self) -> tuple[Any, ...]:
-        return self.noise, self.reporting
-
-    @property
-    def model(self) -> str:
-        return "central"
-
-    @property
-    def messages(self) -> float:
-        return 0.0
+    def protection(self) -> Protection:
+        made = self.noise, self.reporting
+        return Protection("running-totals", "central", made, 0.0, 0.0)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -156,46 +135,23 @@ class Running(ByCounters):
         return None
 
     @property
-    def unfused(self) -> str:
-        return "nothing is shuffled where the job adds its own noise"
-
-    def published_in(self, folder: str, window: str) -> Self:
-        options = self.options.model_copy(update={"output": folder, "window": window})
-        return replace(self, options=options, statistic=replace(self.statistic, options=options))
+    def shuffling(self) -> Shuffling:
+        return unshuffled(self.mechanism.codes)
 
     @property
     def terms(self) -> dict[str, Any]:
         """What is the same in all windows, or other totals are begun."""
         return {name: said for name, said in self.request.items() if name != "last"}
 
-    def begin(self) -> tuple[str, tuple[str, ...]]:
-        from pipelines.metrics.counting.exactly import names
-        from pipelines.running.sources import sources_of
-        from pipelines.running.totals import opened
-
-        place = self.options.series, self.options.window
-        made = partial(sources_of, self.telemetry)
-        kept = opened(*place, self.terms, self.noise, names(self), self.open_rng(), made)
-        return kept.id, kept.windows
-
     # The job.
-
-    @property
-    def shuffled_batches(self) -> Shuffled:
-        from transforms.elements.conservation import Batches, Shuffled
-
-        return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
-
-    def shuffled(self, reports: MetricReports) -> MetricReports:
-        from transforms.elements.conservation import leaving
-
-        sent = leaving(reports.messages, self.shuffled_batches.batches)
-        return reports._replace(flow=(*reports.flow, sent))
 
     def exact(self, counted: Counted) -> list[int]:
         """What a window adds to each total: no dummy was drawn, so none is taken away."""
         levels = self.design.layout.split(counted.counts)[: len(self.reporting.amounts.levels)]
-        return [int(number) for number in self.totals([level.astype(float) for level in levels])]
+        return [
+            int(number)
+            for number in self.shape.totals(self, [level.astype(float) for level in levels])
+        ]
 
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
         from pipelines.metrics.counting.exactly import names
@@ -235,9 +191,9 @@ class Running(ByCounters):
         day, now = len(kept.windows) - 1, np.array(kept.totals[-1], np.int64)
         before = kept.totals[day - last] if last is not None and last <= day else 0
         error = kept.design.standard_error(day, last)  # of what was drawn, whoever began it
-        errors = result.FigureError(None, error, least=self.errors().least)
+        errors = result.FigureError(None, error, least=self.accuracy.total.least)
         columns = result.columns(now - before, errors, self.options.confidence)
-        return pa.table(label_columns(self.heading.labels, self.domains) | columns)
+        return pa.table(label_columns(self.heading.labels, self.statistic.domains) | columns)
 
     def statement(self, estimate: KeptTotals, tallies: Mapping[str, int]) -> dict[str, Any]:  # type: ignore[override]
         from pipelines.running.totals import statement
@@ -278,3 +234,22 @@ class Running(ByCounters):
         if self.kept is None:
             raise ValueError("there is no page before a window is drawn")
         return page(table(self.kept), statement, self.heading.title)
+
+
+def begun(metric: Running) -> tuple[str, tuple[str, ...]]:
+    """Look at what it remembers, before a row is read: an id of that, and the windows in it.
+
+    Args:
+        metric: of a window.
+
+    Raises:
+        RequestError: what windows before were drawn from is not there, or no more can be drawn.
+    """
+    from pipelines.metrics.counting.exactly import names
+    from pipelines.running.sources import sources_of
+    from pipelines.running.totals import opened
+
+    place = metric.options.series, metric.options.window
+    made = partial(sources_of, metric.telemetry)
+    kept = opened(*place, metric.terms, metric.noise, names(metric), metric.open_rng(), made)
+    return kept.id, kept.windows

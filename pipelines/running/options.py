@@ -64,6 +64,8 @@ class RunningOptions(Horizon):
         series: by which its secret is known, in all windows; a plan says it.
     """
 
+    remembers: ClassVar[str] = "pipelines.running.metric:begun"
+
     window: str = option("the name of the one that is added now", group=_HORIZON)
     series: str = option("what is the same in all windows", "", group=_HORIZON)
 

@@ -16,7 +16,7 @@ from pipelines.logs.inputs import Source, open_telemetry
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.exactly import counted_here, take
 from pipelines.metrics.counting.exactly import names as names_of
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.resolving import resolve
 from pipelines.releases.release import REPORT
 from pipelines.request import answers
 from pipelines.running.kept import KeptTotals, Place
@@ -56,7 +56,7 @@ def publish(
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
     counted: Any = options.counted_as
-    metric: Any = find_for(counted).resolve(counted, Source(telemetry=telemetry))
+    metric: Any = resolve(counted, Source(telemetry=telemetry))
     names = names_of(metric)
     time, span = options.time_column, None
     if time is not None:  # what is wrong with it is said before anything is begun, or paid for

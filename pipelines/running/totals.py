@@ -239,7 +239,7 @@ def add_counted(
     levels: Sequence[Floats], rng: RandomSource,
 ) -> None:  # fmt: skip
     """The same of what a job has counted: levels of a count or a sum, for each name."""
-    exact = np.rint(metric.totals(levels)).astype(np.int64).tolist()
+    exact = np.rint(metric.shape.totals(metric, levels)).astype(np.int64).tolist()
     add(place, window, dict(zip(names, exact, strict=True)), rng, sources)
 
 

@@ -15,6 +15,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.options import SPLIT_MIX
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request import answers
@@ -36,14 +37,12 @@ class _Way(NamedTuple):
     Attributes:
         statistic: sum or mean.
         name: of the way.
-        kind: of the metric that goes it.
         options: options of it.
         then: what is made of the metric.
     """
 
     statistic: str
     name: str
-    kind: Any
     options: Mapping[str, Any]
     then: Callable[[Any], Any] = lambda metric: metric
 
@@ -54,7 +53,7 @@ class _Way(NamedTuple):
             RequestError: the target is out of reach.
         """
         options = request(registry.options(self.statistic), {**log, **self.options})
-        return self.then(self.kind.resolve(options, Source(UNREAD)))
+        return self.then(resolve(options, Source(UNREAD)))
 
 
 def table(question: PlannerQuestion, limits: str, users: int) -> Table:
@@ -85,7 +84,7 @@ def table(question: PlannerQuestion, limits: str, users: int) -> Table:
             answers.add("rows", {**place, "refused": OUT_OF_REACH})
             made.add_row(way.statistic, way.name, OUT_OF_REACH)
             continue
-        messages, error = metric.messages, metric.error
+        messages, error = metric.protection.messages, metric.error
         by_shuffler = getattr(metric, "counters", None) is not None and not metric.by_devices
         dummies = metric.design.number if by_shuffler else None
         ranges = error / (2 * bounds.half)
@@ -103,14 +102,13 @@ def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     drawn = {"neighbours": neighbours, "expected": n, "dummies": "shuffler"}
     enrolled = drawn | {"enrolled": n}
     devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
-    for statistic in (Sum, Mean):
-        name = statistic.kind
-        yield _Way(name, "correlated dummies", statistic, drawn)
-        yield _Way(name, "same, three parties", statistic, drawn, ByCounters.divided)
-        yield _Way(name, "independent dummies", statistic, drawn, _alone)
-        yield _Way(name, "devices' dummies", statistic, devices)
-        yield _Way(name, SPLIT_MIX, statistic, split)
-    yield _Way("mean", "one report", Mean, {"min_reports": n})
+    for name in (Sum.kind, Mean.kind):
+        yield _Way(name, "correlated dummies", drawn)
+        yield _Way(name, "same, three parties", drawn, ByCounters.divided)
+        yield _Way(name, "independent dummies", drawn, _alone)
+        yield _Way(name, "devices' dummies", devices)
+        yield _Way(name, SPLIT_MIX, split)
+    yield _Way("mean", "one report", {"min_reports": n})
 
 
 def _alone(metric: ByCounters) -> ByCounters:

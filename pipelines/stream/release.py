@@ -20,6 +20,7 @@ from pipelines.errors import WithheldError
 from pipelines.ledger.rules import BudgetExceeded, InProgressError
 from pipelines.ledger.spans import Span
 from pipelines.metrics.metric import Metric, MetricReports
+from pipelines.metrics.publishable import collected
 from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import ReleasePlanDoFn, named, released
 from pipelines.plan.run import ReleaseTarget, release_window
@@ -117,8 +118,8 @@ class FromBacklog(beam.PTransform):
             | "Backlog" >> beam.Create([backlog.files])
             | "Read" >> beam.ParDo(ReadBacklogDoFn())
         )
-        reports = metric.shuffled(MetricReports(read, users, tallies, self._flow(begin)))
-        contents, mechanism = metric.collected(reports), metric.mechanism
+        reports = metric.shuffling.step(MetricReports(read, users, tallies, self._flow(begin)))
+        contents, mechanism = collected(metric, reports), metric.mechanism
         # The test holds counts against one message a user; of several it has nothing to say.
         if mechanism.messages == 1:
             contents |= "Diagnostic" >> Diagnostic(mechanism, reports.messages)

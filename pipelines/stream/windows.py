@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD
-from pipelines.metrics.metric import Metric
+from pipelines.metrics.metric import Metric, columns_read, published_in
 from pipelines.plan.document import SEED, WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.metrics import mark_of_reports
@@ -89,7 +89,7 @@ class Streamed:
     @property
     def kept(self) -> tuple[str, ...]:
         """The columns that the metrics need."""
-        return tuple(sorted(frozenset().union(*(m.columns for m in self.metrics))))
+        return tuple(sorted(frozenset().union(*(columns_read(m) for m in self.metrics))))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Streamed:
     def _of(self, window: str) -> tuple[Metric, ...]:
         """The metrics, with this window's folder."""
         output = output_of(self.plan, window)
-        return tuple(m.published_in(f"{output}/{m.name}", window) for m in self.metrics)
+        return tuple(published_in(m, f"{output}/{m.name}", window) for m in self.metrics)
 
 
 def streamed(plan: PlanDocument, clients: bool = False) -> Streamed:
@@ -142,10 +142,10 @@ def require_stream(plan: PlanDocument) -> Stream:
 def _require_streamable(metrics: Sequence[Metric]) -> None:
     """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
     for metric in metrics:
-        why = metric.one_job_only
+        why = metric.options.one_job_only
         if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
-        elif metric.model == "central" and not metric.options.hides_presence:
+        elif metric.protection.model == "central" and not metric.options.hides_presence:
             # One that hides who takes part has a calendar, and reads rows when a window has ended.
             why = "the central model keeps raw values until a window ends"
         if why is not None:

@@ -16,7 +16,7 @@ from mechanisms.learning.logistic_rounds import Judgement, Present, opened, sign
 from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.row_sums import RowSums
 from mechanisms.postprocess.intervals import normal_quantile
-from pipelines.metrics.counting.metric import CountCodes
+from pipelines.metrics.counting.codes import CountCodes
 from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained

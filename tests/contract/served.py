@@ -95,7 +95,7 @@ def objection(row: str, column: str) -> str | None:
     by, options = COLUMNS[column], registry.options(kind)
     shared = {"input": ("log.parquet",), "output": "out", "epsilon": 1.0}
     request = options(**(shared | dict(forms.example(kind).asked) | more))
-    statistic, _ = registry.find_for(request).read(request, ALONE)
+    statistic, _ = registry.imported(request.answered_by).read(request, ALONE)
     why: str | None = _noise(request, by).objection(statistic.workload, by.drawn_by)
     return why
 
@@ -103,7 +103,7 @@ def objection(row: str, column: str) -> str | None:
 def _noise(request: Any, by: Column) -> Any:
     """A column's noise, or in its place a kind's own way to hide people, if it has one."""
     known = {name: said for name, said in by.asked.items() if name in type(request).model_fields}
-    own = registry.noise_for(request.model_copy(update=known))
+    own = registry.imported(request.model_copy(update=known).hidden_by)
     usual = own in {column.noise for column in COLUMNS.values()}
     return by.noise if usual or by.noise is BySplitMix else own
 

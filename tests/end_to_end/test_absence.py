@@ -15,6 +15,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.cli import cli
 from pipelines.logs.inputs import Source
 from pipelines.metrics import registry
+from pipelines.metrics.resolving import resolve
 from tests.oracles.encoders import encode_table
 
 USERS, RUNS, EPSILON = 2001, 2000, 1.0
@@ -35,7 +36,7 @@ def metric(request, tmp_path_factory):
     options = registry.options(request.param)(
         input=(str(log),), output="out", model="local", epsilon=EPSILON, **ASKED[request.param]
     )
-    return registry.find_for(options).resolve(options, Source(seed=5))
+    return resolve(options, Source(seed=5))
 
 
 def table(last: int | None) -> pa.Table:

@@ -10,8 +10,9 @@ import pytest
 
 from pipelines.logs.inputs import ALONE, UNREAD, Source
 from pipelines.metrics import registry
-from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.resolving import resolve
 from pipelines.plan.check import summary
 from pipelines.request.requests import request
 from tests.end_to_end.examples import DOMAIN, EXAMPLES
@@ -56,9 +57,9 @@ def test_nothing_that_is_foretold_hangs_on_the_files(case: str, log: str) -> Non
     options = request(registry.options(str(asked.pop("kind"))), asked)
 
     def foretold(source: Source) -> tuple[Any, ...]:
-        metric: Metric = registry.find_for(options).resolve(options, source)
-        assert (metric.error_statement is not None) == isinstance(metric, Counting)
-        return metric.expected_error, metric.error_statement, metric.bits
+        metric: Metric = resolve(options, source)
+        assert (metric.error_statement is not None) == isinstance(metric, ByCounters)
+        return metric.expected_error, metric.error_statement, metric.protection.bits
 
     assert foretold(Source(UNREAD)) == foretold(ALONE)
 

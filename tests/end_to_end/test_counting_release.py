@@ -24,7 +24,9 @@ from mechanisms.counters.design import Counters
 from pipelines.logs import inputs
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.metric import enrolled
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.statistic import Statistic
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
@@ -130,7 +132,7 @@ def words(case: str, log: str, **changes: object) -> list[str]:
 def metric(case: str, log: str, **changes: object) -> Any:
     asked = ASKED[case] | {"epsilon": 2.0, "input": (log,), "output": "elsewhere"} | changes
     options = request(registry.options(str(asked.pop("kind"))), asked)
-    return registry.find_for(options).resolve(options, ALONE, fresh_stream)
+    return resolve(options, ALONE, fresh_stream)
 
 
 @pytest.fixture(autouse=True)
@@ -521,7 +523,7 @@ def test_what_would_do_does(
     assert drowning(metric(case, log, **changes | {"expected": int(0.85 * enough["expected"])}))
 
 
-def drowning(some: Counting) -> list[str]:
+def drowning(some: ByCounters) -> list[str]:
     return [line for line in some.cautions if "noise drowns" in line]
 
 
@@ -536,7 +538,7 @@ def test_digits_that_round_more_than_they_hide_are_told_before(log: str) -> None
 def test_roundings_that_err_more_than_noise_are_told_and_not_refused(log: str) -> None:
     """Whoever says nothing of how many there are may have fifty, and no such rounding."""
     some = metric("sum of users", log, expected=10**22)
-    errors = some.errors()
+    errors = some.accuracy.total
     assert errors.rounding > errors.sigma * errors.unit
     assert some.error >= errors.rounding
     assert any("rounded numbers would be off by" in said for said in some.cautions)
@@ -588,7 +590,7 @@ def test_files_that_change_are_told_of_without_a_number(
 def test_counting_metrics_answer_to_one_interface() -> None:
     of_totals = {kind for kind in COUNTED if issubclass(registry.find(kind), Statistic)}
     assert of_totals == {"count", "sum", "strings", "active-users", "cross-tab"}
-    assert all(issubclass(registry.find(kind), Counting) for kind in {*COUNTED} - of_totals)
+    assert all(issubclass(registry.find(kind), ByCounters) for kind in {*COUNTED} - of_totals)
 
 
 # ---- in plans ------------------------------------------------------------------------------------
@@ -658,7 +660,7 @@ def test_devices_dummies_in_a_plan(run, log: str) -> None:
     assert "480 of 600" in said["guarantees"]["release"]["how"]
     assert said["guarantees"]["release"]["neighbours"] == "add or remove"
     parted = split(load("plan.yaml"), "d1")
-    assert 600 in [metric.enrolled for metric in parted.metrics]
+    assert 600 in [enrolled(metric) for metric in parted.metrics]
     outcome = run(["check", "plan.yaml", "--clients"])
     assert "in three parties, much: a user sends" in " ".join(outcome.out.split())
 
@@ -736,10 +738,10 @@ def test_shares_of_several_values_divide_by_what_is_known_well(size: int, log: s
     Path("few").write_text("".join(f"v{i}\n" for i in range(size)))
     asked = {"domain": "few", "rows_per_user": 3, "epsilon": 1.0, "expected": 300} | USERS
     some = metric("shares", log, **asked)
-    count, users = some.errors().sigma, some.accuracy.others.sigma
+    count, users = some.accuracy.total.sigma, some.accuracy.others.sigma
     if size == 4:
         assert math.hypot(count, 0.7 * users) / 300 < 0.03
-    alone = metric("users by value", log, domain="few", epsilon=1.0).errors().sigma
+    alone = metric("users by value", log, domain="few", epsilon=1.0).accuracy.total.sigma
     assert count < (1.4 if size == 4 else 1.04) * alone
     assert users < some.design.variances[-1] ** 0.5 / 10  # what was cut is known less well
 

@@ -16,7 +16,7 @@ from mechanisms.counters.axes import Table
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from pipelines.metrics.statistics.cross_tab import CrossTab
+from pipelines.metrics.resolving import resolve
 from pipelines.releases.schema import own
 from pipelines.request.requests import request
 from tests.fakes import canaries
@@ -63,7 +63,7 @@ def words(**changes: object) -> list[str]:
 
 def metric(**changes: object) -> ByCounters:
     asked = ASKED | {"input": ("log.parquet",), "output": "elsewhere"} | changes
-    return CrossTab.resolve(request(CrossTabOptions, asked), ALONE, fresh_stream)
+    return resolve(request(CrossTabOptions, asked), ALONE, fresh_stream)
 
 
 def released(folder: str = "out") -> pa.Table:

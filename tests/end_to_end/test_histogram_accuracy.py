@@ -24,6 +24,7 @@ from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.release import ReleaseMetric
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.histogram import Histogram
 from tests.fakes import canaries
 
@@ -50,7 +51,7 @@ def publish(tmp_path: Path, log: str, seed: int = 7, **asked: Any) -> tuple[Hist
     domain.write_text("\n".join(WORDS))
     defaults = {"column": "v", "domain": str(domain), "output": str(folder)}
     options = HistogramOptions(**(defaults | {"input": (log,)} | asked))
-    job = Histogram.resolve(options, open_rng=functools.partial(SeededRandom, seed))
+    job = resolve(options, open_rng=functools.partial(SeededRandom, seed))
     with beam.Pipeline("FnApiRunner") as pipeline:
         _ = pipeline | ReleaseMetric(job)
     table = pq.ParquetFile(folder / "histogram.parquet").read()

@@ -15,6 +15,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.by_job import ByJob, _noisy
+from pipelines.metrics.resolving import resolve
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.request.requests import request
@@ -87,7 +88,7 @@ def test_a_total_errs_no_more_than_among_dummies(kind: str, log: str, domain: st
     errors = {}
     for dummies in ("job", "shuffler"):
         options = request(registry.options(kind), words | {"dummies": dummies})
-        metric = registry.find_for(options).resolve(options, ALONE)
+        metric = resolve(options, ALONE)
         assert isinstance(metric, ByJob) == (dummies == "job")
         errors[dummies] = metric.error
     assert 0 < errors["job"] < 1.02 * errors["shuffler"]

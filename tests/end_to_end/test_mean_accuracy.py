@@ -23,9 +23,9 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import SeededRandom
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.registry import find_for
 from pipelines.metrics.release import ReleaseMetric
 from pipelines.metrics.reports.means import MeansByReports
+from pipelines.metrics.resolving import resolve
 from tests.fakes import canaries
 from tests.oracles.transforms import fresh_stream, restart
 
@@ -57,7 +57,7 @@ def publish(
     asked = defaults | asked
     restart(seed)
     options = MeanOptions(**asked)
-    job = find_for(options).resolve(options, open_rng=fresh_stream)
+    job = resolve(options, open_rng=fresh_stream)
     with beam.Pipeline("FnApiRunner") as pipeline:
         _ = pipeline | ReleaseMetric(job)
     table = pq.ParquetFile(folder / "mean.parquet").read()

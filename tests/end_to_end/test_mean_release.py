@@ -23,7 +23,7 @@ from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.publishable import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
 from pipelines.metrics.reports.means import Averaged
-from pipelines.metrics.statistics.mean import Mean
+from pipelines.metrics.resolving import resolve
 from pipelines.releases.schema import own
 from tests.end_to_end.test_mean_requests import USABLE_USERS, words
 from tests.fakes import canaries
@@ -190,7 +190,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
         input=(log,), column="real", bounds="0,300", epsilon=1, model="local",
         output=str(tmp_path / "out"), mechanism="duchi", unusable="count",
     )  # fmt: skip
-    job = Mean.resolve(options)
+    job = resolve(options)
     counted = Counted(np.array([900, 1100]), 2000, 3)
     chosen = ScoutedBounds(job.bounds, 0.0, 0, 0)
     told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)

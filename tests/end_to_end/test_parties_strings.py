@@ -19,6 +19,7 @@ from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import create_key, public_key
 from mechanisms.wire.strings import seal_strings
 from pipelines.errors import FailedError
+from pipelines.metrics.metric import slots
 from pipelines.parties import drawing
 from pipelines.parties.device import ClientReports
 from pipelines.parties.submit import SubmitStringsDoFn
@@ -141,7 +142,7 @@ def test_three_parties_release_what_one_job_does(run) -> None:
         device = ClientReports(parted, place, one=True, own=bytes(32))
         block, counted = device.sealed([own], pem, crowd)
         assert (len(block), counted) == (1, {"rows read": 3})
-        assert block.form.slots == parted.metrics[place].slots
+        assert block.form.slots == slots(parted.metrics[place])
         assert not len(device.sealed([], pem, crowd)[0])
         Path(f"own{place}.bin").write_bytes(binary.encode(block))
     outcome = run(shuffle("one.bin", "two.bin", "own*.bin", "one.bin", into="out-d1"))

@@ -18,6 +18,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.counting.split_mix import BySplitMix
+from pipelines.metrics.resolving import resolve
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.request.requests import request
@@ -48,7 +49,7 @@ def words(log: str, kind: str = "sum", **changes: Any) -> list[str]:
 def metric(log: str, kind: str = "sum", **changes: Any) -> BySplitMix:
     asked = OF[kind] | {"input": (log,), "output": "elsewhere"} | changes
     options = request(registry.options(kind), asked)
-    found = registry.find_for(options).resolve(options, ALONE, fresh_stream)
+    found = resolve(options, ALONE, fresh_stream)
     assert isinstance(found, BySplitMix)
     return found
 

@@ -403,6 +403,7 @@ def _words(path: str) -> np.ndarray:
 def _in_one_job(metric, blocks):
     """What the road's own second half publishes of messages."""
     from pipelines.metrics.metric import MetricReports
+    from pipelines.metrics.publishable import collected
 
     road = metric
 
@@ -410,7 +411,7 @@ def _in_one_job(metric, blocks):
         messages = pipeline | "M" >> beam.Create(blocks).with_output_types(np.ndarray)
         users = pipeline | "U" >> beam.Create([sum(block.size for block in blocks)])
         tallies = pipeline | "T" >> beam.Create([("rows read", 800)])
-        return road.collected(road.shuffled(MetricReports(messages, users, tallies)))
+        return collected(road, road.shuffling.step(MetricReports(messages, users, tallies)))
 
     (content,) = run_beam(build).elements
     return content

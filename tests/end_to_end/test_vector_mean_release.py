@@ -18,7 +18,7 @@ import pytest
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.vector.multi import multi_optimal
 from pipelines.cli import cli
-from pipelines.metrics.statistics.vector_mean import AverageRow
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.releases.schema import own
 from tests.fakes import canaries
@@ -283,7 +283,7 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
         options = VectorMeanOptions(
             input=(rows_log,), epsilon=2.0, model="local", output=str(workspace / "none"), **given
         )
-        job = AverageRow.resolve(options, open_rng=fresh_stream)
+        job = resolve(options, open_rng=fresh_stream)
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
             read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(job.columns)))
@@ -301,7 +301,7 @@ def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace)
         input=(rows_log,), number=("f?=-20,60",), epsilon=1.0, model="local", output="out",
         mechanism="multi_hm",
     )  # fmt: skip
-    job = AverageRow.resolve(options)
+    job = resolve(options)
     counts = np.ones(job.mechanism.codes, np.int64)
     found = Counted(counts, int(counts.sum()), 5)
     one, other = (job.content(found, {"rows read": ROWS}) for _ in range(2))

@@ -17,7 +17,7 @@ from pipelines.ask.session import Session, answered, begun
 from pipelines.errors import WithheldError
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.options import CountOptions
-from pipelines.metrics.statistics.count import Count
+from pipelines.metrics.resolving import resolve
 
 RIVALS = 16
 TERMS = {"epsilon": 1.0, "delta": 1e-6, "unit": "row", "user_column": None}
@@ -29,7 +29,7 @@ def count(kind: str = "count", values: int = 0, threshold: int = 0) -> questions
     """A question about counts, in all or of each of many values."""
     named: Any = {"column": "n", "domain": f"1..{values}"} if values else {}
     options = CountOptions(input=("log.parquet",), output="out", epsilon=1.0, **named)
-    metric = Count.resolve(options, Source(telemetry=UNREAD))
+    metric = resolve(options, Source(telemetry=UNREAD))
     return questions.question(kind, metric, named, threshold)
 
 

@@ -331,7 +331,7 @@ MUTANTS = (
     Mutant(
         "counters-statement-of-rows-read",
         "A release that hides who takes part states how many rows were read.",
-        "pipelines/metrics/counting/metric.py",
+        "pipelines/metrics/counting/by_counters.py",
         '"published_exactly": " and ".join(self.exactly) or "nothing",',
         '"published_exactly": "nothing", "rows_read": sum(tallies.values()),',
         (_RELEASE,),

@@ -335,7 +335,7 @@ def _case(parted: Any, place: int, number: int) -> dict[str, Any]:
         sent, _ = device.report([table])
         return case | {"report": binary.encode(sent).hex()}
     blocks, _ = device._encoded([table])
-    [words] = metric.own_reports(blocks, True, open_rng())
+    [words] = metric.shape.own_reports(metric, blocks, True, open_rng())
     return case | {"words": [str(word) for word in words[0].tolist()]}
 
 

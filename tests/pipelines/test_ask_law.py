@@ -24,9 +24,9 @@ from pipelines.ask import questions, session
 from pipelines.ask.questions import FiguresQuestion, Question, SelectionQuestion
 from pipelines.ask.session import Session, begun
 from pipelines.logs.inputs import UNREAD, Source
-from pipelines.metrics import registry
 from pipelines.metrics.counting.options import CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.resolving import resolve
 from tests.oracles.contributions import levels_of, units
 
 BUDGET = GaussianFilter(epsilon=1.0, delta=1e-6)
@@ -85,7 +85,7 @@ def asked(case: Case) -> Question:
     kind, words = case.options
     more: Any = {"dummies": "shuffler"} if kind is MeanOptions else {}
     options = kind(input=("log.parquet",), output="out", epsilon=1.0, **words, **more)
-    metric: Any = registry.find_for(options).resolve(options, Source(telemetry=UNREAD))
+    metric: Any = resolve(options, Source(telemetry=UNREAD))
     return questions.question(case.kind, metric, words, 5)
 
 

@@ -19,6 +19,7 @@ from scipy import stats
 from mechanisms.randomness import SeededRandom
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
+from pipelines.metrics.resolving import resolve
 from pipelines.request.requests import request
 from transforms.collector.collect_counts import Counted
 from transforms.encoders.encoder import Rows
@@ -73,7 +74,7 @@ def seen(draw: Callable[[], np.ndarray], high: int, dummies: str, whole: bool = 
              "input": (str(file),), "output": str(file.parent / "out")}  # fmt: skip
     asked |= {"enrolled": 400_000} if dummies == "devices" else {}
     options = request(registry.options("distribution"), asked)
-    metric = registry.find_for(options).resolve(options, ALONE, lambda: SeededRandom(0))
+    metric = resolve(options, ALONE, lambda: SeededRandom(0))
     (batch,) = log.combine_chunks().to_batches()
     block = metric.encoder().encode(batch, Rows(len(log)), SeededRandom(0))
     paths = metric.reporting.tree.encode(block.cells.astype(np.int64))

@@ -15,8 +15,8 @@ from pipelines.errors import RequestError
 from pipelines.logs.numbers import are_whole
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.reports.bins import covers, scaled
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.distribution import (
-    Distribution,
     read_quantiles,
     whole_quantiles,
 )
@@ -39,7 +39,7 @@ def options(log: str, **changes: Any) -> DistributionOptions:
 
 
 def resolved(request: DistributionOptions) -> Any:
-    return Distribution.resolve(request)
+    return resolve(request)
 
 
 @pytest.mark.parametrize(

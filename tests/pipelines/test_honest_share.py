@@ -57,8 +57,8 @@ def spent(metrics: tuple[Metric, ...]) -> list[float]:
 def test_clients_are_counted_on_in_part_and_one_job_as_a_whole(written: str) -> None:
     plan = load(written)
     job, parted = unread_job(plan, "monday"), split(plan, "monday")
-    assert [metric.honest_share for metric in job.metrics] == [1.0] * 3
-    assert [metric.honest_share for metric in parted.metrics] == [0.9] * 3
+    assert [metric.protection.honest_share for metric in job.metrics] == [1.0] * 3
+    assert [metric.protection.honest_share for metric in parted.metrics] == [0.9] * 3
     for alone, asked in zip(spent(job.metrics), spent(parted.metrics), strict=True):
         assert asked < alone
     for metric in parted.metrics:
@@ -75,7 +75,7 @@ def test_clients_are_counted_on_in_part_and_one_job_as_a_whole(written: str) -> 
 def test_frequent_strings_are_searched_for_among_those_who_are_counted_on(written: str) -> None:
     plan = changed(written, PLAN.partition("metrics:\n")[2], STREET)
     (alone,), (asked,) = unread_job(plan, "monday").metrics, split(plan, "monday").metrics
-    assert (alone.honest_share, asked.honest_share) == (1.0, 0.9)
+    assert (alone.protection.honest_share, asked.protection.honest_share) == (1.0, 0.9)
     assert spent((asked,)) < spent((alone,))
     assert "only 18,000 of 20,000 users follow the protocol" in asked.guarantees[0].how
 
@@ -86,21 +86,21 @@ def test_a_plan_may_say_who_is_counted_on(written: str) -> None:
     plan = changed(written, "duchi", "duchi, honest_share: 0.75")
     assert mark(plan) != before
     job, parted = unread_job(plan, "monday"), split(plan, "monday")
-    assert [metric.honest_share for metric in job.metrics] == [0.5, 0.75, 0.5]
+    assert [metric.protection.honest_share for metric in job.metrics] == [0.5, 0.75, 0.5]
     assert job.design == parted.job.design
 
 
 def test_nobody_is_counted_on_in_the_local_model(written: str) -> None:
     plan = changed(written, "delta: 1e-6", "model: local")
     job, parted = unread_job(plan, "monday"), split(plan, "monday")
-    assert {metric.honest_share for metric in parted.metrics} == {None}
+    assert {metric.protection.honest_share for metric in parted.metrics} == {None}
     assert job.design == parted.job.design
 
 
 def test_streams_of_rows_draw_for_all_and_streams_of_reports_do_not(written: str) -> None:
     plan = changed(written, "epsilon: 1", "stream: {window: 1h, state: state}\nepsilon: 1")
     rows, reports = streamed(plan), streamed(plan, clients=True)
-    assert [metric.honest_share for metric in rows.metrics] == [1.0] * 3
+    assert [metric.protection.honest_share for metric in rows.metrics] == [1.0] * 3
     assert reports.fingerprint == split(plan, "stream").fingerprint != rows.fingerprint
 
 

@@ -17,7 +17,7 @@ from pipelines.metrics.instead import instead, said
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.resolving import resolve
 
 ROWS = 50_000
 
@@ -33,7 +33,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 def resolved(kind: type[EitherOptions], log: str, tmp_path: Path, **asked: object) -> Metric:
     known = {"input": (log,), "epsilon": 1.0, "output": str(tmp_path / "out")}
     options = kind.model_validate(known | asked)
-    return find_for(options).resolve(options)
+    return resolve(options)
 
 
 KINDS = pytest.mark.parametrize(

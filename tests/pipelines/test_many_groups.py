@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pipelines.logs.inputs import UNREAD, Source
-from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SumOptions
 from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.resolving import resolve
 
 ASKED: Any = {
     "input": ("log.parquet",), "output": "out", "epsilon": 1.0, "delta": 1e-6, "column": "x",
@@ -21,7 +21,7 @@ ASKED: Any = {
 def resolved(kind: Any, groups: int, **more: Any) -> Any:
     grouped = {"group_by": "g", "groups": f"0..{groups - 1}"} if groups > 1 else {}
     options = kind(**ASKED | grouped | more)
-    return registry.find_for(options).resolve(options, Source(telemetry=UNREAD))
+    return resolve(options, Source(telemetry=UNREAD))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 229, 100_000])

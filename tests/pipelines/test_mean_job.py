@@ -13,7 +13,7 @@ from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
 from pipelines.errors import RequestError
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.registry import find_for
+from pipelines.metrics.resolving import resolve
 from transforms.encoders.bounds import Bounds
 
 
@@ -32,7 +32,7 @@ def job(log, tmp_path):
         defaults = {"input": (log,), "column": "v", "bounds": "0,10", "epsilon": 1.0, "cells": 16,
                     "output": str(tmp_path / "out")}  # fmt: skip
         options = MeanOptions(**(defaults | asked))
-        return find_for(options).resolve(options)
+        return resolve(options)
 
     return job
 

@@ -15,6 +15,8 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.terms import answering_share
 from pipelines.parties.device import ClientReports
 from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
@@ -59,10 +61,10 @@ def job_of(folder: Path, *words: str | float) -> PlanJob:
 
 def test_ten_metrics_of_a_million_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = job_of(tmp_path, TEN)
-    own = [round(10**6 * metric.answering_share) for metric in job.metrics]
+    own = [round(10**6 * answering_share(metric)) for metric in job.metrics]
     assert own == [10**5] * 10
     assert max(math.sqrt(m.mechanism.variance(0.0, 10**5)) for m in job.metrics) <= 0.62e-2
-    assert {metric.promises[1].epsilon for metric in job.metrics} == {1.0}
+    assert {promises(metric)[1].epsilon for metric in job.metrics} == {1.0}
     assert [guarantee.epsilon for guarantee in job.guarantees] == [1.0, 1.0]
     assert check(written(tmp_path, TEN)) == 0
     assert "each user answers one metric" in " ".join(capsys.readouterr().out.split())

@@ -226,7 +226,7 @@ def test_strings_are_searched_by_a_threshold_unless_it_is_said(
     )
     strings = f"metrics:\n  - {{name: words, kind: strings, column: word{search}}}\n"
     (metric,) = unread_job(load(written(tmp_path, text + strings)), "w").metrics
-    assert (metric.kind, metric.system) == ("strings", system)
+    assert (metric.kind, metric.protection.system) == ("strings", system)
 
 
 def test_the_schema_describes_every_kind() -> None:

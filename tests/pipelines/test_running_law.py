@@ -12,7 +12,7 @@ from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
 from mechanisms.running.totals import Contribution, least
 from pipelines.logs.inputs import UNREAD, Source
-from pipelines.metrics import registry
+from pipelines.metrics.resolving import resolve
 from pipelines.running.kept import KeptTotals
 from pipelines.running.options import RunningCountOptions, RunningSumOptions
 from pipelines.running.totals import drawn
@@ -38,10 +38,10 @@ def test_noise_is_what_a_unit_really_adds_over_the_mu_that_is_paid(name: str) ->
         input=("log.parquet",), output="out", epsilon=1.0, delta=1e-6, window="a", series="s",
         horizon=30, **words,
     )  # fmt: skip
-    metric: Any = registry.find_for(options).resolve(options, Source(telemetry=UNREAD))
+    metric: Any = resolve(options, Source(telemetry=UNREAD))
     groups = metric.reporting.amounts.groups
     norm = max(
-        float(np.linalg.norm(metric.totals(levels_of(metric, chosen, seed))))
+        float(np.linalg.norm(metric.shape.totals(metric, levels_of(metric, chosen, seed))))
         for chosen, seed in units(groups, numbers, rows)
     )
     days = words.get("user_windows", 1)

@@ -19,8 +19,8 @@ from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.reports.means import Averaged
 from pipelines.metrics.reports.shares import share_evidence
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.histogram import Histogram
-from pipelines.metrics.statistics.mean import Mean
 from pipelines.views import report
 from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
@@ -111,7 +111,7 @@ def test_means_of_public_groups_are_covered_together() -> None:
     asked = {"column": "v", "bounds": "-1,1", "group_by": "g", "groups": f"0..{groups - 1}",
              "groups_public": True, "unusable": "count", "model": "local"}  # fmt: skip
     options = MeanOptions(input=("-",), output="-", epsilon=1.0, mechanism="duchi", **asked)
-    job = Mean.resolve(options, Source(UNREAD))
+    job = resolve(options, Source(UNREAD))
     cells = job.inner.encode(np.zeros(users), rng)
     held = alone = 0
     for _ in range(releases):

@@ -11,7 +11,8 @@ from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOptions
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.statistics.active_users import ActiveUsers, shares
+from pipelines.metrics.resolving import resolve
+from pipelines.metrics.statistics.active_users import shares
 from transforms.collector.collect_counts import Counted
 
 PAIRS = [(1, 28), (7, 28), (1, 7)]
@@ -23,7 +24,7 @@ def metric(period: str = "day", epsilon: float = 4.0) -> ByCounters:
         "input": ["log.parquet"], "output": "out", "user_column": "user", "time": "time",
         "day": "2026-11-20", "period": period, "epsilon": epsilon,
     })  # fmt: skip
-    return ActiveUsers.resolve(options, inputs.Source(inputs.UNREAD, 1))
+    return resolve(options, inputs.Source(inputs.UNREAD, 1))
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 4.0])

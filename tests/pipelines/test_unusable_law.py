@@ -21,6 +21,8 @@ import pytest
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.metrics import registry
+from pipelines.metrics.mean.options import MeanOptions
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.unusable.share import ALL, MANY, Share
 from pipelines.metrics.unusable.verdict import Verdict, verdict
 from pipelines.request.requests import request
@@ -35,10 +37,14 @@ FAR = 6.5
 class Fixed:
     """A metric of which a share is known as far as it says."""
 
-    unit, narrows = "row", False
+    unit = "row"
 
-    def __init__(self, sure: Mapping[str, Share], usual: Mapping[str, Share]) -> None:
+    def __init__(
+        self, sure: Mapping[str, Share], usual: Mapping[str, Share], where: tuple[str, ...] = ()
+    ) -> None:
         self._parts = {0.999: sure, 0.95: usual}
+        asked = {"column": "x", "bounds": "0,1", "where": where}
+        self.options = request(MeanOptions, {"input": ("log.parquet",), "output": "out"} | asked)
 
     def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
         return self._parts[confidence]
@@ -49,8 +55,8 @@ class Fixed:
 
 def said(sure: float, usual: float, narrows: bool = False) -> Verdict:
     """The verdict where the lower ends are so."""
-    metric: Any = Fixed({"": Share(1.0, sure, 1.0)}, {"": Share(1.0, usual, 1.0)})
-    metric.narrows = narrows
+    where = ("y > 0",) * narrows
+    metric: Any = Fixed({"": Share(1.0, sure, 1.0)}, {"": Share(1.0, usual, 1.0)}, where)
     return verdict(metric, None)
 
 
@@ -108,7 +114,7 @@ def mean(workspace: Path) -> Any:
         "dummies": "shuffler", "expected": 4000,
     }  # fmt: skip
     options = request(kind, asked)
-    return registry.find_for(options).resolve(options)
+    return resolve(options)
 
 
 def _raised(metric: Any, n: int, unusable: int) -> np.ndarray:

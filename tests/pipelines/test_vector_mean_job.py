@@ -15,9 +15,11 @@ from mechanisms.vector.sampled import SampledCoordinates
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import open_telemetry
 from pipelines.logs.row_attributes import read_attributes
+from pipelines.metrics.metric import columns_read
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.row_evidence import CoordinateScale
-from pipelines.metrics.statistics.vector_mean import AverageRow
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
+from transforms.elements.conservation import Batches, Shuffled
 from transforms.encoders.attributes import Category, Number, NumberList
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import IntegerRange
@@ -49,7 +51,7 @@ def job(log, tmp_path):
     def job(**asked):
         defaults = {"input": (log,), "epsilon": 1.0, "model": "local",
                     "output": str(tmp_path / "out")}  # fmt: skip
-        return AverageRow.resolve(VectorMeanOptions(**(defaults | asked)))
+        return resolve(VectorMeanOptions(**(defaults | asked)))
 
     return job
 
@@ -140,20 +142,20 @@ def test_few_coordinates_are_picked(job):
     scale = CoordinateScale.of(made.statistic.attributes)
     assert scale.low.tolist() == [0, 0, -5, -5, -5]
     assert scale.half.tolist() == [5] * 5
-    assert (made.min_reports, made.messages, made.radius) == (1, 1, None)
+    assert (made.min_reports, made.protection.messages, made.radius) == (1, 1, None)
     released, local = made.guarantees
     assert released == local
     assert (released.model, released.epsilon, released.delta) == ("local", 1.0, 0.0)
     assert pickle.loads(pickle.dumps(made)) == made
-    assert made.columns == {"f0", "f1", "v"}
-    assert made.shuffler is None
+    assert columns_read(made) == {"f0", "f1", "v"}
+    assert made.shuffling.passed.least == 0  # nothing shuffles them
 
 
 @pytest.mark.parametrize("name", ["meanest", "laplace_vector", "multi_rphm"])
 def test_whole_rows_travel_where_more_is_needed(job, name):
     made = job(vector=("v=3:-5,5",), mechanism=name, user_column="u", unusable="count")
     assert made.sampled is made.picked is None
-    assert made.columns == {"v", "u"}
+    assert columns_read(made) == {"v", "u"}
     assert made.guarantees[0].unit == "user"
 
 
@@ -178,8 +180,7 @@ def test_a_shuffled_batch_hides_more(job):
     assert (released.model, released.delta) == ("shuffle", 1e-6)
     assert released.epsilon < 1.0 < local.epsilon <= 2.0
     assert made.min_reports == made.design.target.n == 1980
-    shuffler = made.shuffler
-    assert (shuffler.min_reports, shuffler.codes) == (1980, made.mechanism.codes)
+    assert made.shuffling.passed == Shuffled(1980, Batches(made.mechanism.codes))
 
 
 def test_rows_with_categories(job, tmp_path):
@@ -195,7 +196,7 @@ def test_what_to_expect_is_told(job):
     made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500, unusable="count")
     worst = made.mechanism.worst_variance
     assert made.design.name == "meanest"
-    assert made.bits == 3 * made.design.bits
+    assert made.protection.bits == 3 * made.design.bits
     assert f"± {100 * (worst / 500) ** 0.5 / 2:.2g} %" in made.expected_error
     assert f"at most {(worst / ROWS) ** 0.5:.3g} with 2,000 reports" in made.prospect
 

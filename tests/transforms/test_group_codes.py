@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.metrics.counting.metric import CountCodes
+from pipelines.metrics.counting.codes import CountCodes
 from tests.oracles.transforms import run, source
 from transforms.collector.collect_counts import Counted, CountMessages
 from transforms.elements.combine_all import CombineAll

@@ -1,31 +1,42 @@
-"""Statistics over noisy counters: which counters a workload takes, and what they tell of it."""
+"""Statistics of noisy counters: dummies that a shuffler or devices draw, and nothing exact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from mechanisms.channel import Messages
+from mechanisms.channel import Guarantee
+from mechanisms.counters.choose import DummyCounters, NoisyCounters, SlottedCounters
+from mechanisms.counters.design import Counters
+from mechanisms.counters.device_design import DeviceCounters
+from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.dummies import Independent
-from mechanisms.randomness import RandomSource, SecureRandom
-from pipelines.logs.inputs import ALONE, Source, Telemetry
+from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
-from pipelines.metrics.counting.drowned import Typical
-from pipelines.metrics.counting.metric import Counting
+from pipelines.metrics.counting import result, wording
+from pipelines.metrics.counting.codes import CountCodes, sent
+from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.counting.options import require_counted
-from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
-from pipelines.metrics.of_statistic import OfStatistic
+from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.options import EitherOptions
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast
+from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import MANY, Share
+from pipelines.releases.statement import head, versions
+from pipelines.views.digits import three_digits
+from pipelines.wording import FUSED, RAISING_NONE, among
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
 from transforms.encoders.users import UserDigest
@@ -35,16 +46,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
     from transforms.units.contributions import EncodedContributions
 
-# Of epsilon, where units have a counter of their own, which shares are divided by.
-_SHARES = (0.03, 0.1, 0.25)
-_MANY = 100  # noises, whose sum is all but normal
-_LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers
 _UNKNOWN = "of how many is not published"
-
-
 _BY_SHAPE = {
     "prefixes": "pipelines.metrics.counting.shapes.tree:TREE",
     "tables": "pipelines.metrics.counting.shapes.tables:TABLES",
@@ -62,14 +66,18 @@ def shape_of(work: Workload) -> Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByCounters(OfStatistic, Counting):
-    """A statistic whose noise is dummies among counters.
+class ByCounters(OfStatistic):
+    """A statistic of noisy counters: reports in slots, dummies among them, nothing exact.
 
     Attributes:
+        design: the counters, their dummies and what holds for them.
         reporting: what makes a report of all rows of a unit.
+        sealed: whether each message is sealed by itself.
     """
 
+    design: Any
     reporting: Any
+    sealed: bool = False
     min_reports: int = 0
 
     @classmethod
@@ -110,30 +118,14 @@ class ByCounters(OfStatistic, Counting):
         return f"--dummies {options.drawn_by}"
 
     @classmethod
-    def of(
-        cls,
-        statistic: Statistic,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
+    def of(cls, given: Ingredients) -> Self:
         """The release of a statistic.
-
-        Args:
-            statistic: held against its input.
-            telemetry: the files.
-            open_rng: opens generators on workers.
-            source: what public randomness comes from.
 
         Raises:
             RequestError: the target is out of reach, or options mean nothing here.
         """
-        options = statistic.options
-        design, reporting = cls.least(statistic)
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, statistic=statistic,
-            domains=statistic.domains, design=design, reporting=reporting,
-        )  # fmt: skip
+        design, reporting = cls.least(given.statistic)
+        return cls(**given.fields, design=design, reporting=reporting)
 
     @classmethod
     def least(cls, statistic: Statistic, sealed: bool = False) -> tuple[Any, Any]:
@@ -149,9 +141,17 @@ class ByCounters(OfStatistic, Counting):
         return shape_of(statistic.workload).least(statistic, sealed)
 
     def redesigned(self) -> Self:
+        """The same with the counters of its own options, sealed one by one or not.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
         statistic = replace(self.statistic, options=self.options)
         design, reporting = self.least(statistic, self.sealed)
         return replace(self, statistic=statistic, design=design, reporting=reporting)
+
+    def divided(self) -> Self:
+        return replace(self, sealed=True).redesigned()
 
     # What is known of its noise.
 
@@ -166,19 +166,7 @@ class ByCounters(OfStatistic, Counting):
         return self.shape.accuracy(self)
 
     def evidence(self, estimate: Counted) -> Evidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
         return self.shape.evidence(self, estimate)
-
-    @property
-    def rows_of_a_user(self) -> str:
-        return self.shape.rows_of_a_user
-
-    def totals(self, counts: Sequence[np.ndarray]) -> np.ndarray:
-        return self.shape.totals(self, counts)
 
     @property
     def worth(self) -> float:
@@ -189,27 +177,59 @@ class ByCounters(OfStatistic, Counting):
     def unit_error(self) -> float:
         return self.shape.unit_error(self)
 
-    # The clients.
-
-    def contributions(
-        self, tables: beam.PCollection, named: UserDigest | None = None
-    ) -> EncodedContributions:
-        return self.shape.contributions(self, tables, named)
-
-    def own_reports(
-        self, blocks: Sequence[Any], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        return self.shape.own_reports(self, blocks, one, rng)
-
-    # What is said of it.
+    @property
+    def counters(self) -> SlottedCounters | None:
+        return self.design if isinstance(self.design, Counters | SlottedDevices) else None
 
     @property
-    def request(self) -> dict[str, Any]:
-        return super().request | self.shape.settled(self)
+    def by_devices(self) -> bool:
+        """Whether the devices draw the dummies, and not the shuffler."""
+        return isinstance(self.design, DeviceCounters)
 
-    def encoder(self, coins: Any = None) -> GroupEncoder:
-        encoder: GroupEncoder = self.statistic.encoder
-        return encoder
+    # What is decided before a row is read.
+
+    @property
+    def protection(self) -> Protection:
+        made, messages = (self.design, self.reporting), self.design.messages
+        bits = messages * max(1, (self.design.codes - 1).bit_length())
+        honest = getattr(self.design, "honest_share", None)
+        return Protection("counters", "shuffle", made, messages, bits, honest)
+
+    @property
+    def mechanism(self) -> CountCodes:
+        return CountCodes(self.design.codes)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, Guarantee]:
+        opens = "opens its seals" if self.collects or self.sealed else "sees it"
+        drawn = "dummies" if self.by_devices else "the shuffler's dummies"
+        why = f"whoever {opens} reads it; {drawn} hide it among others"
+        return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
+
+    @property
+    def profile(self) -> PrivacyLoss:
+        return _profile(self.design)
+
+    @property
+    def expected(self) -> int:
+        """About how many units take part, as far as that is public."""
+        return int(self.options.usual)
+
+    @property
+    def rounded(self) -> int:
+        """How many numbers are rounded, at the most, as far as that is public."""
+        return self.expected
+
+    @property
+    def cautions(self) -> list[str]:
+        released, options = self.guarantees[0], self.options
+        declared = options.expected or getattr(options, "enrolled", None)
+        return [
+            *cautioned(released.delta, declared),
+            *next_to_nothing(released),
+            *self._drowned,
+            *self.statistic.forecast(self.accuracy, self.rounded).cautions,
+        ]
 
     @property
     def _forecast(self) -> Forecast:
@@ -218,45 +238,204 @@ class ByCounters(OfStatistic, Counting):
 
     @property
     def error(self) -> float:
+        """The standard error of one figure, in its own units; the same whatever the data are."""
         return float(self._forecast.error)
 
     @property
-    def _typical(self) -> Typical:
+    def error_terms(self) -> ErrorTerms:
+        """What is said of that."""
+        terms: ErrorTerms = self.statistic.wording.errors
+        return terms
+
+    @property
+    def influence(self) -> float:
+        """How far one liar moves a figure, at the most."""
+        return self.shape.influence(self)
+
+    @property
+    def typical(self) -> Typical | None:
+        """What a figure and its error may be expected to be; None if nobody knows how many are."""
+        if self.options.expected is None:
+            return None
         return Typical(self._forecast.figure, self._forecast.noise)
+
+    @cached_property
+    def _drowned(self) -> tuple[str, ...]:
+        return tuple(drowned(self))
 
     @property
     def expected_error(self) -> str:
         return self._forecast.words
 
     @property
-    def error_terms(self) -> ErrorTerms:
-        terms: ErrorTerms = self.statistic.wording.errors
-        return terms
-
-    @property
     def prospect(self) -> str | None:
-        if not self.error_terms.divides:
-            return super().prospect
-        return f"{super().prospect}, if {self.expected:,} {self.unit}s take part"
+        own = f"{self.protection.messages:,.{0 if self.protection.messages.is_integer() else 2}f}"
+        of = f", if {self.expected:,} {self.unit}s take part" * self.error_terms.divides
+        return (
+            f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
+            f"{self.design.number:,.0f} dummies, and the standard error{self.error_terms.of} is "
+            f"{three_digits(self.error)}{of}"
+        )
 
     @property
-    def cautions(self) -> list[str]:
+    def fresh_only(self) -> str | None:
+        return "nothing that users send is randomised, and dummies are drawn once a window"
+
+    @property
+    def undivided(self) -> str | None:
+        return f"its {'devices draw' if self.by_devices else 'shuffler draws'} dummies"
+
+    # The clients.
+
+    def encoder(self, coins: Any = None) -> GroupEncoder:
+        encoder: GroupEncoder = self.statistic.encoder
+        return encoder
+
+    def contributions(
+        self, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        return self.shape.contributions(self, tables, named)
+
+    def reports(self, tables: beam.PCollection) -> MetricReports:
+        import apache_beam as beam
+
+        from transforms.elements.conservation import entering
+
+        blocks, tallies, bounded = self.contributions(tables)
+        messages = blocks | "Messages" >> beam.Map(sent, self.design).with_output_types(np.ndarray)
+        return MetricReports(messages, None, tallies, (entering(blocks), *bounded))
+
+    # The shuffler.
+
+    @property
+    def shuffling(self) -> Shuffling:
+        from transforms.elements.conservation import Batches, Shuffled, leaving
+        from transforms.shuffle.dummies import AddDummies, ranges_of
+        from transforms.shuffle.group_codes import GroupCodes
+
+        design, codes = cast(DummyCounters, self.design), self.mechanism.codes
+        # A collector does not see what another party draws.
+        passed = Shuffled(0, Batches(codes), 0 if self.collects else len(ranges_of(design)))
+
+        def step(reports: MetricReports) -> MetricReports:
+            dummies = AddDummies(design, self.open_rng)
+            messages, drawn = reports.messages | "Dummies" >> dummies
+            flow = *reports.flow, drawn, leaving(messages, passed.batches)
+            if not self.options.fused:
+                messages = messages | "Shuffle" >> GroupCodes(codes)
+            return reports._replace(messages=messages, flow=flow)
+
+        return Shuffling(passed, step, None)
+
+    # The collector.
+
+    def enough(self, estimate: Counted) -> bool:
+        """Whether as many devices have sent as draw the noise; that tells nothing of their rows."""
+        design = self.design
+        return not isinstance(design, SlottedDevices) or (
+            design.reports(estimate.counts) >= design.least_reports
+        )
+
+    def withheld(self, counted: Mapping[str, int]) -> str | None:
+        if not isinstance(self.design, SlottedDevices):
+            return None
+        return f"fewer than {self.design.least_reports:,} devices have sent, whose dummies it needs"
+
+    def arrived(self, estimate: Counted) -> int:
+        return estimate.messages + estimate.invalid
+
+    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
+        return dict(self.statistic.unusable(self.evidence(estimate), confidence))
+
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        """Where numbers are added up, how many were none: of how many that is, nobody publishes."""
+        beside = self.evidence(estimate).beside
+        many, some = (beside(UNUSABLE, sure) for sure in confidence)
+        if many is None or some is None:
+            return []
+        declared = self.options.expected or self.options.enrolled
+        # Without a number that was declared nobody knows of how many they are.
+        count, far = some if declared is None else many
+        if not count - far > MANY * (declared or 0):
+            return []
+        known = f"of {declared:,} that were declared" if declared else _UNKNOWN
         return [
-            *super().cautions,
-            *self.statistic.forecast(self.accuracy, self.rounded).cautions,
+            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
+            f"be used, which adds nothing to the sum; {known}"
         ]
+
+    # What is said of it.
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        unit, neighbours = self.unit, self.options.neighbours
+        words = [
+            self._who(),
+            self._liars(),
+            wording.exact(self.exactly),
+            *self.words,
+            *among(self.options.where, self.unit, RAISING_NONE),
+            *([] if unit == "row" else [wording.NOBODY]),
+            *[FUSED] * self.options.fused,
+            *self.cautions,
+        ]
+        return {
+            **head(self.kind, promises(self), wording.protected(unit, neighbours), words, 0),
+            "neighbours": wording.neighbours(unit, neighbours),
+            "published_exactly": " and ".join(self.exactly) or "nothing",
+            **wording.devices(self.design, estimate),
+            "cut": self._cut(estimate),
+            "poisoning": {"per_liar": self.influence, "figure": "any one figure"},
+            "request": self.request,
+            "mechanism": self.mechanism_statement,
+            "error": self.error_statement,
+            "versions": versions(),
+            **self.statistic.statement(self.evidence(estimate)),
+        }
+
+    @property
+    def words(self) -> list[str]:
+        return list(self.statistic.wording.words)
 
     @property
     def exactly(self) -> tuple[str, ...]:
-        return (*super().exactly, *self.statistic.wording.exactly)
+        """What is published as it is."""
+        sent = ("how many devices sent",) * isinstance(self.design, SlottedDevices)
+        return (*sent, *self.statistic.wording.exactly)
 
     @property
-    def rounded(self) -> int:
-        """How many numbers are rounded, at the most, as far as that is public."""
-        return self.expected
+    def shared_words(self) -> list[str]:
+        covered = wording.protected(self.unit, self.options.neighbours)
+        return [covered, self._who(), wording.exact(self.exactly)]
 
-    def errors(self) -> FigureError:
-        return self.accuracy.total
+    def _who(self) -> str:
+        return wording.who(self.design, self.unit, self.collects)
+
+    def _liars(self) -> str:
+        return wording.liars(self.design, self.unit, self.influence)
+
+    def _cut(self, estimate: Counted) -> dict[str, Any]:
+        """How many units lost something, by counters of their own."""
+        if not self.reporting.beside:
+            return {}
+        counts, spread = self.design.centred(estimate.counts)[-1], self.design.variances[-1]
+        return {
+            name: {
+                "what": result.BESIDE[name].format(unit=self.unit),
+                "estimate": float(count),
+                "standard_error": spread**0.5,
+            }
+            for name, count in zip(self.reporting.beside, counts, strict=True)
+        }
+
+    @property
+    def request(self) -> dict[str, Any]:
+        words, settled = super().request, self.shape.settled(self)
+        for name, (_, domain) in zip(self.options.files, self.statistic.domains, strict=False):
+            words[name] = f"{domain.declared:,} declared values"
+        words |= {"delta": self.design.delta, **self.statistic.wording.request}
+        if self.unit == "user":
+            settled |= {"rows_of_a_user": self.shape.rows_of_a_user}
+        return words | settled
 
     @property
     def noise_law(self) -> dict[str, Any]:
@@ -281,33 +460,17 @@ class ByCounters(OfStatistic, Counting):
         return {terms.key: self.error, **said, **self.noise_law}
 
     @property
-    def influence(self) -> float:
-        return self.shape.influence(self)
+    def mechanism_statement(self) -> dict[str, Any]:
+        return {
+            "name": self.protection.system,
+            "source": wording.source(self.design),
+            "constants": self.design.constants,
+            "dummies": "devices" if self.by_devices else "shuffler",
+            "messages_per_user": self.protection.messages,
+            "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
+        }
 
-    @property
-    def words(self) -> list[str]:
-        return list(self.statistic.wording.words)
 
-    def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
-        return dict(self.statistic.unusable(self.evidence(estimate), confidence))
-
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
-        """Where numbers are added up, how many were none: of how many that is, nobody publishes."""
-        beside = self.evidence(estimate).beside
-        many, some = (beside(UNUSABLE, sure) for sure in confidence)
-        if many is None or some is None:
-            return []
-        declared = self.options.expected or self.options.enrolled
-        # Without a number that was declared nobody knows of how many they are.
-        count, far = some if declared is None else many
-        if not count - far > MANY * (declared or 0):
-            return []
-        known = f"of {declared:,} that were declared" if declared else _UNKNOWN
-        return [
-            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
-            f"be used, which adds nothing to the sum; {known}"
-        ]
-
-    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
-        own = self.statistic.statement(self.evidence(estimate))
-        return super().statement(estimate, tallies) | own
+@lru_cache(maxsize=64)  # a ledger asks for it again with every window
+def _profile(design: NoisyCounters) -> PrivacyLoss:
+    return design.profile()

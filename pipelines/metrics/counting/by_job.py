@@ -13,6 +13,8 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import JOB
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
 from pipelines.request.options import flag
 from pipelines.views.digits import three_digits
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
-    from transforms.elements.conservation import Shuffled
 
 _NO_TOTALS = {
     "prefixes": "it adds noise to totals, not to a tree of bins",
@@ -63,12 +64,8 @@ class ByJob(ByCounters):
         return _NO_TOTALS.get(work.shape)
 
     @property
-    def system(self) -> str:
-        return "job-totals"
-
-    @property
-    def model(self) -> str:
-        return "central"
+    def protection(self) -> Protection:
+        return super().protection._replace(system="job-totals", model="central")
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -89,22 +86,8 @@ class ByJob(ByCounters):
         )
 
     @property
-    def unfused(self) -> str:
-        return "nothing is shuffled where the job adds its own noise"
-
-    # The job.
-
-    @property
-    def shuffled_batches(self) -> Shuffled:
-        from transforms.elements.conservation import Batches, Shuffled
-
-        return Shuffled(0, Batches(self.mechanism.codes))  # nobody draws dummies
-
-    def shuffled(self, reports: MetricReports) -> MetricReports:
-        from transforms.elements.conservation import leaving
-
-        sent = leaving(reports.messages, self.shuffled_batches.batches)
-        return reports._replace(flow=(*reports.flow, sent))
+    def shuffling(self) -> Shuffling:
+        return unshuffled(self.mechanism.codes)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect import Collect
@@ -131,10 +114,10 @@ class ByJob(ByCounters):
     @property
     def mechanism_statement(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {
-            "name": self.system,
+            "name": self.protection.system,
             "source": _SOURCE,
             "constants": self.design.constants,
-            "messages_per_user": self.messages,
+            "messages_per_user": self.protection.messages,
         }
 
 

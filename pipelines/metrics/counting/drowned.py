@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.request.options import flag
+
+if TYPE_CHECKING:
+    from pipelines.metrics.counting.by_counters import ByCounters
 
 _ROUNDS = 8  # of a search for how many users do; two are usual
 _DIGITS = 2  # of that number
@@ -30,25 +34,7 @@ class Typical(NamedTuple):
         return self.error > self.figure > 0
 
 
-class ExpectedMetric(Protocol):
-    """A metric as far as this is asked of it: what is expected, and what other requests give."""
-
-    @property
-    def options(self) -> Any: ...
-
-    @property
-    def expected(self) -> int: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def typical(self) -> Typical | None: ...
-
-    def asking(self, changes: dict[str, Any]) -> ExpectedMetric: ...
-
-
-def drowned(metric: ExpectedMetric) -> list[str]:
+def drowned(metric: ByCounters) -> list[str]:
     """That noise drowns what is released, and which k, b or n would do; nothing if it does not.
 
     Args:
@@ -66,22 +52,31 @@ def drowned(metric: ExpectedMetric) -> list[str]:
     ]
 
 
-def _bounds(metric: ExpectedMetric) -> dict[str, int]:
+def _bounds(metric: ByCounters) -> dict[str, int]:
     """The numbers above 1 that bound what a unit contributes: k and b."""
     bounds = {name: getattr(metric.options, name, 1) for name in ("rows_per_user", "per_value")}
     return {name: most for name, most in bounds.items() if most > 1}
 
 
-def _does(metric: ExpectedMetric, changes: dict[str, Any]) -> bool:
+def _asking(metric: ByCounters, changes: dict[str, Any]) -> ByCounters:
+    """The same for another request, of which neither columns nor domains are others.
+
+    Raises:
+        RequestError: the target is out of reach.
+    """
+    return replace(metric, options=metric.options.model_copy(update=changes)).redesigned()
+
+
+def _does(metric: ByCounters, changes: dict[str, Any]) -> bool:
     """Whether noise leaves something of the same request with changes."""
     try:
-        other = metric.asking(changes).typical
+        other = _asking(metric, changes).typical
     except RequestError:
         return False
     return other is not None and not other.drowned
 
 
-def _smaller(metric: ExpectedMetric) -> list[str]:
+def _smaller(metric: ByCounters) -> list[str]:
     """The largest k, and the largest b, that would do; of neither alone, both."""
     bounds, flags = _bounds(metric), []
     for name, most in bounds.items():
@@ -103,7 +98,7 @@ def _largest(most: int, does: Callable[[int], bool]) -> int:
     return low
 
 
-def _users(metric: ExpectedMetric, typical: Typical) -> list[str]:
+def _users(metric: ByCounters, typical: Typical) -> list[str]:
     """About how many units would do."""
     expected = metric.expected
     for _ in range(_ROUNDS):
@@ -113,7 +108,7 @@ def _users(metric: ExpectedMetric, typical: Typical) -> list[str]:
         if metric.options.enrolled is not None:
             changes["enrolled"] = max(expected, metric.options.enrolled)
         try:
-            other = metric.asking(changes).typical
+            other = _asking(metric, changes).typical
         except RequestError:
             return []
         if other is None or not other.drowned:

@@ -17,6 +17,7 @@ from pipelines.errors import FailedError, RequestError, WithheldError, reason
 from pipelines.jobs.publishing import require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
 from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.metric import columns_read
 from pipelines.metrics.statistics.labels import label_columns
 from pipelines.views.console import Screen
 from pipelines.views.headline import OTHER
@@ -90,7 +91,8 @@ def take(metric: ByCounters, options: Any, then: Take, screen: Screen) -> list[s
 def names(metric: ByCounters) -> tuple[str, ...]:
     """What each number is of; all rows of other values share the last."""
     names = metric.heading.labels
-    columns = [labels.to_pylist() for labels in label_columns(names, metric.domains).values()]
+    labels = label_columns(names, metric.statistic.domains)
+    columns = [column.to_pylist() for column in labels.values()]
     rows = zip(*columns, strict=True) if columns else [("all",)]
     return tuple(OTHER if None in row else " · ".join(str(part) for part in row) for row in rows)
 
@@ -113,9 +115,9 @@ class CountExactly(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
-        tables = begin | "Read" >> metric.telemetry.read(metric.columns)
+        tables = begin | "Read" >> metric.telemetry.read(columns_read(metric))
         reports = metric.reports(tables)
-        sent = leaving(reports.messages, metric.shuffled_batches.batches)
+        sent = leaving(reports.messages, metric.shuffling.passed.batches)
         flow = summed(*reports.flow, sent)
         step = beam.ParDo(TakeDoFn(self), AsDict(reports.tallies), AsDict(flow))
         return metric.estimated(reports) | "Take" >> step
@@ -137,7 +139,7 @@ class TakeDoFn(beam.DoFn):
             return
         try:
             # No shuffler, and so no dummies. None of these messages may be impossible.
-            passed = Shuffled(0, self._metric.shuffled_batches.batches)
+            passed = Shuffled(0, self._metric.shuffling.passed.batches)
             require_whole(tallies, flow, passed, counted.messages)
         except LostError:
             tally(LOST, 1)

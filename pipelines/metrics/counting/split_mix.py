@@ -15,17 +15,18 @@ from mechanisms.channel import Guarantee
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.split_mean import SplitMean
 from mechanisms.counters.split_mix import LOST_SHARE, ONE_LIAR, SplitMix
-from mechanisms.randomness import SecureRandom
 from mechanisms.sampling.integer_noise import IntegerNoise
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.options import DELTA, SPLIT_MIX, SumOptions
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.cells import clip_of, finest
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.options import CLIENTS_SHARE
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling, mixed
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from transforms.encoders.block import SlotBlock
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
-    from transforms.elements.conservation import Shuffled
-    from transforms.shuffle.shuffle import Shuffle
 
 _Design = TypeVar("_Design", bound=SplitMix)
 
@@ -99,14 +97,8 @@ class BySplitMix(ByCounters):
         return f"--mechanism {SPLIT_MIX}"
 
     @classmethod
-    def of(
-        cls,
-        statistic: Statistic,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        metric = super().of(statistic, telemetry, open_rng, source)
+    def of(cls, given: Ingredients) -> Self:
+        metric = super().of(given)
         noise = metric.accuracy.noise
         rounding = metric.accuracy.rounding(metric.expected)
         if metric.error_terms.divides and not rounding <= noise:
@@ -170,8 +162,11 @@ class BySplitMix(ByCounters):
     # What is decided before a row is read.
 
     @property
-    def system(self) -> str:
-        return "split-mix"
+    def protection(self) -> Protection:
+        made, messages = (self.design, self.reporting), float(self.design.shares)
+        bits = messages * (self.design.modulus.bit_length() - 1)
+        honest = float(self.options.honest_share or CLIENTS_SHARE)
+        return Protection("split-mix", "shuffle", made, messages, bits, honest)
 
     @property
     def mechanism(self) -> TotalOfWords:  # type: ignore[override]
@@ -182,23 +177,11 @@ class BySplitMix(ByCounters):
         return None
 
     @property
-    def messages(self) -> float:
-        return float(self.design.shares)
-
-    @property
-    def bits(self) -> float:
-        return self.messages * (self.design.modulus.bit_length() - 1)
-
-    @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         released = replace(
             self.design.guarantee, unit=self.unit, neighbours=self.options.neighbours
         )
         return released, Guarantee.none("all shares of a report together tell its number")
-
-    @property
-    def honest_share(self) -> float:
-        return float(self.options.honest_share or CLIENTS_SHARE)
 
     @property
     def unit_error(self) -> float:
@@ -231,29 +214,24 @@ class BySplitMix(ByCounters):
         return MetricReports(numbers, None, tallies, (entering(blocks), *bounded))
 
     @property
-    def shuffler(self) -> Shuffle | None:
+    def shuffling(self) -> Shuffling:
         from transforms.elements.blocks import bucket_count
+        from transforms.elements.conservation import Batches, Shuffled, leaving
+        from transforms.shuffle.mix import RANGES, AddShares
         from transforms.shuffle.shuffle import Shuffle
 
-        if self.options.fused:
-            return None
-        buckets = bucket_count(self.telemetry.rows * self.messages)
-        return Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
+        design, shuffle = self.design, None
+        passed = Shuffled(0, Batches(design.modulus), RANGES)
+        if not self.options.fused:
+            buckets = bucket_count(self.telemetry.rows * self.protection.messages)
+            shuffle = Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
 
-    @property
-    def shuffled_batches(self) -> Shuffled:
-        from transforms.elements.conservation import Batches, Shuffled
-        from transforms.shuffle.mix import RANGES
+        def step(reports: MetricReports) -> MetricReports:
+            words, drawn = reports.messages | "Shares" >> AddShares(design, self.open_rng)
+            flow = *reports.flow, drawn, leaving(words, passed.batches)
+            return mixed(reports._replace(messages=words, flow=flow), shuffle)
 
-        return Shuffled(0, Batches(self.design.modulus), RANGES)
-
-    def shuffled(self, reports: MetricReports) -> MetricReports:
-        from transforms.elements.conservation import leaving
-        from transforms.shuffle.mix import AddShares
-
-        words, drawn = reports.messages | "Shares" >> AddShares(self.design, self.open_rng)
-        sent = leaving(words, self.shuffled_batches.batches)
-        return self.mixed(reports._replace(messages=words, flow=(*reports.flow, drawn, sent)))
+        return Shuffling(passed, step, None)
 
     # The collector.
 
@@ -306,7 +284,7 @@ class BySplitMix(ByCounters):
     def mechanism_statement(self) -> dict[str, Any]:
         design = self.design
         return {
-            "name": self.system,
+            "name": self.protection.system,
             "source": "Ishai, Kushilevitz, Ostrovsky, Sahai, FOCS 2006; how many shares: "
             "the graph of Balle, Bell, Gascon, Nissim, 2019 (arXiv 1909.11225)",
             "constants": {
@@ -314,7 +292,7 @@ class BySplitMix(ByCounters):
                 "shares": design.shares, "noise": recorded(design.noise),
             },
             "dummies": "shuffler",
-            "messages_per_user": self.messages,
+            "messages_per_user": self.protection.messages,
             "bits_per_message": design.modulus.bit_length() - 1,
         }  # fmt: skip
 

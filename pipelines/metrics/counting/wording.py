@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.device_design import DeviceCounters
@@ -122,3 +123,16 @@ def neighbours(unit: str, which: str) -> str:
     if which == "replace":
         return f"{what} becomes any other" if unit == "row" else f"{what} become any others"
     return f"{what} {'is' if unit == 'row' else 'are'} there or not"
+
+
+def devices(design: NoisyCounters, estimate: Any) -> dict[str, Any]:
+    """How many devices sent, if that can be seen: it does not depend on what they have.
+
+    Args:
+        design: of the counters.
+        estimate: of the collector.
+    """
+    if not isinstance(design, SlottedDevices):
+        return {}
+    sent = int(design.reports(estimate.counts))
+    return {"devices": {"enrolled": design.enrolled, "counted_on": design.honest, "sent": sent}}

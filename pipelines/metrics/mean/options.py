@@ -103,6 +103,10 @@ examples:
         return super().idle - ({"honest_share"} if self.mixed else set())
 
     @property
+    def public_columns(self) -> frozenset[str]:
+        return frozenset([self.group_by] if self.groups_public and self.group_by else [])
+
+    @property
     def of_reports(self) -> frozenset[str]:  # type: ignore[override]
         mechanism = frozenset() if self.mixed else frozenset({"mechanism"})
         return mechanism | {"choose_bounds", "groups_public", "cells", "interval"}

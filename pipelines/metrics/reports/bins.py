@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Floats, Mechanism
+from mechanisms.channel import Floats
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
 from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
 from mechanisms.distribution.quantiles import quantiles
 from mechanisms.mean.intervals import HONEST, NOBODY, quotient_reach
 from mechanisms.mean.task import MeanTask
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.randomness import SecureRandom
 from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics import terms
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
 from pipelines.views import report
 from pipelines.views.digits import digits
 from pipelines.wording import upward
-from transforms.encoders.bounds import Bounds, Rounding
+from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import NumberEncoder
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect import CollectedNumbers
-    from transforms.elements.blocks import Generator
 
 _LIKELIEST = "expectation maximisation, stopped where it begins to fit the noise"
 _SMOOTHED = "EMS, smoothed: biased, closer on smooth data and far off at spikes"
@@ -78,22 +77,16 @@ class BinsByReports(ByReports):
     fill: float | None = None
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options = statistic.options
+    def of(cls, given: Ingredients) -> Self:
+        options = given.statistic.options
         if options.bins is not None and options.bins > MOST_BINS:
             raise RequestError(
                 f"--bins must be a number of at most {MOST_BINS:,}, not {options.bins:,}: one "
                 "randomised report tells no more apart; with --dummies shuffler it may be "
                 f"{MOST_COUNTED:,}"
             )
-        least = terms.least_reports(options, options.model, telemetry.rows)
-        expected = _expected_reports(options, telemetry.rows)
+        least = terms.least_reports(options, options.model, given.telemetry.rows)
+        expected = _expected_reports(options, given.telemetry.rows)
         try:
             known = terms.target_terms(options, options.model, least, options.unit)
             target = Target(**known, task=MeanTask())
@@ -102,14 +95,12 @@ class BinsByReports(ByReports):
         except ValueError as error:
             raise RequestError(str(error)) from None
         terms.require_proven(options, fitted.design.release)
-        return cls(
-            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            statistic=statistic, design=fitted.design, fitted=fitted, fill=read_fill(options),
-        )  # fmt: skip
+        fields = {**given.fields, "min_reports": least, "fill": read_fill(options)}
+        return cls(**fields, design=fitted.design, fitted=fitted)
 
     @property
-    def resolved(self) -> tuple[Mechanism, Rounding]:
-        return self.mechanism, self.fitted.rounding
+    def protection(self) -> Protection:
+        return super().protection._replace(made=(self.mechanism, self.fitted.rounding))
 
     @property
     def bounds(self) -> Bounds:
@@ -129,7 +120,7 @@ class BinsByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        expected = _expected_reports(self.options, self.answering_rows)
+        expected = _expected_reports(self.options, terms.answering_rows(self))
         return super().cautions + terms.drowned(self.error, expected if expected > 1 else 0, _HALF)
 
     @property
@@ -142,7 +133,7 @@ class BinsByReports(ByReports):
         if not self.options.hides:
             return None
         target = self.design.target.asking(MeanTask())
-        expected = _expected_reports(self.options, self.answering_rows)
+        expected = _expected_reports(self.options, terms.answering_rows(self))
         without = fitting.design(target, self.fitted.bins, expected, self.design.name)
         return self.fitted.expected_length / without.expected_length
 

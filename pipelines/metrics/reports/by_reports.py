@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mechanisms.randomness import SecureRandom
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
-from pipelines.metrics.of_statistic import OfStatistic
+from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.randomised import Randomised
 
 if TYPE_CHECKING:
     from pipelines.metrics.statistics.statistic import Workload
-    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +38,14 @@ class ByReports(OfStatistic, Randomised):
         return f"--model {options.drawn_by}"
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> ByReports:
-        """The release of a statistic; as of `ByCounters.of`.
+    def of(cls, given: Ingredients) -> ByReports:
+        """The release of a statistic; as of `ByCounters.of`."""
+        made: type[ByReports] = registry.imported(_of_workload(given.statistic.workload))
+        return made.of(given)
 
-        Args:
-            statistic: held against its input.
-            telemetry: the files.
-            open_rng: opens generators on workers.
-            source: what public randomness comes from.
-        """
-        made: type[ByReports] = registry.imported(_of_workload(statistic.workload))
-        return made.of(statistic, telemetry, open_rng, source)
+    @property
+    def request(self) -> dict[str, Any]:
+        return super().request | dict(self.statistic.wording.request)
 
 
 _UNTOLD = {

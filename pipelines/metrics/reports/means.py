@@ -21,18 +21,23 @@ from mechanisms.mean.task import MeanTask
 from mechanisms.mean.usable_mean import unusable_share, usable_mean
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner.search import Design
-from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.reports.mean_design import best_design, grouping, require_memory
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.terms import drowned, hiding_cost, least_reports, require_proven
+from pipelines.metrics.terms import (
+    answering_rows,
+    drowned,
+    hiding_cost,
+    least_reports,
+    require_proven,
+)
 from pipelines.releases.statement import published_exactly
 from pipelines.views import report
 from transforms.elements.progress import REPORTS, WITHHELD
@@ -44,7 +49,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
     from transforms.rounds.scout import ScoutedBounds
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
@@ -121,22 +125,14 @@ class MeansByReports(ByReports):
     fill: float | None = None
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options, groups = statistic.options, grouping(statistic)
-        known = least_reports(options, options.model, telemetry.rows)
+    def of(cls, given: Ingredients) -> Self:
+        options, groups = given.statistic.options, grouping(given.statistic)
+        known = least_reports(options, options.model, given.telemetry.rows)
         try:
             least, more = cls.rounds(options, known)
-            metric = cls(
-                options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-                statistic=statistic, design=best_design(options, least, groups), groups=groups,
-                fill=read_fill(options), **more,
-            )  # fmt: skip
+            design, fill = best_design(options, least, groups), read_fill(options)
+            fields = {**given.fields, "min_reports": least, **more}
+            metric = cls(**fields, design=design, groups=groups, fill=fill)
             require_memory(metric.mechanism.codes)
         except ValueError as error:
             raise RequestError(str(error)) from None
@@ -179,7 +175,7 @@ class MeansByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        reports = self.min_reports if self.options.model == "shuffle" else self.answering_rows
+        reports = self.min_reports if self.options.model == "shuffle" else answering_rows(self)
         known = self.options.min_reports or reports
         error = math.sqrt(self.inner.report_variance / max(known, 1))
         return super().cautions + drowned(error, known, _HALF)
@@ -212,11 +208,6 @@ class MeansByReports(ByReports):
         return NumberEncoder(column, bounds, rounded, groups, none, self.fill)
 
     @property
-    def public_columns(self) -> frozenset[str]:
-        groups = self.groups if self.options.groups_public else None
-        return frozenset() if groups is None else frozenset([groups.column])
-
-    @property
     def batches(self) -> int:
         # A report that says its group hides among those of its group.
         return 1 if self.public is None else self.public.groups
@@ -224,7 +215,7 @@ class MeansByReports(ByReports):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         import apache_beam as beam
 
-        return self.counts(reports) | "Bounds" >> beam.Map(Averaged, self._declared)
+        return reports.counted(self.mechanism) | "Bounds" >> beam.Map(Averaged, self._declared)
 
     @property
     def _declared(self) -> ScoutedBounds:
@@ -387,7 +378,7 @@ class MeansByReports(ByReports):
         """What the promises do not cover."""
         reports = "of reports of each group" if self.options.groups_public else "of reports"
         exact = self.options.unusable == "count" or bool(self.public)
-        return published_exactly(reports, exact, self.options.unit)
+        return published_exactly(reports, exact, self.unit)
 
     def bounds_statement(self, chosen: ScoutedBounds) -> dict[str, Any]:
         """What numbers were clipped to, and how that was decided."""
@@ -395,7 +386,7 @@ class MeansByReports(ByReports):
 
     def _error_statement(self, bounds: Bounds) -> dict[str, Any]:
         """How far off a mean may be, and what that covers."""
-        unit = self.options.unit
+        unit = self.unit
         covers = _COVERS + ("." if unit == "row" else f", one drawn for each {unit}.")
         statement: dict[str, Any] = {"interval": self.options.interval, "covers": covers}
         if self.groups is None or self.options.groups_public:

@@ -15,7 +15,6 @@ from mechanisms.channel import Floats, Mechanism
 from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.planner import AUTO
 from mechanisms.planner.search import Design
-from mechanisms.randomness import SecureRandom
 from mechanisms.vector.base import VectorMean
 from mechanisms.vector.laplace_vector import LaplaceVector
 from mechanisms.vector.mixed_rows import MixedRows
@@ -23,12 +22,13 @@ from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.reading import READING
 from pipelines.metrics.metric import FRESH, Coins, Content, MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import Poisoning
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.reports.row_estimates import (
     Received,
@@ -40,7 +40,7 @@ from pipelines.metrics.reports.row_estimates import (
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence
 from pipelines.metrics.statistics.vector_mean import OF_ALL_UNITS, REPORTS, TABLE
-from pipelines.metrics.terms import best_design, hiding_cost
+from pipelines.metrics.terms import answering_rows, best_design, hiding_cost
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
 
 MOST_NUMBERS = 50_000_000  # of perturbed rows, which one worker decodes
 MOST_CODES = 1 << 34  # of all their reports, where each is looked at by itself: about a minute
@@ -87,27 +86,18 @@ class RowsByReports(ByReports):
     prior: Floats | None = field(default=None, compare=False)
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options, attributes = statistic.options, statistic.attributes
+    def of(cls, given: Ingredients) -> Self:
+        options, attributes = given.statistic.options, given.statistic.attributes
         _require_sense(options, attributes)
-        _require_rows(options, attributes, telemetry.rows)
+        _require_rows(options, attributes, given.telemetry.rows)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
-        least, design = _design(options, telemetry.rows, attributes)
-        if options.reports and not telemetry.rows * design.mechanism.codes <= MOST_CODES:
+        least, design = _design(options, given.telemetry.rows, attributes)
+        if options.reports and not given.telemetry.rows * design.mechanism.codes <= MOST_CODES:
             raise RequestError(
                 f"--reports: {design.name} has {design.mechanism.codes:,} codes, which are all "
                 "looked at for each row: name another mechanism, or take a part of the log"
             )
-        return cls(
-            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            statistic=statistic, design=design, prior=prior,
-        )  # fmt: skip
+        return cls(**given.fields, min_reports=least, design=design, prior=prior)
 
     @property
     def rows(self) -> VectorMean | MixedRows:
@@ -133,12 +123,8 @@ class RowsByReports(ByReports):
         return self.picked or self.rows
 
     @property
-    def resolved(self) -> tuple[Mechanism, Mechanism | None]:
-        return self.rows, self.picked
-
-    @property
-    def messages(self) -> float:
-        return float(self.rows.messages)
+    def protection(self) -> Protection:
+        return super().protection._replace(made=(self.rows, self.picked))
 
     @property
     def radius(self) -> float | None:
@@ -174,7 +160,7 @@ class RowsByReports(ByReports):
     @property
     def prospect(self) -> str:
         """How far off a coordinate will be at the most, and whether that is worth the while."""
-        reports = self.answering_rows if self.options.user_column is None else self.min_reports
+        reports = answering_rows(self) if self.options.user_column is None else self.min_reports
         error = math.sqrt(self.worst_variance / max(reports, 2))
         words = (
             f"a coordinate's standard error will be at most {error:.3g} with {reports:,} reports, "
@@ -195,19 +181,10 @@ class RowsByReports(ByReports):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         import apache_beam as beam
 
-        from transforms.collector.collect_counts import CountMessages
-        from transforms.elements.combine_all import CombineAll
-
         if self.options.reports:  # those of a user follow one another, as long as blocks are whole
             blocks = reports.messages | "All" >> beam.combiners.ToList()
             return blocks | "Put together" >> beam.Map(Received.of, self.rows)
-        return reports.messages | "Count" >> CombineAll(CountMessages(self.rows))
-
-    @property
-    def one_job_only(self) -> str | None:
-        if self.options.reports:
-            return "reports: perturbed rows are put together by the job that reads the log"
-        return super().one_job_only
+        return reports.counted(self.rows)
 
     @property
     def words(self) -> list[str]:
@@ -217,7 +194,7 @@ class RowsByReports(ByReports):
         return estimate.messages + estimate.invalid
 
     def content(self, estimate: Counted, tallies: Mapping[str, int]) -> Content | None:
-        if estimate.messages < max(self.min_reports, _LEAST) * self.messages:
+        if estimate.messages < max(self.min_reports, _LEAST) * self.protection.messages:
             return None
         return super().content(self.decoded(estimate), tallies)
 
@@ -228,7 +205,7 @@ class RowsByReports(ByReports):
 
     def decoded(self, counted: Counted) -> VectorEstimate:
         """What a batch of messages says, on the scale of [-1, 1]."""
-        n = counted.messages // int(self.messages)
+        n = counted.messages // int(self.protection.messages)
         row, shares = estimated(self.rows, counted, n, self.options.confidence)
         prior = None
         if self.prior is not None:
@@ -239,11 +216,6 @@ class RowsByReports(ByReports):
         return VectorEstimate(row, moved, shares, counted.invalid, perturbed)
 
     def evidence(self, estimate: VectorEstimate) -> RowEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector, decoded.
-        """
         numbers, n = estimate.numbers, estimate.n
         accuracy = Accuracy(FigureError(None, math.sqrt(n * self.worst_variance)))
         sizes = [category.size for category in self.statistic.categories]

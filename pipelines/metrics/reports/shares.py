@@ -22,17 +22,16 @@ from mechanisms.postprocess.intervals import (
     opened,
     standard_errors,
 )
-from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.histogram.reading import facts, reading
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.terms import best_design, drowned, hiding_cost
+from pipelines.metrics.terms import answering_rows, best_design, drowned, hiding_cost
 from pipelines.views import report
 from pipelines.wording import covered, many_messages
 from transforms.encoders.domain import Domain
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect import Frequencies
-    from transforms.elements.blocks import Generator
 
 _MOST_MESSAGES = 2.0**20  # of one user
 _MANY_MESSAGES = 100  # a user, on average: a cost that should not come as a surprise
@@ -104,29 +102,20 @@ class SharesByReports(ByReports):
     design: Design[FrequencyOracle]
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options, ((_, domain),) = statistic.options, statistic.domains
+    def of(cls, given: Ingredients) -> Self:
+        options, ((_, domain),) = given.statistic.options, given.statistic.domains
         fill = _filled(options, domain)
         task = FrequencyTask(domain.size + options.hides, options.max_messages)
         least, design = best_design(
-            options, task, telemetry.rows, options.mechanism, _model(options),
-            bound=options.bound, seed=source.public_seed(),
+            options, task, given.telemetry.rows, options.mechanism, _model(options),
+            bound=options.bound, seed=given.source.public_seed(),
         )  # fmt: skip
         if objection := too_large(design.mechanism):
             raise RequestError(
                 f"--domain: {design.name}: {objection} or choose another --mechanism"
             )
         _require_few_messages(options, design)
-        return cls(
-            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            statistic=statistic, fill=fill, design=design,
-        )  # fmt: skip
+        return cls(**given.fields, min_reports=least, fill=fill, design=design)
 
     @property
     def domain(self) -> Domain:
@@ -141,11 +130,11 @@ class SharesByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        n = self.min_reports if self.min_reports > 1 else self.answering_rows
+        n = self.min_reports if self.min_reports > 1 else answering_rows(self)
         error = math.sqrt(self.mechanism.variance(0.0, max(n, 1)))
         lines = super().cautions + drowned(error, n, "all reports together")
-        if self.messages >= _MANY_MESSAGES:
-            lines.append(many_messages(self.design.name, self.messages))
+        if self.protection.messages >= _MANY_MESSAGES:
+            lines.append(many_messages(self.design.name, self.protection.messages))
         return lines
 
     @property
@@ -169,7 +158,7 @@ class SharesByReports(ByReports):
         from transforms.collector.collect import CollectFrequencies
 
         known, hides = (self.mechanism, self.postprocess), self.options.hides
-        open_rng = self.open_rng if self.model == "central" else None
+        open_rng = self.open_rng if self.protection.model == "central" else None
         collect = CollectFrequencies(*known, reports.users, hides, open_rng)
         return reports.messages | "Collect" >> collect
 
@@ -177,11 +166,6 @@ class SharesByReports(ByReports):
         return estimate.messages + estimate.invalid
 
     def evidence(self, estimate: Frequencies) -> ShareEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
         return share_evidence(self.mechanism, estimate)
 
     def unusable_share(self, estimate: Frequencies) -> dict[str, float]:

@@ -11,15 +11,14 @@ import numpy as np
 
 from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.randomness import SecureRandom
 from mechanisms.vector.divided_tables import DividedTables, TablesTask
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.metric import FRESH, Coins
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.cross_tab import TableEvidence, ravelled
 from pipelines.metrics.statistics.evidence import Accuracy
-from pipelines.metrics.terms import best_design, drowned
+from pipelines.metrics.terms import answering_rows, answering_share, best_design, drowned
 from pipelines.wording import covered
 from transforms.encoders.rows import RowEncoder
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +35,10 @@ class TablesByReports(ByReports):
     design: Design[DividedTables]
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        least, design = best_design(statistic.options, TablesTask(statistic.tabs), telemetry.rows)
-        return cls(
-            options=statistic.options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            statistic=statistic, design=design,
-        )  # fmt: skip
+    def of(cls, given: Ingredients) -> Self:
+        statistic, rows = given.statistic, given.telemetry.rows
+        least, design = best_design(statistic.options, TablesTask(statistic.tabs), rows)
+        return cls(**given.fields, min_reports=least, design=design)
 
     @property
     def expected_error(self) -> str:
@@ -57,7 +47,7 @@ class TablesByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        n = max(self.min_reports if self.min_reports > 1 else self.answering_rows, 1)
+        n = max(self.min_reports if self.min_reports > 1 else answering_rows(self), 1)
         error = math.sqrt(self.mechanism.report_variance / n)
         return super().cautions + drowned(error, n, "all reports together")
 
@@ -73,12 +63,7 @@ class TablesByReports(ByReports):
         return estimate.messages, estimate.invalid
 
     def evidence(self, estimate: Counted) -> TableEvidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
-        tabs, counts, answering = self.statistic.tabs, estimate.counts, self.answering_share
+        tabs, counts, answering = self.statistic.tabs, estimate.counts, answering_share(self)
         finest, answered = (self.mechanism.finest(counts, share) for share in (answering, 1.0))
         answered = tabs.fitted(answered)
         error = ravelled(self.mechanism.errors(counts, answered))
@@ -93,7 +78,7 @@ class TablesByReports(ByReports):
     def _accuracy(self, estimate: Counted) -> Accuracy:
         """Of a cell of the tables that are asked for."""
         error = math.sqrt(self.mechanism.report_variance * estimate.messages)
-        return Accuracy(FigureError(None, error / self.answering_share))
+        return Accuracy(FigureError(None, error / answering_share(self)))
 
     # What is said of it.
 
@@ -108,7 +93,7 @@ class TablesByReports(ByReports):
             f"Figures are of all {self.unit}s: of those who were asked, divided by their share."
         )
         return [
-            *[all_of] * (self.answering_share < 1),
+            *[all_of] * (answering_share(self) < 1),
             f"Every {self.unit} reports a cell of one of {many:,} tables, drawn whatever its "
             "values are, and says of which; those that are published are made from all of them. A "
             "value that is missing, or not declared, is one more value, the last.",

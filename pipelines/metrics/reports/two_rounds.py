@@ -10,8 +10,10 @@ from mechanisms.channel import Guarantee
 from mechanisms.planner.search import Design
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.mean_design import SCOUTS, Scouts, two_rounds
 from pipelines.metrics.reports.means import Averaged, MeansByReports
+from pipelines.metrics.shuffling import Shuffling
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import NO_NUMBER, AsTheyAre, FloatWords
 from transforms.encoders.numbers import NumberEncoder
@@ -50,8 +52,9 @@ class MeanInTwoRounds(MeansByReports):
         return self.design, self.scouts.design
 
     @property
-    def resolved(self) -> tuple[Any, ...]:
-        return self.mechanism, self.scouts.design.mechanism
+    def protection(self) -> Protection:
+        made = self.mechanism, self.scouts.design.mechanism
+        return super().protection._replace(made=made)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -65,8 +68,9 @@ class MeanInTwoRounds(MeansByReports):
         return "with choose_bounds the second round's clients wait for what the first's say"
 
     @property
-    def unfused(self) -> str:
-        return "with choose_bounds the shuffler withholds a first round that is too small"
+    def shuffling(self) -> Shuffling:
+        why = "with choose_bounds the shuffler withholds a first round that is too small"
+        return super().shuffling._replace(unfused=why)
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
         # Numbers wait for bounds as they are.
@@ -78,6 +82,7 @@ class MeanInTwoRounds(MeansByReports):
         import apache_beam as beam
         from apache_beam.pvalue import AsSingleton
 
+        from pipelines.metrics.publishable import publishable
         from transforms.elements.conservation import entering, reporting
         from transforms.rounds.scout import Divide, RoundWithin
         from transforms.rows.perturb import Perturb
@@ -90,9 +95,9 @@ class MeanInTwoRounds(MeansByReports):
         messages = cells | "Perturb" >> Perturb(self.mechanism, self.open_rng)
         rounds = reporting(scouts, "Sent first"), reporting(rest, "Sent second")
         flow = (entering(numbers), *rounds, *bounded)
-        reports = self.shuffled(MetricReports(messages, None, tallies, flow))
-        both = self.counts(reports) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
-        return self.contents(both, reports)
+        reports = self.shuffling.step(MetricReports(messages, None, tallies, flow))
+        both = reports.counted(self.mechanism) | "Bounds" >> beam.Map(Averaged, AsSingleton(chosen))
+        return publishable(self, both, reports)
 
     def _choice(self) -> ChooseBounds:
         """The first round."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from mechanisms.randomness import SecureRandom
-from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -23,8 +21,6 @@ from transforms.encoders.groups import GroupEncoder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pipelines.metrics.metric import Metric
-    from transforms.elements.blocks import Generator
 
 Shape = Literal["cells", "prefixes", "tables", "row", "days", "strings"]
 
@@ -73,40 +69,12 @@ class Statistic(ABC):
     domains: Domains = ()
 
     @classmethod
-    def resolve(
-        cls,
-        options: Any,
-        source: inputs.Source = inputs.ALONE,
-        open_rng: Generator = SecureRandom,
-    ) -> Metric:
-        """The release of a request: its statistic, and the noise that it asks for.
-
-        Args:
-            options: of its kind.
-            source: the files, and what public randomness comes from.
-            open_rng: opens generators on workers.
-
-        Raises:
-            RequestError: something is wrong with the request or the input.
-        """
-        from pipelines.metrics import registry
-
-        noise = registry.noise_for(options)
-        noise.require(options, cls.kind)
-        statistic, telemetry = cls.read(options, source)
-        why = noise.objection(statistic.workload, options.drawn_by)
-        if why is not None:
-            raise RequestError(f"{noise.option(options)}: {why}")
-        made: Metric = noise.of(statistic, telemetry, open_rng, source)
-        return made
-
-    @classmethod
     @abstractmethod
     def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         """Hold a request against its input; reads footers only.
 
         Raises:
-            RequestError: as `resolve`.
+            RequestError: something is wrong with the request or the input.
         """
 
     @property

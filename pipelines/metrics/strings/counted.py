@@ -6,13 +6,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mechanisms.channel import Guarantee
 from mechanisms.heavy_hitters.schedule import MISSED
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.shapes.shape import ReportShape
-from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.metric import MetricReports, viewed
+from pipelines.metrics.protection import Protection
+from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.statistics.strings import UndeclaredStrings
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.users import UserDigest, fresh_digest
@@ -20,7 +22,6 @@ from transforms.encoders.users import UserDigest, fresh_digest
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.elements.conservation import Shuffled
     from transforms.units.contributions import EncodedContributions
 
 
@@ -43,14 +44,14 @@ class CountedStrings(ByCounters):
         return ReportShape()  # of no workload: a search has evidence of its own
 
     @property
-    def model(self) -> Literal["shuffle", "central"]:
+    def protection(self) -> Protection:
         # What no counter is made for, no dummy hides from the job.
-        return "shuffle" if self.sealed else "central"
+        return super().protection._replace(model="shuffle" if self.sealed else "central")
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         why = "it is not randomised, and the job counts it as it is"
-        return replace(super().guarantees[0], model=self.model), Guarantee.none(why)
+        return replace(super().guarantees[0], model=self.protection.model), Guarantee.none(why)
 
     def _who(self) -> str:
         return (
@@ -102,7 +103,7 @@ class CountedStrings(ByCounters):
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
         step = EncodeContributions(
-            self.viewed(), users, self._buckets, self.open_rng, keep,
+            viewed(self), users, self._buckets, self.open_rng, keep,
             distinct=self._distinct, reported=False,
         )  # fmt: skip
         return tables | "Contributions" >> step
@@ -136,17 +137,14 @@ class CountedStrings(ByCounters):
         return MetricReports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
 
     @property
-    def unfused(self) -> str:
-        return "nothing is shuffled where the job counts strings as they are"
-
-    @property
-    def shuffled_batches(self) -> Shuffled:
+    def shuffling(self) -> Shuffling:
         from transforms.elements.conservation import Batches, Shuffled
 
-        return Shuffled(0, Batches(1 << 64))
+        def unchanged(reports: MetricReports) -> MetricReports:
+            return reports  # nobody but the job sees any of it
 
-    def shuffled(self, reports: MetricReports) -> MetricReports:
-        return reports  # nobody but the job sees any of it
+        why = "nothing is shuffled where the job counts strings as they are"
+        return Shuffling(Shuffled(0, Batches(1 << 64)), unchanged, why)
 
     @property
     def influence(self) -> float:

@@ -10,12 +10,11 @@ import numpy as np
 
 from mechanisms.counters.design import Counters
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
-from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pipelines.metrics.statistics.statistic import Workload
-    from transforms.elements.blocks import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +46,12 @@ class LevelsByCounters(CountedStrings):
         return "only the job knows which counters earlier levels let stand"
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options = statistic.options
-        search = CountedSearch(code_of(options, telemetry), public_seed(source, open_rng))
-        return cls(
-            options=options, telemetry=telemetry, open_rng=open_rng, statistic=statistic,
-            design=cast(Counters, meeting(options, search.levels, ())), reporting=search,
-        )  # fmt: skip
+    def of(cls, given: Ingredients) -> Self:
+        options = given.statistic.options
+        seed = public_seed(given.source, given.open_rng)
+        search = CountedSearch(code_of(options, given.telemetry), seed)
+        design = cast(Counters, meeting(options, search.levels, ()))
+        return cls(**given.fields, design=design, reporting=search)
 
     def redesigned(self) -> Self:
         raise RequestError(
@@ -97,7 +88,7 @@ class LevelsByCounters(CountedStrings):
 
     def evidence(self, estimate: Any) -> StringEvidence:
         strings = estimate.strings
-        figures = result.columns(strings.holders, self.errors(), self.options.confidence)
+        figures = result.columns(strings.holders, self.accuracy.total, self.options.confidence)
         figures["expected_false"] = strings.expected_false
         return StringEvidence.of(strings.values, strings.whole, figures)
 

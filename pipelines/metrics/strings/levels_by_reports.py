@@ -14,16 +14,15 @@ from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.heavy_hitters.fitting import FittedSearch, fit
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
-from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import MISSED, Search
 from mechanisms.mean.intervals import NOBODY, quotient_reach
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.randomness import SecureRandom
 from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.strings import StringEvidence, UndeclaredStrings
 from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from pipelines.metrics.statistics.statistic import Workload
     from transforms.collector.discover_counted import Discovered
-    from transforms.elements.blocks import Generator
 
 _BEAM_PER_STRING = 4  # prefixes followed for each string that is wanted
 
@@ -72,26 +70,18 @@ class LevelsByReports(ByReports):
         return None
 
     @classmethod
-    def of(
-        cls,
-        statistic: Any,
-        telemetry: Telemetry,
-        open_rng: Generator = SecureRandom,
-        source: Source = ALONE,
-    ) -> Self:
-        options = statistic.options
-        expected = least_batch(options, telemetry.rows, "the search is planned for that number")
-        seed, code = public_seed(source, open_rng), code_of(options, telemetry)
+    def of(cls, given: Ingredients) -> Self:
+        options, rows = given.statistic.options, given.telemetry.rows
+        expected = least_batch(options, rows, "the search is planned for that number")
+        seed, code = public_seed(given.source, given.open_rng), code_of(options, given.telemetry)
         try:
             plan = _planned(options, code, expected, seed)
         except ValueError as error:
             raise RequestError(str(error)) from None
         require_proven(options, plan.design.release)
         least = 1 if options.model == "local" and options.min_reports is None else expected
-        return cls(
-            options=options, telemetry=telemetry, min_reports=least, open_rng=open_rng,
-            statistic=statistic, design=plan.design, plan=plan, fill=_filled(options, code),
-        )  # fmt: skip
+        fields = {**given.fields, "min_reports": least, "fill": _filled(options, code)}
+        return cls(**fields, design=plan.design, plan=plan)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -99,8 +89,10 @@ class LevelsByReports(ByReports):
         return self.plan.protocol.levels
 
     @property
-    def resolved(self) -> tuple[Protocol, Mechanism]:
-        return self.plan.protocol, self.mechanism
+    def protection(self) -> Protection:
+        bits = float((self.mechanism.codes - 1).bit_length())  # of which some say the level
+        made = self.plan.protocol, self.mechanism
+        return super().protection._replace(made=made, bits=bits)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -130,10 +122,6 @@ class LevelsByReports(ByReports):
         """The share from which a string is sure to be found."""
         limit = self.plan.detection_limit
         return "nothing is sure to be found" if limit == math.inf else f"finds {100 * limit:.2g} %"
-
-    @property
-    def bits(self) -> float:
-        return float((self.mechanism.codes - 1).bit_length())  # of which some say the level
 
     @property
     def fresh_only(self) -> str | None:

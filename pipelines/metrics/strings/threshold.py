@@ -14,12 +14,13 @@ from mechanisms.counters.noise import recorded
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.report import SEALED
-from mechanisms.wire.strings import seals_of
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.metric import MetricReports
+from pipelines.metrics.counting.shapes.shape import ReportShape
+from pipelines.metrics.metric import MetricReports, slots
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
@@ -51,6 +52,24 @@ _SEALED = (
     "handed on, if the shuffler drew honestly, once, and has told nobody what it counted. Against "
     "shuffler and collector together nothing is promised."
 )
+
+
+class _Sealed(ReportShape):
+    """Strings that devices seal whole."""
+
+    rows_of_a_user = "those of each value"
+
+    def own_reports(
+        self, release: Any, blocks: Sequence[Any], one: bool, rng: RandomSource
+    ) -> Iterator[Messages]:
+        none = np.empty((0, release.width), np.uint32)
+        cells = np.concatenate([none, *(applicable(block).cells for block in blocks)])
+        users = None
+        if one:
+            first, _ = distinct(cells)
+            cells = cells[first[rng.permutation(first.size)[: release.crowds.strings]]]
+            users = np.zeros(len(cells), np.uint64)
+        yield gathered(CellBlock(cells, users), release.crowds.strings, rng).words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +112,8 @@ class StringsAboveThreshold(CountedStrings):
         return crowds.design, crowds
 
     @property
-    def rows_of_a_user(self) -> str:
-        return "those of each value"
+    def shape(self) -> ReportShape:  # type: ignore[override]
+        return _Sealed()
 
     @property
     def undivided(self) -> str:
@@ -115,16 +134,10 @@ class StringsAboveThreshold(CountedStrings):
         return width_of(self.length)
 
     @property
-    def slots(self) -> int:
-        return self.crowds.strings * seals_of(self.width)
-
-    @property
-    def system(self) -> str:
-        return "crowd threshold"
-
-    @property
-    def resolved(self) -> tuple[Any, ...]:
-        return self.design, self.length
+    def protection(self) -> Protection:
+        usual, made = super().protection, (self.design, self.length)
+        sent = SEALED * slots(self) if self.sealed else self.length * usual.messages
+        return usual._replace(system="crowd threshold", made=made, bits=8.0 * sent)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -153,24 +166,6 @@ class StringsAboveThreshold(CountedStrings):
     @property
     def _distinct(self) -> int:
         return self.options.rows_per_user
-
-    @property
-    def bits(self) -> float:
-        if self.sealed:
-            return 8.0 * SEALED * self.slots
-        return 8.0 * self.length * self.messages
-
-    def own_reports(
-        self, blocks: Sequence[Any], one: bool, rng: RandomSource
-    ) -> Iterator[Messages]:
-        none = np.empty((0, self.width), np.uint32)
-        cells = np.concatenate([none, *(applicable(block).cells for block in blocks)])
-        users = None
-        if one:
-            first, _ = distinct(cells)
-            cells = cells[first[rng.permutation(first.size)[: self.crowds.strings]]]
-            users = np.zeros(len(cells), np.uint64)
-        yield gathered(CellBlock(cells, users), self.crowds.strings, rng).words
 
     @property
     def _buckets(self) -> int:

@@ -57,6 +57,8 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
         metric: that was estimated.
         estimate: of the collector.
     """
+    # Reports tell of a row for which `where` does not hold what they tell of one without a value.
+    narrows = bool(metric.options.view.where) and not metric.options.hides_presence
     # All intervals of a metric hold together.
     sure = metric.unusable_parts(estimate, WITHHELD)
     if not sure:
@@ -67,7 +69,7 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
             f"at least {100 * ALL:g} % of the {metric.unit}s have no value that can be used: the "
             f"noisy share is {least}, with {100 * WITHHELD:g} % confidence"
         )
-        if metric.narrows:
+        if narrows:
             # Whoever asks of a few, and says so, gets what was asked for.
             return Verdict((f"{said}, rows for which `where` does not hold among them; {_LOOK}",))
         why = (
@@ -76,7 +78,7 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
             "`where: COLUMN is not null`"
         )
         return Verdict((), why, sure)
-    if metric.narrows:
+    if narrows:
         return Verdict()
     many = {
         name: part

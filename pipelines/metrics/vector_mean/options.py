@@ -81,6 +81,12 @@ examples:
         return super().idle | {"reports" if self.hides_presence else "digits"}
 
     @property
+    def one_job_only(self) -> str | None:
+        if self.reports:
+            return "reports: perturbed rows are put together by the job that reads the log"
+        return super().one_job_only
+
+    @property
     def unsaid(self) -> frozenset[str]:
         return super().unsaid | frozenset(() if self.reports else ("reports",))
 

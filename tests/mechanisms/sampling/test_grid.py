@@ -11,7 +11,7 @@ from mechanisms.sampling.grid import Grid
 
 @pytest.mark.parametrize("cells", [1, 4, 2**30, 2**31])
 def test_the_ends_stay_where_they_are(cells: int) -> None:
-    """At 2^31 cells the upper end is 2^63 of the die's steps: beyond what a sign leaves room for."""
+    """At 2^31 cells the upper end is 2^63 of the die's steps: too far for a sign."""
     with np.errstate(all="raise"):
         made = Grid(cells).encode(np.array([-1.0, 0.0, 1.0] * 500), SeededRandom(1))
     assert {*made[::3].tolist()} == {0}

@@ -20,8 +20,7 @@ from pipelines.ledger.entries import Loss
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SPLIT_MIX, CountOptions
 from pipelines.metrics.cross_tab.options import CrossTabOptions
-from pipelines.metrics.statistics.count import Count
-from pipelines.metrics.statistics.cross_tab import CrossTab
+from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
 from pipelines.request.requests import request
@@ -37,7 +36,7 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
     values = {"column": "distance", "domain": "0..39", "epsilon": 1.0}
     for k, b in ((1, 1), (1, 3), (4, 1), (4, 3)):
         bounds = {"rows_per_user": k, "per_value": b}
-        design = Count.resolve(request(CountOptions, log | values | bounds)).design
+        design = resolve(request(CountOptions, log | values | bounds)).design
         assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
         assert f"{82 * design.layout.types.size:,} B" in outcome.out
@@ -88,9 +87,12 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
     for kind, more in ((Sum, {}), (Mean, {"dummies": "shuffler"})):
-        metric = kind.resolve(request(registry.options(kind.kind), asked | more))
+        metric = resolve(request(registry.options(kind.kind), asked | more))
         shown = rows[kind.kind, "correlated dummies"]
-        assert (shown["messages"], shown["dummies"]) == (metric.messages, metric.design.number)
+        assert (shown["messages"], shown["dummies"]) == (
+            metric.protection.messages,
+            metric.design.number,
+        )
         assert shown["error"] == metric.error
         error = {way: row["error"] for (of, way), row in rows.items() if of == kind.kind}
         assert error[SPLIT_MIX] < error["correlated dummies"] < error["same, three parties"]
@@ -122,7 +124,7 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
     shown = json.loads(outcome.out)["rows"]
     asked = {"input": [str(FLIGHTS)], "output": "none", "columns": ["distance", "departure_delay"],
              "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0}  # fmt: skip
-    metric = CrossTab.resolve(request(CrossTabOptions, asked))
+    metric = resolve(request(CrossTabOptions, asked))
     assert [row["cells"] for row in shown] == [4, 5, 20]
     for row, table in zip(shown, metric.statistic.tabs.asked, strict=True):
         variance = metric.statistic.tabs.variances(table, metric.design.variances).mean()

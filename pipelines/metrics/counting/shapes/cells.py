@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.counting.shapes.shape import Shape, beside
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Workload
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
@@ -38,17 +39,19 @@ class _Cells(Shape):
         centred = release.design.centred(estimate.counts)
         levels = centred[: len(release.reporting.amounts.levels)]
 
-        def beside(name: str, confidence: float) -> Any:
-            return release.beside(name, estimate, confidence)
-
         people = self._people(release, levels, centred)
-        return Evidence(release.totals(levels), people, release.accuracy, beside)
+        return Evidence(
+            self.totals(release, levels),
+            people,
+            release.accuracy,
+            partial(beside, release, estimate),
+        )
 
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
         return np.asarray(release.worth * release.reporting.amounts.estimate(counts))
 
     def influence(self, release: ByCounters) -> float:
-        return release.counter_influence * abs(release.worth)
+        return super().influence(release) * abs(release.worth)
 
     def _people(
         self, release: ByCounters, levels: Sequence[Floats], centred: Sequence[Floats]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.shapes.shape import beside
 from pipelines.metrics.counting.shapes.whole_rows import WholeRows
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.row_evidence import RowEvidence, RowFigures
@@ -63,13 +65,10 @@ class _Row(WholeRows):
         noise = rows.noise(release.design.variances)
         totals = rows.sums(release.design.centred(estimate.counts)[:-1])
 
-        def beside(name: str, confidence: float) -> Any:
-            return release.beside(name, estimate, confidence)
-
         def absent(confidence: float) -> list[Share]:
             return _absent(totals, noise, release.accuracy.total, confidence)
 
-        known = totals.sums, totals.counts, release.accuracy, beside
+        known = totals.sums, totals.counts, release.accuracy, partial(beside, release, estimate)
         means = Evidence(*known).means
         alone, together = means(confidence), means(confidence ** (1 / totals.sums.size))
         errors = np.full_like(totals.counts, noise.sum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mechanisms.channel import Messages
+from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
+from pipelines.metrics.counting.result import FigureError, Noisy
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.wording import ONE_ROW
 from transforms.encoders.reports import reports_of
@@ -28,7 +31,7 @@ class ReportShape:
     """What is the same of reports to counters, whatever is made of them.
 
     Attributes:
-        rows_of_a_user: which of them count, as of `Metric`.
+        rows_of_a_user: which of them count, in words.
     """
 
     rows_of_a_user: ClassVar[str] = ONE_ROW
@@ -50,12 +53,17 @@ class ReportShape:
         return release.design.column_variance
 
     def influence(self, release: ByCounters) -> float:
-        """How far one liar moves a figure, at the most.
+        """How far one liar moves a figure that counters of weight 1 make, at the most.
 
         Args:
             release: whose figure.
         """
-        return release.counter_influence
+        amounts = release.reporting.amounts
+        if release.collects and not release.by_devices:
+            return float(amounts.poisoning)
+        rows = zip(amounts.levels, release.design.lifts, strict=False)
+        lies = np.array([level.weight * lift for level, lift in rows])
+        return float(max(lies[lies > 0].sum(), -lies[lies < 0].sum()))
 
     def settled(self, release: ByCounters) -> dict[str, Any]:
         """What was settled of the request where it does not say."""
@@ -67,12 +75,13 @@ class ReportShape:
         self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None
     ) -> EncodedContributions:
         """As of `Metric.contributions`."""
+        from pipelines.metrics.metric import viewed
         from transforms.elements.blocks import bucket_count
         from transforms.units.units import ReportUnits
 
         users, keep = named or fresh_digest(release.options.user_column), named is not None
-        buckets, viewed = bucket_count(release.telemetry.rows), release.viewed()
-        step = ReportUnits(viewed, release.reporting, users, buckets, release.open_rng, keep)
+        buckets, encoder = bucket_count(release.telemetry.rows), viewed(release)
+        step = ReportUnits(encoder, release.reporting, users, buckets, release.open_rng, keep)
         return tables | "Contributions" >> step
 
     def own_reports(
@@ -113,3 +122,36 @@ class Shape(ReportShape, ABC):
     @abstractmethod
     def evidence(self, release: ByCounters, estimate: Counted) -> Evidence:
         """What is known of a batch."""
+
+
+def beside(release: ByCounters, estimate: Counted, name: str, confidence: float) -> Noisy | None:
+    """How many units lost something, and how far off that may be; None if nobody counts it.
+
+    Args:
+        release: whose counters.
+        estimate: of the collector.
+        name: of what stands beside the statistic.
+        confidence: of what is said.
+    """
+    names = release.reporting.beside
+    if name not in names:
+        return None
+    count = release.design.centred(estimate.counts)[-1][names.index(name)]
+    place = len(release.reporting.levels) - 1
+    return float(count), FigureError.of_level(release.design, place, 1).half(confidence)
+
+
+def far(release: ByCounters, comparisons: int) -> float:
+    """How many standard errors an interval reaches, where so many are to hold together.
+
+    It is of any sum of counters, of whatever levels of the statistic.
+    """
+    confidence = release.options.confidence
+    tail = (1 - confidence) / comparisons / 2
+    levels = len(release.reporting.levels) - len(release.reporting.sides)
+    laws = [release.design.level_law(i) for i in range(levels)]
+    # Tails of Laplace noise are heavier than normal ones; those of sums lie between.
+    # At a great epsilon a variance is rounded to 0: such noise is 0 but for less than any tail.
+    spreads = [(law, math.sqrt(law.var())) for law in laws]
+    heavy = max((law.isf(tail) / spread for law, spread in spreads if spread > 0), default=0.0)
+    return max(normal_quantile(confidence, comparisons), heavy)

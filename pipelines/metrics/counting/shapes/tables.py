@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError
+from pipelines.metrics.counting.shapes.shape import far
 from pipelines.metrics.counting.shapes.whole_rows import WholeRows
 from pipelines.metrics.statistics.cross_tab import TableEvidence, ravelled
 from pipelines.metrics.statistics.evidence import Accuracy
@@ -39,7 +41,7 @@ class _Tables(WholeRows):
         # Noise of a few units goes in steps: an interval reaches over half a one more.
         return TableEvidence.of(
             tabs, finest, release.accuracy,
-            deviations=_deviations(release), reach=release.far, step=0.5,
+            deviations=_deviations(release), reach=partial(far, release), step=0.5,
         )  # fmt: skip
 
     def unit_error(self, release: ByCounters) -> float:

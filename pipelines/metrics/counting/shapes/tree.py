@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from mechanisms.postprocess.simplex import rising
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError, Noisy
-from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.counting.shapes.shape import Shape, beside
+from pipelines.metrics.counting.shapes.shape import far as far_of
 from pipelines.metrics.statistics.evidence import Accuracy, Limits, PrefixEvidence
 from transforms.encoders.reports import PathReporting
 
@@ -70,9 +72,6 @@ class _Paths(Shape):
         lower, upper = quantile_limits(statistic.probabilities, *ends[0], edges)
         middle = quantiles(statistic.probabilities, np.diff(cumulative), edges, statistic.whole)
 
-        def beside(name: str, confidence: float) -> Noisy | None:
-            return release.beside(name, estimate, confidence)
-
         def usable(confidence: float) -> Noisy:
             # As far as the heaviest of the noises that all bins add up from.
             levels = range(len(tree.levels))
@@ -81,7 +80,8 @@ class _Paths(Shape):
             return float(leaves.sum()), _spread(tree, variances) * far
 
         return PrefixEvidence(
-            leaves, np.array([leaves.sum()]), release.accuracy, beside, usable=usable, edges=edges,
+            leaves, np.array([leaves.sum()]), release.accuracy, partial(beside, release, estimate),
+            usable=usable, edges=edges,
             bins={
                 "unbiased": np.diff(unbiased), f"{unit}s": np.diff(below),
                 f"{unit}s_standard_error": errors,
@@ -150,7 +150,7 @@ def _shares_below(
     errors = np.sqrt(tree.below_variances(shares, variances)[places])
     ends = []
     for comparisons in (1, below.size - 1):
-        far = release.far(comparisons)
+        far = far_of(release, comparisons)
         fewest = total - far * _spread(tree, variances)
         # A share m is refuted where the count below less m times all is far from 0: divided by
         # the fewest that there may be. Counts are whole, so noise of a few units goes in steps.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.metric import viewed
 from transforms.encoders.block import RowBlock, one_row
 from transforms.encoders.users import UserDigest, fresh_digest
 
@@ -32,7 +33,7 @@ class WholeRows(Shape):
 
         users, rng = named or fresh_digest(release.options.user_column), release.open_rng
         buckets, keep = bucket_count(release.telemetry.rows), named is not None
-        step = EncodeContributions(release.viewed(), users, buckets, rng, keep, reported=False)
+        step = EncodeContributions(viewed(release), users, buckets, rng, keep, reported=False)
         rows = tables | "Contributions" >> step
         report = beam.ParDo(ReportRowsDoFn(release.reporting, rng))
         return rows._replace(blocks=rows.blocks | "Report" >> report)
