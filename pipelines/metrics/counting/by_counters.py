@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mechanisms.channel import Messages
+from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Independent
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.logs.inputs import ALONE, Source, Telemetry
 from pipelines.metrics import registry
+from pipelines.metrics.counting.design import MOST_SEALED, target_of
 from pipelines.metrics.counting.drowned import Typical
 from pipelines.metrics.counting.metric import Counting
 from pipelines.metrics.counting.options import require_counted
@@ -129,10 +131,10 @@ class ByCounters(OfStatistic, Counting):
             RequestError: the target is out of reach, or options mean nothing here.
         """
         options = statistic.options
-        design, reporting = cls.least(statistic)
+        design, reporting = cls.least(statistic, options.sealed)
         return cls(
             options=options, telemetry=telemetry, open_rng=open_rng, statistic=statistic,
-            domains=statistic.domains, design=design, reporting=reporting,
+            domains=statistic.domains, design=design, reporting=reporting, sealed=options.sealed,
         )  # fmt: skip
 
     @classmethod
@@ -147,6 +149,20 @@ class ByCounters(OfStatistic, Counting):
             RequestError: the target is out of reach.
         """
         return shape_of(statistic.workload).least(statistic, sealed)
+
+    def rescaled(self, options: Any) -> Self | None:
+        if not isinstance(self.design, Counters):
+            return None
+        _, epsilon, delta = target_of(options)
+        try:
+            design = self.design.meeting_another(epsilon, delta)
+        except ValueError:  # which laws are the best is open again
+            return None
+        # Of noise that is sealed one by one there may be as much as there was, or as is usual.
+        if self.sealed and design.number > max(self.design.number, MOST_SEALED):
+            return None
+        statistic = replace(self.statistic, options=options)
+        return replace(self, options=options, statistic=statistic, design=design)
 
     def redesigned(self) -> Self:
         statistic = replace(self.statistic, options=self.options)
@@ -259,11 +275,17 @@ class ByCounters(OfStatistic, Counting):
         return self.accuracy.total
 
     @property
+    def counts_alone(self) -> bool:
+        """Whether figures are numbers of units, and nothing beside them."""
+        work = self.statistic.workload
+        return work.amount is None and work.people == "nobody" and work.shape == "cells"
+
+    @property
     def noise_law(self) -> dict[str, Any]:
         # One counter is one figure, and the shuffler's noise of each is of its own.
-        dummies, work = getattr(self.design, "dummies", None), self.statistic.workload
-        alone = work.amount is None and work.people == "nobody" and work.most == 1
-        if not (alone and work.shape == "cells" and isinstance(dummies, Independent)):
+        dummies = getattr(self.design, "dummies", None)
+        one = self.counts_alone and self.statistic.workload.most == 1
+        if not (one and isinstance(dummies, Independent)):
             return {}
         law = dummies.laws[0]
         return {"law": {"farthest": law.mu, "falls": list(law.falls)}}

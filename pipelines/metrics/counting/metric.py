@@ -197,7 +197,7 @@ class Counting(Metric):
         return "nothing that users send is randomised, and dummies are drawn once a window"
 
     def divided(self) -> Self:
-        return replace(self, sealed=True).redesigned()
+        return self if self.sealed else replace(self, sealed=True).redesigned()
 
     def asking(self, changes: Mapping[str, Any]) -> Self:
         """The same for another request, of which neither columns nor domains are others.
