@@ -26,7 +26,7 @@ class SizeRequest(RequestOptions):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model: Literal["local", "shuffle", "central"] = "shuffle"
+    model: Literal["local", "shuffle"] = "shuffle"
     epsilon: float | None = Field(None, gt=0)
     delta: float | None = Field(None, ge=0, lt=1)
     reports: Whole | None = Field(None, ge=1, le=1 << 40)

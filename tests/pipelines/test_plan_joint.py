@@ -38,7 +38,7 @@ TEN = [f"{{name: m{k}, kind: histogram, column: c, domain: 1..915}}" for k in ra
 MIXED = [
     "{name: city, kind: histogram, column: c, domain: 1..50, mechanism: grr, share: 0.5}",
     "{name: fare, kind: histogram, column: f, domain: 1..9, mechanism: grr, model: local}",
-    "{name: zone, kind: histogram, column: z, domain: 1..9, mechanism: laplace, model: central}",
+    "{name: zone, kind: histogram, column: z, domain: 1..9, dummies: job}",
 ]
 
 

@@ -6,7 +6,7 @@ The collector of a distribution: messages -> counts -> shares, quantiles, mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from mechanisms.distribution.estimator import DistributionEstimator, NumberSummary
 from mechanisms.frequency.choice import AUTO, Processed, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.randomness import SecureRandom
 from transforms.collector.collect_counts import Collector, CollectorState, Counted, CountMessages
-from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 
 # (what a batch comes to, how many users sent it if that was counted apart, else 0) -> an estimate
@@ -158,60 +156,6 @@ def frequencies(
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
     unbiased = mechanism.estimate(counted.counts, n)
     processed = publish(postprocess, mechanism, unbiased, n, apart=apart)
-    return _processed(counted, n, unbiased, processed)
-
-
-@dataclass
-class CollectExactly(beam.PTransform):
-    """Blocks of raw cells as messages in, one `Frequencies` with the release's own noise out.
-
-    The central model: whoever runs this step sees the exact counts.
-
-    Attributes:
-        mechanism: what makes the counts private.
-        postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
-        open_rng: opens the generator on the worker that draws the noise.
-        apart: whether the last value stands for none.
-    """
-
-    mechanism: FrequencyOracle
-    postprocess: str = AUTO
-    open_rng: Generator = field(default=SecureRandom)
-    apart: bool = False
-
-    def __post_init__(self) -> None:
-        require_known(self.postprocess)
-
-    def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        known = self.mechanism, self.postprocess, self.open_rng
-        estimate = partial(noisy_frequencies, *known, apart=self.apart)
-        collect = Collect(self.mechanism, estimate)
-        return messages | "Collect" >> collect.with_output_types(Frequencies)
-
-
-def noisy_frequencies(
-    mechanism: FrequencyOracle,
-    postprocess: str,
-    open_rng: Generator,
-    counted: Counted,
-    users: int,
-    apart: bool = False,
-) -> Frequencies:
-    """The release of exact counts: see `CollectExactly`.
-
-    Args:
-        mechanism: what draws the noise.
-        postprocess: see there.
-        open_rng: opens the generator.
-        counted: the batch.
-        users: not needed: everybody sends one cell.
-        apart: see there.
-    """
-    if not counted.messages:
-        return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), 0)
-    unbiased, estimate = mechanism.release(counted.counts, open_rng())
-    n = counted.messages
-    processed = publish(postprocess, mechanism, unbiased, n, estimate, apart)
     return _processed(counted, n, unbiased, processed)
 
 
