@@ -114,6 +114,11 @@ class Registration:
         return (*((model, "exact") for model in self.models), *published)
 
     @property
+    def of_reports(self) -> bool:
+        """Whether users randomise what they send, and no curator sees it as it is."""
+        return self.models != ("central",)
+
+    @property
     def default_model(self) -> str:
         """The model in which it is meant where nobody says."""
         return "shuffle" if "shuffle" in self.models else self.models[0]

@@ -26,7 +26,7 @@ from mechanisms.counters.dummies import Dummies, Independent, complete
 from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.counters.price import Price
-from mechanisms.counters.solve import least_noise
+from mechanisms.counters.solve import alike, least_noise
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
@@ -95,6 +95,19 @@ class Counters(InLevels):
         """
         dummies = least_noise(levels, neighbours, epsilon, delta, beside=beside, **more)
         return cls((*levels, *beside), dummies, neighbours, epsilon, delta, len(beside))
+
+    def meeting_another(self, epsilon: float, delta: float) -> "Counters":
+        """The same counters, with noise of the same laws that meets another target.
+
+        Args:
+            epsilon, delta: as above.
+
+        Raises:
+            ValueError: no such noise does.
+        """
+        target = self.levels, self.neighbours, epsilon, delta
+        dummies = alike(self.dummies, *target, self.epsilon / epsilon)
+        return replace(self, dummies=dummies, epsilon=epsilon, delta=delta)
 
     def part(self, first: int, last: int) -> "Counters":
         """The counters of levels first .. last - 1, which have dummies of their own.

@@ -90,6 +90,10 @@ class Dummies(ABC):
     ) -> list[Charge]:
         """What they cost, nulls included; `seen` is how laws are tabulated."""
 
+    @abstractmethod
+    def widened(self, factor: float) -> "Dummies":
+        """Those whose noises are so many times as wide; see `ShufflerNoise.widened`."""
+
     def number(self, levels: Sequence[Level]) -> int:
         """How many there are on average, nulls left out."""
         return sum(m * level.counters for m, level in zip(self.means, levels, strict=True))
@@ -172,6 +176,9 @@ class Independent(Dummies):
         # news for whoever sees each of them.
         return (self.laws[level],)
 
+    def widened(self, factor: float) -> "Independent":
+        return Independent(tuple(law.widened(factor) for law in self.laws))
+
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
     ) -> list[Charge]:
@@ -219,6 +226,12 @@ class Correlated(Dummies):
 
     def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
         return (self.mask,)
+
+    def widened(self, factor: float) -> "Correlated":
+        # By no more may a user raise a sum of digits, nor by much less.
+        span = sum(map(abs, self.weights))
+        total, mask = self.total.widened(factor, span), self.mask.widened(factor)
+        return Correlated(self.weights, total, mask)
 
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
@@ -273,6 +286,9 @@ class Beside(Dummies):
     def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
         block = bisect_right(self._starts, level) - 1
         return self.blocks[block].null_laws(level - self._starts[block])
+
+    def widened(self, factor: float) -> "Beside":
+        return Beside(tuple(block.widened(factor) for block in self.blocks))
 
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen

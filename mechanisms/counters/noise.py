@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LARGEST_MU = 1 << 20
+STEEPEST = 40.0
+"""Of slopes: less is left of steeper noise than tables of 2^-64 can hold."""
+LEAST_SIGMA = 0.112
+"""Whose first step is as steep."""
+
 _BITS = 128  # to which terms are computed, for weights of 64
 _WORD = 1 << 64
 _UNIT = 2.0**-53
@@ -152,6 +157,15 @@ class ShufflerNoise(AsFields):
         """(mu + 1,) the probabilities of 0 .. mu in doubles."""
         return _falling(*self.falls, self.mu)
 
+    @abstractmethod
+    def widened(self, factor: float, shift: int = 1) -> "Self":
+        """The law that is so many times as wide, whose ends are about as unlikely.
+
+        Args:
+            factor: above 0.
+            shift: as of `seen`.
+        """
+
     def shortened(self, ends: float) -> "Self":
         """The same law with as few dummies as its ends allow; itself if it has none too many.
 
@@ -226,6 +240,13 @@ class Laplace(ShufflerNoise):
                 return cls(mu, slope)
             mu += 1
 
+    def widened(self, factor: float, shift: int = 1) -> "Laplace":
+        decay = math.exp(-self.slope)
+        tail = -math.expm1(-self.slope * shift) / (1 + decay)
+        whole = 1 - 2 * math.exp(-self.slope * (self.mu + 1)) / (1 + decay)
+        ends = tail * math.exp(-self.slope * (self.mu + 1 - shift)) / whole
+        return Laplace.ending(min(self.slope / factor, STEEPEST), ends, shift)
+
     @property
     def falls(self) -> tuple[float, float]:
         return self.slope, 0.0
@@ -270,6 +291,10 @@ class Gaussian(ShufflerNoise):
         # Mills' ratio: P(mu) is below e^(-mu^2 / 2 sigma^2) / sigma, and above 1 nobody is counted.
         reach = math.sqrt(2 * max(math.log(max(1.0, 1 / sigma) / ends), 1.0))
         return cls(math.ceil(reach * sigma) + 1, sigma)
+
+    def widened(self, factor: float, shift: int = 1) -> "Gaussian":
+        sigma = max(factor * self.sigma, LEAST_SIGMA)
+        return Gaussian(math.ceil((self.mu - 1) / self.sigma * sigma) + 1, sigma)
 
     @property
     def falls(self) -> tuple[float, float]:

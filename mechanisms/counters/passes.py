@@ -54,6 +54,9 @@ class Layers(Dummies):
     def null_laws(self, level: int) -> tuple[ShufflerNoise, ...]:
         return tuple(law for block in self.blocks for law in block.null_laws(level))
 
+    def widened(self, factor: float) -> "Layers":
+        return Layers(tuple(block.widened(factor) for block in self.blocks))
+
     def charges(
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
     ) -> list[Charge]:

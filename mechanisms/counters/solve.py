@@ -17,7 +17,15 @@ from mechanisms.channel import Neighbours, require_epsilon
 from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, moved
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
-from mechanisms.counters.noise import LARGEST_MU, Gaussian, Laplace, ShufflerNoise, nearly
+from mechanisms.counters.noise import (
+    LARGEST_MU,
+    LEAST_SIGMA,
+    STEEPEST,
+    Gaussian,
+    Laplace,
+    ShufflerNoise,
+    nearly,
+)
 from mechanisms.counters.price import Charge, Price, changes, require_neighbours
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss_sums import CELLS, COARSE
@@ -27,8 +35,6 @@ from mechanisms.privacy.tilted_sum import SpreadError
 _CLOSE = 5e-4  # relative, of a scale
 _FEW = 256  # changes up to which Laplace noise may be the better one
 _LEAST_LEFT = 0.3  # of epsilon, for the noise of a sum whose digits are masked
-_STEEPEST = 40.0  # of slopes: less is left of steeper noise than tables of 2^-64 can hold
-_LEAST_SIGMA = 0.112  # whose first step is as steep
 _STEPS = 12  # of growing size, from what meets a target in doubles to what does by its tables
 _SMOOTH = 16.0  # a variance from which on Gaussian noise of whole numbers is as that of any
 _FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of several
@@ -36,6 +42,7 @@ _FINE_SIGMA = 128.0  # steps in a standard deviation of one noise in place of se
 # composed. And of ends.
 _SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 _SPARED_ENDS = (1e-6, 0.01, 0.1)
+_NARROWER = 4.0  # times than is guessed: noise of the same laws is hardly ever
 _LARGEST_DELTA = 0.1
 _ROUGH = 3e-3  # relative, of an epsilon by which laws are compared
 SHARE = 0.01  # of epsilon and delta: for what stands beside a statistic
@@ -121,6 +128,37 @@ def least_noise(
             "fewer counters, let a user raise fewer of them, or choose a larger epsilon"
         )
     return least if extra is None else Beside((least, extra))
+
+
+def alike(
+    dummies: Dummies,
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    guess: float = 1.0,
+) -> Dummies:
+    """Dummies of the same laws that meet another target: all of them so many times as wide.
+
+    Args:
+        dummies: of all levels.
+        levels: the footprint, with what stands beside the statistic.
+        neighbours, epsilon, delta: as of `least_noise`.
+        guess: how many times, about.
+
+    Raises:
+        ValueError: no such noise meets the target.
+
+    >>> alike(Independent((Laplace(14, 1.0),)), [Level(1, 1)], "add or remove", 0.5, 1e-6, 2.0)
+    Independent(laws=(Laplace(mu=28, slope=0.5),))
+    """
+    require_epsilon(epsilon)
+    target = _Target(tuple(levels), neighbours, epsilon, delta)
+    family = target.alike(dummies, guess)
+    made = None if family is None else family.certified()
+    if made is None:
+        raise ValueError(f"no such noise meets epsilon {epsilon} at delta {delta}")
+    return made
 
 
 @lru_cache(maxsize=32)
@@ -217,7 +255,7 @@ class _Target:
             return None
 
         def scaled(scale: float) -> Dummies:
-            sigmas = (max(math.sqrt(scale * v), _LEAST_SIGMA) for v in shape)
+            sigmas = (max(math.sqrt(scale * v), LEAST_SIGMA) for v in shape)
             return Independent(tuple(Gaussian.ending(sigma, ends) for sigma in sigmas))
 
         def delta_at(scale: float) -> float:
@@ -317,12 +355,23 @@ class _Target:
             return None
         return self._searched(scaled, _LEAST_LEFT, 1.0, 0.94 * self.left)
 
+    def alike(self, dummies: Dummies, guess: float) -> _Family | None:
+        """Given dummies, so many times as wide."""
+
+        def scaled(factor: float) -> Dummies:
+            return dummies.widened(factor)
+
+        high = 1.02 * guess
+        while not self._delta(scaled(high)) <= self.delta:
+            high *= 1.5
+        return self._searched(scaled, high, guess / _NARROWER, guess)
+
     def _slopes(self, total: float, ends: float) -> Dummies | None:
         """Laplace noise whose slopes, over all changes, add up to a total."""
         rows = list(zip(self.times, self.levels, strict=True))
         shape = [(level.weight**2 / t) ** (1 / 3) for t, level in rows]
         unit = total / sum(t * s for t, s in zip(self.times, shape, strict=True))
-        slopes, end = [min(unit * s, _STEEPEST) for s in shape], ends / sum(self.times)
+        slopes, end = [min(unit * s, STEEPEST) for s in shape], ends / sum(self.times)
         if not (sum(self.times) <= _FEW and -math.log(end) / min(slopes) < LARGEST_MU - 2):
             return None
         return Independent(tuple(Laplace.ending(slope, end) for slope in slopes))

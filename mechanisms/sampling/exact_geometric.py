@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,13 @@ class ExactGeometric(AsFields):
         return drawn
 
     # ---- its law -----------------------------------------------------------------------------
+
+    @property
+    def law(self) -> dict[str, Any]:
+        """What a release says of it: as of `published_law`, less than e^-44 of it left out."""
+        slope = float(self.decay)
+        said = {"name": "discrete Laplace", "scale": 1 / slope}
+        return {**said, "farthest": -self.first, "falls": [slope, 0.0]}
 
     def mean(self) -> float:
         """It is symmetric."""

@@ -156,6 +156,17 @@ class Metric(AsFields, ABC):
 
     # The clients.
 
+    def rescaled(self, options: Any) -> Self | None:
+        """The same for another epsilon, of the same shape; None if it is to be resolved anew.
+
+        Args:
+            options: what is asked; nothing but its epsilon and delta is another.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        return None
+
     def divided(self) -> Self:
         """The same as clients, a shuffler and a collector serve it."""
         return self

@@ -31,7 +31,7 @@ WHO_DRAWS = (
 )
 """Of dummies."""
 
-JOB = "job"
+JOB: Literal["job"] = "job"
 """Who draws in the central model."""
 
 COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
@@ -131,20 +131,27 @@ class ReleaseOptions(FileOptions):
     confidence: Confidence = option("of the intervals", 0.95, group=RESULT)
 
     _together: int = PrivateAttr(1)
+    _sealed: bool = PrivateAttr(False)
 
     @property
     def together(self) -> int:
         """Of how many releases like this one about the same units the price is counted as one."""
         return self._together
 
-    def among(self, releases: int) -> Self:
+    @property
+    def sealed(self) -> bool:
+        """Whether each message to counters is sealed by itself, as clients send it."""
+        return self._sealed
+
+    def among(self, releases: int, sealed: bool = False) -> Self:
         """The same as one of so many releases that are paid for together.
 
         Args:
             releases: at least 1.
+            sealed: as above.
         """
         copy = self.model_copy()
-        copy._together = releases
+        copy._together, copy._sealed = releases, sealed
         return copy
 
     @property

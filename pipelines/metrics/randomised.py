@@ -87,8 +87,6 @@ class Randomised(Metric):
 
     @property
     def undivided(self) -> str | None:
-        if self.protection.model == "central":
-            return "its noise is added to exact counts, which somebody has to see"
         # The average may well be 1 where some send none and others two.
         if self.protection.messages != 1 or self.mechanism.several:
             return "its users send several messages, and only who has counted users can decode them"

@@ -332,8 +332,13 @@ class PlanDocument(PlanPart):
     @property
     def promised(self) -> Neighbours:
         """What all metrics promise: some publish how many take part."""
-        hidden = all(map(_hides, self.metrics)) and self.neighbours != "replace"
+        hidden = self.hides_all and self.neighbours != "replace"
         return "add or remove" if hidden else "replace"
+
+    @property
+    def hides_all(self) -> bool:
+        """Whether nobody learns from any metric how many take part."""
+        return all(map(_hides, self.metrics))
 
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.

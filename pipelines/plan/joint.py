@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.compat.roots import brentq
@@ -29,6 +31,7 @@ _LAXER = 3.0  # in each round from the third one on
 _INSIDE = 0.9995  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
+_FEW = 8  # metrics of counters, up to which Laplace noise errs less than Gaussian noise
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
 # The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
 # the units alone. So epsilons of 3 and more are better divided.
@@ -36,8 +39,19 @@ _SPREAD = 1.0
 _DIGITS = 5  # of a scale: parties must come to the same whatever their machines' last bits
 
 Metrics = tuple[Metric, ...]
-Resolve = Callable[[float, bool], Metrics]
-"""By how much shares of epsilon grow, at least 1, and whether units are divided -> the metrics."""
+
+
+class Resolve(Protocol):
+    """What makes the metrics."""
+
+    def __call__(self, scale: float, divided: bool, like: Metrics = ...) -> Metrics:
+        """The metrics.
+
+        Args:
+            scale: by how much shares of epsilon grow, at least 1.
+            divided: whether units are divided among those of the local model.
+            like: metrics whose noise is of the same shape, where that goes; none: what errs least.
+        """
 
 
 @dataclass(frozen=True)
@@ -160,20 +174,27 @@ def _grown(plan: PlanDocument, resolve: Resolve, divided: bool) -> Metrics:
         return resolve(1.0, divided)
     try:
         guess = _guess(plan, most, divided)
-        largest = _largest(plan, lambda scale: resolve(scale, divided), guess, most)
+        largest = _largest(plan, partial(resolve, divided=divided), guess, most)
     except (RequestError, ValueError):  # said of the shares as they were written, if it is wrong
         largest = None
     return resolve(1.0, divided) if largest is None else largest
 
 
 def _largest(
-    plan: PlanDocument, resolve: Callable[[float], Metrics], scale: float, most: float
+    plan: PlanDocument, resolve: Callable[..., Metrics], scale: float, most: float
 ) -> Metrics | None:
     """The metrics at nearly the largest scale that the budget holds; None if none is known."""
     best: Metrics | None = None
     low, high, least = 1.0, math.inf, 0.0
+    shape: Metrics = ()
+    shaped = scale
     for number in range(_ROUNDS):
-        metrics = resolve(scale)
+        # What noise errs least is looked for where it is nearly as large as it will be. Once more
+        # would take ten times as long, and what is spent leaps where other noise takes over.
+        if number == 1 and not 1 / _FAR < scale / shaped < _FAR:
+            shape = ()
+        metrics = resolve(scale, like=shape)
+        shape, shaped = shape or metrics, scale
         losses = _losses(metrics)
         budget = _budget(plan, losses)
         spent = total(losses, budget.delta).epsilon
@@ -240,13 +261,16 @@ def _guess(plan: PlanDocument, most: float, divided: bool) -> float:
     by_model: dict[str, list[float]] = {"local": [], "shuffle": [], "central": []}
     for metric in plan.metrics:
         by_model[plan.model_of(metric)].append(spending[metric.name])
+    # Noise of a few counters is Laplace noise, which like randomised response loses epsilon.
+    few = len(by_model["shuffle"]) <= _FEW and plan.hides_all
     once = by_model["local"][: 1 if divided else None]
 
     def excess(scale: float) -> float:
         # Randomised response loses epsilon either way: that is its deviation.
         deviations = [scale * share * plan.epsilon for share in once + by_model["central"]]
         for share in by_model["shuffle"]:
-            deviations.append(gaussian_mu(scale * share * plan.epsilon, share * delta))
+            own = scale * share * plan.epsilon
+            deviations.append(own if few else gaussian_mu(own, share * delta))
         return math.hypot(*deviations) - gaussian_mu(plan.epsilon, delta)
 
     if not excess(most) > 0:

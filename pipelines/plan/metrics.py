@@ -55,17 +55,20 @@ def resolve(
 
     def options_of(request: MetricRequest, scale: float, divided: bool) -> ReleaseOptions:
         options = plan.options(request, window, scale, divided, clients)
-        return options.among(shuffled if plan.model_of(request) == "shuffle" else 1)
+        among = shuffled if plan.model_of(request) == "shuffle" else 1
+        return options.among(among, sealed=clients).placed(plan.place)
 
-    def at(scale: float, divided: bool) -> tuple[Metric, ...]:
+    def at(scale: float, divided: bool, like: Sequence[Metric] = ()) -> tuple[Metric, ...]:
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
-        metrics = (
-            _resolved(
-                plan, place, options_of(request, scale, divided), source, parts.get(request.name)
-            )
-            for place, request in enumerate(plan.metrics)
-        )  # fmt: skip
-        return tuple(_divided(metric) if clients else metric for metric in metrics)
+        metrics = []
+        for place, request in enumerate(plan.metrics):
+            options = options_of(request, scale, divided)
+            metric = like[place].rescaled(options) if like else None
+            if metric is None:
+                metric = _resolved(plan, place, options, source, parts.get(request.name))
+                metric = _divided(metric) if clients else metric
+            metrics.append(metric)
+        return tuple(metrics)
 
     return settled(plan, at)
 
@@ -85,7 +88,7 @@ def _resolved(
         rows = int(telemetry.rows * part.share)
         source = source._replace(telemetry=replace(telemetry, rows=rows))
     try:
-        metric = resolve_one(options.placed(plan.place), source)
+        metric = resolve_one(options, source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))

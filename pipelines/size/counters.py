@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import field_validator
@@ -15,9 +16,10 @@ from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts
 from mechanisms.counters.axes import Table as Columns
 from mechanisms.counters.axes import flat
-from mechanisms.counters.choose import least_error
+from mechanisms.counters.choose import Drawer, least_error
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.price import Price
 from mechanisms.counters.rows import MOST_DIGITS, RowCounters
@@ -29,7 +31,8 @@ from mechanisms.vector.divided_tables import DividedTables
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import most_masked
-from pipelines.metrics.counting.options import TRUSTED
+from pipelines.metrics.counting.options import JOB_TRUSTED, TRUSTED
+from pipelines.metrics.options import JOB
 from pipelines.request import answers
 from pipelines.request.options import flag, option
 from pipelines.request.requests import Whole
@@ -76,47 +79,63 @@ class CountsQuestion(PlannerQuestion):
         """A row for each K, a column for each B."""
         table = empty(
             f"counts of {self.counts:,} values, {self.terms}",
-            "standard error of a count, and bytes that a user seals and sends; one per cent of "
-            "epsilon tells how many users were truncated",
+            "standard error of a count: with the shuffler's dummies, with bytes that a user seals "
+            "and sends, and with noise of the job, which reads the rows; one per cent of epsilon "
+            "tells how many users were truncated",
             "--rows-\nper-user", *(f"--per-value\n{b:,}" for b in self.per_value),
         )  # fmt: skip
         for k in (k for k in self.rows_per_user if k <= self.counts):
             table.add_row(f"{k:,}", *(self._cell(k, b) for b in self.per_value))
+            table.add_row(JOB, *(self._cell(k, b, JOB) for b in self.per_value))
         return table
 
-    def _cell(self, k: int, b: int) -> str:
+    def _cell(self, k: int, b: int, drawer: Drawer = "shuffler") -> str:
         # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
         groups = self.counts + (self.counts > 1)
-        amounts, place = Amounts(groups, k, b), {"rows_per_user": k, "per_value": b}
+        amounts = Amounts(groups, k, b)
+        place = {"rows_per_user": k, "per_value": b, "dummies": drawer}
         more: Any = {
-            "drawers": ["shuffler"], "beside": (Level(1, 1),) * (b > 1 or groups > k),
+            "drawers": [drawer], "beside": (Level(1, 1),) * (b > 1 or groups > k),
             "correlated": b > 1, "most_masked": most_masked(groups),
         }  # fmt: skip
         try:
-            design = cast(Counters, least_error(amounts.levels, *self.target, **more))
+            design = least_error(amounts.levels, *self.target, **more)
         except ValueError:
             answers.add("rows", {**place, "refused": OUT_OF_REACH})
             return OUT_OF_REACH
-        error, size = design.column_variance**0.5, SENT * int(design.layout.types.size)
+        error = design.column_variance**0.5
+        if drawer == JOB:  # what users contribute never leaves the job
+            answers.add("rows", {**place, "error": error, "bytes": 0})
+            return f"{error:,.4g}"
+        size = SENT * int(design.layout.types.size)
         answers.add("rows", {**place, "error": error, "bytes": size})
         return f"{error:,.4g}\n{size:,} B"
 
 
 def instead(values: int, n: int, epsilon: float, delta: float) -> list[str]:
-    """What counters would give in the place of randomised reports: a line, if they can.
+    """What totals that hide who takes part would give in the place of randomised reports.
 
     Args:
         values: how many are counted.
         n: how many send one.
         epsilon: of the release.
         delta: of the release.
+
+    Returns:
+        A line of each that there can be: of the shuffler's dummies, and of the job's noise.
     """
     levels = Amounts(values, 1, 1).levels
-    try:
-        design = Counters.meeting(levels, "add or remove", epsilon, delta)
-    except ValueError:  # so many values take too many dummies
-        return []
-    return [f"{TRUSTED}: standard error {design.column_variance**0.5 / n:.2e}"]
+    lines = []
+    for trusted, made in (
+        (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
+        (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon)),
+    ):
+        try:
+            error = made().column_variance ** 0.5 / n
+        except ValueError:  # so many values take too many dummies
+            continue
+        lines.append(f"{trusted}: standard error {error:.2e}")
+    return lines
 
 
 class NumbersQuestion(PlannerQuestion):

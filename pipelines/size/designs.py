@@ -35,7 +35,7 @@ _ERRORS = ("error", "to_zero", "to_mean", "half_width")
 class DesignQuestion(Question):
     """A request to compare mechanisms."""
 
-    model: Literal["local", "shuffle", "central"] = option("who is trusted", "shuffle")
+    model: Literal["local", "shuffle"] = option("who is trusted", "shuffle")
     epsilon: float | None = option("the privacy loss of the release", None, gt=0)
     delta: float | None = option(
         "shuffle model (default: 1e-6, less from 10^6 reports)", None, ge=0, lt=1

@@ -15,6 +15,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.design import designed
 from pipelines.metrics.counting.options import SPLIT_MIX
+from pipelines.metrics.options import JOB
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
@@ -23,11 +24,12 @@ from pipelines.request.requests import Neighbours, request
 from pipelines.size.question import OUT_OF_REACH, SENT, PlannerQuestion, empty
 
 _CAPTION = (
-    "error: standard error in the units of the bounds, and in ranges, rounding included, of a mean "
-    "that lies halfway between their middle and an end; bytes: of a user, each message sealed by "
-    "itself, which one job does not do; three parties: digits share noise less, for dummies are "
-    "sealed, too; devices, {split}: all users are enrolled devices; one report: how many take part "
-    "is published"
+    "the job's noise: one job reads the rows, and adds noise to exact totals; error: standard "
+    "error in the units of the bounds, and in ranges, rounding included, of a mean that lies "
+    "halfway between their middle and an end; bytes: of a user, each message sealed by itself, "
+    "which one job does not do; three parties: digits share noise less, for dummies are sealed, "
+    "too; devices, {split}: all users are enrolled devices; one report: how many take part is "
+    "published"
 )
 
 
@@ -103,6 +105,7 @@ def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     enrolled = drawn | {"enrolled": n}
     devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
     for name in (Sum.kind, Mean.kind):
+        yield _Way(name, "the job's noise", drawn | {"dummies": JOB})
         yield _Way(name, "correlated dummies", drawn)
         yield _Way(name, "same, three parties", drawn, ByCounters.divided)
         yield _Way(name, "independent dummies", drawn, _alone)

@@ -145,9 +145,6 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
         why = metric.options.one_job_only
         if getattr(metric.options, "choose_bounds", False):
             why = "choose_bounds needs two rounds; declare the bounds"
-        elif metric.protection.model == "central" and not metric.options.hides_presence:
-            # One that hides who takes part has a calendar, and reads rows when a window has ended.
-            why = "the central model keeps raw values until a window ends"
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")
 

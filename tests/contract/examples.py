@@ -312,7 +312,6 @@ EXAMPLES = {
         {
             "local": Form(_RANDOM | _USERS, _SHARES),
             "shuffle": Form(_RANDOM | _USERS, _SHARES),
-            "central": Form(_COUNTED, _SHARES),
             "shuffler": Form(_COUNTED, _COUNTED_SHARES),
             "devices": Form(_COUNTED | _DEVICES, _COUNTED_SHARES),
             "job": Form(_COUNTED, _COUNTED_SHARES),

@@ -67,11 +67,9 @@ def refuse(refused, log, domain) -> Callable[..., None]:
                     for c in ("0", "1", "nan", "-1", "high")
                 ),
                 ("unknown mechanism 'magic'; there are: grr", {"mechanism": "magic"}),
-                (
-                    "grr does not serve the central model; it",
-                    {"mechanism": "grr", "model": "central"},
-                ),
-                ("boost does not serve the local", {"mechanism": "boost", "model": "local"}),
+                ("argument --model: invalid choice: 'central'", {"model": "central"}),
+                ("boost has a curator count values as they are", {"mechanism": "boost"}),
+                ("take --dummies job", {"mechanism": "laplace", "model": "local"}),
                 ("olh does not serve the", {"mechanism": "olh", "bound": "published"}),
                 ("argument --model: invalid choice: 'trusted'", {"model": "trusted"}),
                 ("argument --out-of-domain: invalid choice", {"out_of_domain": "keep"}),

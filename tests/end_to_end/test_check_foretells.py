@@ -28,8 +28,7 @@ FORMS: dict[str, dict[str, Any]] = {
         for kind, example in EXAMPLES.items()
         for model in ("local", "shuffle")
     },
-    "central": {"kind": "histogram", "model": "central", "min_reports": 1500}
-    | {**EXAMPLES["histogram"].asked},
+    "by the job": {"kind": "histogram", "dummies": "job"} | {**EXAMPLES["histogram"].asked},
     **{name: dict(asked) for name, asked in ASKED.items()},
     "sums of 300 groups": {"kind": "sum", "expected": 2000} | MANY,
     "means of 300 groups": {"kind": "mean", "dummies": "shuffler", "expected": 2000} | MANY,

@@ -175,7 +175,6 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
     ("kind", "asked", "reason"),
     [
         ("histogram", _VALUES | {"model": "local"}, "nothing is shuffled in the local model"),
-        ("histogram", _VALUES | {"model": "central"}, "nothing is shuffled in the central model"),
         (
             "mean",
             _REAL

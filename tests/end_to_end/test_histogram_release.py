@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram
-from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.intervals import intervals
 from mechanisms.postprocess.simplex import project
 from pipelines.cli import cli
@@ -49,8 +47,6 @@ ASKED: dict[str, dict[str, Any]] = {
     },
     "capped": {"epsilon": 5, "epsilon_local": 1.5, "min_reports": 1000},
     "set": {"epsilon": None, "epsilon_local": 2, "min_reports": 1000},
-    "central": {"model": "central"},
-    "noisefirst": {"mechanism": "noisefirst", "user_column": "user"},
     "dummies": {"max_messages": 200, "min_reports": 1000, "honest_share": 0.5},
     "bits": {"model": "local", "mechanism": "oue", "epsilon": 2},
     "paper": {"mechanism": "puredump", "bound": "published", "delta": 0.01, "min_reports": 1800},
@@ -183,9 +179,6 @@ def mechanism_of(release: Histogram) -> Any:
     """The mechanism, built again from what the statement says of it."""
     stated = release.statement["mechanism"]
     name, constants = stated["name"], stated["constants"]
-    if release.model == "central":
-        family = {"laplace": LaplaceHistogram, "noisefirst": NoiseFirstHistogram}[name]
-        return family(constants["epsilon"], constants["domain_size"])
     taken = catalog.of_task("frequency")[name].parameters
     return catalog.build(name, **{k: v for k, v in constants.items() if k in taken})
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mechanisms.counters.noise import published_law
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
@@ -56,6 +57,10 @@ def test_counts_have_noise_and_say_whom_one_trusts(run, log: str, domain: str) -
     guarantee = statement["guarantees"]["release"]
     assert (guarantee["model"], guarantee["epsilon"], guarantee["delta"]) == ("central", 0.5, 0.0)
     assert guarantee["neighbours"] == "add or remove"
+    law = statement["error"]["law"]
+    assert (law["name"], law["falls"]) == ("discrete Laplace", [1 / law["scale"], 0.0])
+    published = published_law(law["farthest"], law["falls"])
+    assert published.var() == pytest.approx(statement["error"]["standard_error"] ** 2)
     assert statement["request"]["delta"] == 0.0
     assert statement["published_exactly"] == "nothing"
     assert any(line.startswith(TRUST) for line in statement["in_words"])

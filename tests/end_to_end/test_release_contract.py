@@ -61,7 +61,7 @@ def test_every_kind_has_an_example() -> None:
     assert EXAMPLES.keys() == set(RANDOMISED)
 
 
-@params(("local", "row"), ("shuffle", "user"), ("central", "row"))
+@params(("local", "row"), ("shuffle", "user"))
 def test_a_release_is_whole_true_and_of_nobody(case: Case, run, log: str) -> None:
     loud = case.unit == "row"  # a log that keeps everything keeps nothing of anybody
     outcome = run(case.words(log), loud=loud)

@@ -36,7 +36,7 @@ COMMANDS = {
     "distribution of counters": f"distribution {NUMBER} --dummies shuffler",
     "cross-tab": "cross-tab --columns value g --domains value=vals.txt g=0..3",
     "histogram": f"histogram {VALUES} {LOCAL}",
-    "central histogram": f"histogram {VALUES} --model central --min-reports 1",
+    "central histogram": f"histogram {VALUES} --dummies job",
     "histogram of counters": f"histogram {VALUES} --dummies shuffler",
     "strings by levels": f"{LEVELS} {LOCAL}",
     "strings by counted levels": f"{LEVELS} --dummies shuffler",

@@ -518,7 +518,6 @@ def test_two_streams_do_not_share_a_state(plan, run) -> None:
         ("window: 1h", "window: 0s", "must last"),
         ("out/{window}", "out", "name a folder with {window}"),
         ("unit: row", "unit: user\nuser_column: user\nmerge_small: true", "merge_small"),
-        ("column: value,", "column: value, model: central,", "central"),
         ("version: 1", "version: 2", "another plan"),
     ],
 )

@@ -157,7 +157,7 @@ CASES: tuple[Case, ...] = (
     Case("histogram-correlated", (
         f"{_VALUE} --epsilon 1 --mechanism correlated --max-messages 8",)),
     Case("histogram-puredump", (f"{_VALUE} --epsilon 1 --mechanism puredump --max-messages 50",)),
-    Case("histogram-central", (f"{_VALUE} --model central --epsilon 0.5",)),
+    Case("histogram-job", (f"{_VALUE} --dummies job --epsilon 0.5",)),
     Case("strings-pem", (f"{_WORD} --model local --epsilon 5",)),
     Case("strings-treehist", (
         f"{_WORD} --system treehist --model local --epsilon 7 --top 2",)),

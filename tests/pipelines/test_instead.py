@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.cli import main
-from pipelines.metrics.counting.options import TRUSTED
+from pipelines.metrics.counting.options import JOB_TRUSTED, TRUSTED
 from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.histogram.options import HistogramOptions
@@ -72,3 +72,5 @@ def test_a_plan_of_reports_says_it_too(capsys):
     # Discrete Laplace noise of slope 0.5 has a standard deviation of 2.8.
     error = float(printed.split(f"{TRUSTED}: standard error ")[1].split()[0])
     assert 2.5 / 602_325 < error < 3.0 / 602_325
+    job = float(printed.split(f"{JOB_TRUSTED}: standard error ")[1].split()[0])
+    assert 2.5 / 602_325 < job <= error

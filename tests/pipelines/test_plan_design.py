@@ -50,7 +50,7 @@ FARE = {"kind": "mean", "column": "fare", "bounds": "0,60"}
 KINDS = [
     CITY,
     {**CITY, "mechanism": "treehist"},
-    {**CITY, "model": "central", "mechanism": "boost"},
+    {**CITY, "dummies": "job"},
     {**CITY, "model": "shuffle", "mechanism": "poisson", "max_messages": 1000},
     {"kind": "strings", "search": "levels", "column": "city", "max_length": 4},
     FARE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from mechanisms.privacy.search import gaussian_mu
 from pipelines.ledger.accounting import fits, total
 from pipelines.ledger.entries import Budget, Loss
+from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark, mark_of_design
@@ -35,14 +37,16 @@ TEN = [f"{{name: m{k}, kind: histogram, column: c, domain: 1..915}}" for k in ra
 MIXED = [
     "{name: city, kind: histogram, column: c, domain: 1..50, mechanism: grr, share: 0.5}",
     "{name: fare, kind: histogram, column: f, domain: 1..9, mechanism: grr, model: local}",
-    "{name: zone, kind: histogram, column: z, domain: 1..9, mechanism: laplace, model: central}",
+    "{name: zone, kind: histogram, column: z, domain: 1..9, dummies: job}",
 ]
 
 
-def job_of(folder: Path, metrics: list[str], window: str = "all", **terms: float) -> PlanJob:
+def job_of(
+    folder: Path, metrics: list[str], window: str = "all", clients: bool = False, **terms: float
+) -> PlanJob:
     path = folder / "plan.yaml"
     path.write_text(PLAN.format(**(LARGE | terms)) + "".join(f"  - {one}\n" for one in metrics))
-    return unread_job(load(str(path)), window)
+    return unread_job(load(str(path)), window, clients)
 
 
 def losses_of(job: PlanJob) -> list[Loss]:
@@ -141,3 +145,35 @@ def test_no_metric_promises_less_than_the_plan(tmp_path: Path) -> None:
     assert own[0] <= 0.01
     assert 0.9 < own[1] <= 1.0
     assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-2))
+
+
+def test_what_is_spent_does_not_stop_where_other_noise_takes_over(tmp_path: Path) -> None:
+    """Of eight counts Laplace noise errs as little as Gaussian noise, at thrice the epsilons."""
+    counts = [f"{{name: m{k}, kind: count, dummies: shuffler, expected: 100000}}" for k in range(8)]
+    job = job_of(tmp_path, counts)
+    assert 0.999 <= job.guarantees[0].epsilon <= 1.0
+    assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-6))
+    assert max(metric.error for metric in job.metrics) < 1.01 * math.sqrt(2) * 8
+
+
+def test_counters_are_designed_once_for_all_scales(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_each = "column: c, bounds: '0,10', dummies: shuffler, expected: 100000"
+    metrics = ["{name: a, kind: count, dummies: shuffler, expected: 100000}"]
+    metrics += [f"{{name: {kind}, kind: {kind}, {of_each}}}" for kind in ("mean", "sum")]
+    made: list[str] = []
+    least = ByCounters.least
+
+    def counted(statistic: Any, sealed: bool = False) -> Any:
+        made.append(statistic.kind)
+        return least(statistic, sealed)
+
+    monkeypatch.setattr(ByCounters, "least", staticmethod(counted))
+    for clients in (False, True):
+        made.clear()
+        job = job_of(tmp_path, metrics, clients=clients)
+        assert sorted(made) == ["count", "mean", "sum"]
+        assert {metric.sealed for metric in job.metrics} == {clients}
+        assert 0.997 <= job.guarantees[0].epsilon <= 1.0
+        assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-6))

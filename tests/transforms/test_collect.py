@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms import catalog
-from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.mean.two_point import duchi
-from mechanisms.papers.histograms import NoiseFirstHistogram
 from mechanisms.postprocess.simplex import project
-from mechanisms.randomness import SecureRandom, SeededRandom
+from mechanisms.randomness import SeededRandom
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.transforms import run, source
 from transforms.collector.collect import (
@@ -30,9 +28,6 @@ from transforms.collector.collect import (
     frequencies,
 )
 from transforms.collector.collect_counts import CollectorState, Counted, CountMessages
-from transforms.elements.progress import REPORTS
-from transforms.rows.encode import CellBlock
-from transforms.rows.perturb import Perturb
 from transforms.shuffle.shuffle import Shuffle
 
 MECHANISMS = [
@@ -329,28 +324,3 @@ def test_counts_in_parts_are_estimated_together():
     counted, users = combine.extract_output(combine.merge_accumulators(states, 9), 9)
     assert (counted.counts.tolist(), counted.messages, counted.invalid) == ([1, 7], 8, 1)
     assert users == 9
-
-
-def blocks(*cells) -> list[CellBlock]:
-    return [CellBlock(np.array(block, np.uint32), None) for block in cells]
-
-
-@pytest.mark.parametrize("family", [LaplaceHistogram, NoiseFirstHistogram])
-def test_the_central_model_counts_exactly_and_adds_noise_once(family):
-    mechanism = family(1.0, 4)
-    collect = CollectFrequencies(mechanism, "pop", open_rng=lambda: SeededRandom(3))
-    rows = blocks([0, 1, 1], [3] * 500, [2])
-    outcome = run(lambda p: p | source(rows, CellBlock) | Perturb(mechanism) | collect)
-    (result,) = outcome.elements
-    unbiased, estimate = mechanism.release(np.array([1, 2, 1, 500]), SeededRandom(3))
-    assert (result.n, result.invalid) == (504, 0)
-    assert outcome.counters == {REPORTS: 504}
-    np.testing.assert_array_equal(result.unbiased, unbiased)
-    np.testing.assert_array_equal(result.estimate, project(estimate))
-
-
-def test_the_central_model_says_nothing_of_nobody():
-    collect = CollectFrequencies(LaplaceHistogram(1.0, 4), open_rng=SecureRandom)
-    (result,) = run(lambda p: p | source([]) | collect).elements
-    assert result.n == 0
-    assert result.unbiased.size == result.estimate.size == 0

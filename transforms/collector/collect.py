@@ -20,7 +20,6 @@ from mechanisms.distribution.estimator import DistributionEstimator, NumberSumma
 from mechanisms.frequency.choice import AUTO, publish, require_known
 from mechanisms.frequency.oracle import FrequencyOracle
 from transforms.collector.collect_counts import Collector, CollectorState, Counted, CountMessages
-from transforms.elements.blocks import Generator
 from transforms.elements.combine_all import CombineAll
 
 # (what a batch comes to, how many users sent it if that was counted apart, else 0) -> an estimate
@@ -118,31 +117,24 @@ class Frequencies(NamedTuple):
 class CollectFrequencies(beam.PTransform):
     """Blocks of shuffled messages in, one `Frequencies` out.
 
-    In the central model messages are raw cells, and the noise is the release's own: whoever runs
-    this step sees the exact counts.
-
     Attributes:
-        mechanism: what perturbed the messages, or makes their counts private.
+        mechanism: what perturbed the messages.
         postprocess: one of `mechanisms.frequency.choice.POSTPROCESSING`.
         users: numbers that add up to how many users reported; needed where a user sends several
             messages, for their number does not tell.
         apart: whether the last value stands for none.
-        open_rng: in the central model, opens the generator on the worker that draws the noise.
     """
 
     mechanism: FrequencyOracle
     postprocess: str = AUTO
     users: beam.PCollection | None = None
     apart: bool = False
-    open_rng: Generator | None = None
 
     def __post_init__(self) -> None:
         require_known(self.postprocess)
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
-        estimate = partial(
-            frequencies, self.mechanism, self.postprocess, apart=self.apart, open_rng=self.open_rng
-        )
+        estimate = partial(frequencies, self.mechanism, self.postprocess, apart=self.apart)
         collect = Collect(self.mechanism, estimate, self.users)
         return messages | "Collect" >> collect.with_output_types(Frequencies)
 
@@ -153,25 +145,21 @@ def frequencies(
     counted: Counted,
     users: int,
     apart: bool = False,
-    open_rng: Generator | None = None,
 ) -> Frequencies:
     """The estimate of a batch, and what is made of it: see `CollectFrequencies`.
 
     Args:
-        mechanism: what perturbed the messages, or draws the noise of their counts.
+        mechanism: what perturbed the messages.
         postprocess: see there.
         counted: the batch.
         users: how many users reported, as far as somebody counted them.
-        apart, open_rng: see there.
+        apart: see there.
     """
-    n, own = mechanism.users(counted.counts, users), None
+    n = mechanism.users(counted.counts, users)
     if not n:
         return Frequencies(0, counted.invalid, np.empty(0), np.empty(0), counted.messages)
-    if open_rng is None:
-        unbiased = mechanism.estimate(counted.counts, n)
-    else:
-        unbiased, own = mechanism.release(counted.counts, open_rng())
-    shares, name, risks = publish(postprocess, mechanism, unbiased, n, own, apart)
+    unbiased = mechanism.estimate(counted.counts, n)
+    shares, name, risks = publish(postprocess, mechanism, unbiased, n, apart=apart)
     return Frequencies(n, counted.invalid, unbiased, shares, counted.messages, name, risks)
 
 

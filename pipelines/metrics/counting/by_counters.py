@@ -19,6 +19,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.codes import CountCodes, sent
+from pipelines.metrics.counting.design import MOST_SEALED, target_of
 from pipelines.metrics.counting.drowned import Typical, drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
@@ -124,8 +125,9 @@ class ByCounters(OfStatistic):
         Raises:
             RequestError: the target is out of reach, or options mean nothing here.
         """
-        design, reporting = cls.least(given.statistic)
-        return cls(**given.fields, design=design, reporting=reporting)
+        sealed = given.statistic.options.sealed
+        design, reporting = cls.least(given.statistic, sealed)
+        return cls(**given.fields, design=design, reporting=reporting, sealed=sealed)
 
     @classmethod
     def least(cls, statistic: Statistic, sealed: bool = False) -> tuple[Any, Any]:
@@ -139,6 +141,20 @@ class ByCounters(OfStatistic):
             RequestError: the target is out of reach.
         """
         return shape_of(statistic.workload).least(statistic, sealed)
+
+    def rescaled(self, options: Any) -> Self | None:
+        if not isinstance(self.design, Counters):
+            return None
+        _, epsilon, delta = target_of(options)
+        try:
+            design = self.design.meeting_another(epsilon, delta)
+        except ValueError:  # which laws are the best is open again
+            return None
+        # Of noise that is sealed one by one there may be as much as there was, or as is usual.
+        if self.sealed and design.number > max(self.design.number, MOST_SEALED):
+            return None
+        statistic = replace(self.statistic, options=options)
+        return replace(self, options=options, statistic=statistic, design=design)
 
     def redesigned(self) -> Self:
         """The same with the counters of its own options, sealed one by one or not.
@@ -438,11 +454,17 @@ class ByCounters(OfStatistic):
         return words | settled
 
     @property
+    def counts_alone(self) -> bool:
+        """Whether figures are numbers of units, and nothing beside them."""
+        work = self.statistic.workload
+        return work.amount is None and work.people == "nobody" and work.shape == "cells"
+
+    @property
     def noise_law(self) -> dict[str, Any]:
         # One counter is one figure, and the shuffler's noise of each is of its own.
-        dummies, work = getattr(self.design, "dummies", None), self.statistic.workload
-        alone = work.amount is None and work.people == "nobody" and work.most == 1
-        if not (alone and work.shape == "cells" and isinstance(dummies, Independent)):
+        dummies = getattr(self.design, "dummies", None)
+        one = self.counts_alone and self.statistic.workload.most == 1
+        if not (one and isinstance(dummies, Independent)):
             return {}
         law = dummies.laws[0]
         return {"law": {"farthest": law.mu, "falls": list(law.falls)}}

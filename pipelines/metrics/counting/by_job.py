@@ -98,6 +98,10 @@ class ByJob(ByCounters):
     # What is said of it.
 
     @property
+    def noise_law(self) -> dict[str, Any]:
+        return {"law": self.design.noises[0].law} if self.counts_alone else {}
+
+    @property
     def error_statement(self) -> dict[str, Any]:
         said = super().error_statement
         return said | {"covers": said["covers"].replace("the noise of the dummies", "the noise")}

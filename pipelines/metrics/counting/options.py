@@ -26,6 +26,11 @@ TRUSTED = (
 )
 """What is said of counters where randomised reports are asked for."""
 
+JOB_TRUSTED = (
+    "--dummies job would hide who takes part, too, and trusts whoever runs the job with the rows"
+)
+"""The same of exact totals to which the job adds noise."""
+
 SPLIT_MIX = "split-mix"
 MIXED = "pipelines.metrics.counting.split_mix:BySplitMix"
 SUM_FACTOR = (

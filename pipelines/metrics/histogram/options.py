@@ -41,15 +41,12 @@ examples, with the files of the repository:
     out_of_domain: Literal["drop", "other"] = option(
         "values outside the domain are dropped and counted, or share one more bin", "drop"
     )
-    # Wider than elsewhere: only of a histogram can raw values be counted.
-    model: Literal["local", "shuffle", "central"] | None = option(  # type: ignore[assignment]
-        f"{LOCAL_OR_SHUFFLE}. central: the collector counts raw values and the release is "
-        "epsilon-private (default: shuffle, or what --mechanism serves)",
-        None, group=PROMISE,
-    )  # fmt: skip
+    model: Literal["local", "shuffle"] | None = option(  # type: ignore[assignment]
+        f"{LOCAL_OR_SHUFFLE} (default: shuffle, or what --mechanism serves)", None, group=PROMISE
+    )
     mechanism: str = option(
         lambda: "auto takes the one with the least predicted error; or one of: "
-        + ", ".join(of_task("frequency")),
+        + ", ".join(name for name, one in of_task("frequency").items() if one.of_reports),
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
     max_messages: float = option(

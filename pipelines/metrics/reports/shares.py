@@ -157,10 +157,8 @@ class SharesByReports(ByReports):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect import CollectFrequencies
 
-        known, hides = (self.mechanism, self.postprocess), self.options.hides
-        open_rng = self.open_rng if self.protection.model == "central" else None
-        collect = CollectFrequencies(*known, reports.users, hides, open_rng)
-        return reports.messages | "Collect" >> collect
+        known = self.mechanism, self.postprocess, reports.users, self.options.hides
+        return reports.messages | "Collect" >> CollectFrequencies(*known)
 
     def arrived(self, estimate: Frequencies) -> int:
         return estimate.messages + estimate.invalid
@@ -232,12 +230,18 @@ def _poisoned(postprocess: str, hides: bool) -> str:
 
 def _model(options: HistogramOptions) -> str:
     """The model that was asked for, or in which the mechanism is meant."""
-    if options.model is not None or options.mechanism == AUTO:
+    if options.mechanism == AUTO:
         return options.model or "shuffle"
     try:
-        return find(options.mechanism, of_task(FrequencyTask.name)).default_model
+        named = find(options.mechanism, of_task(FrequencyTask.name))
     except ValueError as error:
         raise RequestError(str(error)) from None
+    if not named.of_reports:
+        raise RequestError(
+            f"--mechanism: {named.name} has a curator count values as they are, and serves "
+            "`hushbeam evaluate` alone: where the job may see them, take --dummies job"
+        )
+    return options.model or named.default_model
 
 
 def _filled(options: HistogramOptions, domain: Domain) -> int | None:

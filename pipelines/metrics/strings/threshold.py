@@ -111,6 +111,9 @@ class StringsAboveThreshold(CountedStrings):
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
         return crowds.design, crowds
 
+    def rescaled(self, options: Any) -> None:
+        return None  # how many hide a string goes with epsilon
+
     @property
     def shape(self) -> ReportShape:  # type: ignore[override]
         return _Sealed()

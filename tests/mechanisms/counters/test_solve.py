@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mechanisms.channel import Neighbours
 from mechanisms.counters import solve
 from mechanisms.counters.amounts import Amounts, SignedDigits, digit_weights
 from mechanisms.counters.design import Counters
@@ -240,3 +241,42 @@ def test_a_search_ends_at_any_epsilon(
     span = sum(level.weight for level in levels if level.weight > 0)
     if epsilon == 5 and levels[0].slots == 1:  # as that of one Laplace noise
         assert error(design) <= 1.2 * math.sqrt(2) * span / epsilon + 0.2
+
+
+@pytest.mark.parametrize("times", [0.5, 0.8, 1.25, 2.5])
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+@pytest.mark.parametrize(
+    ("levels", "beside", "more"),
+    [
+        ([Level(1, 1)], [], {}),
+        ([Level(3, 40)], [Level(1, 1)], {}),
+        ([Level(1, 9)], [Level(1, 1)], {"releases": 40}),
+        (Amounts(1, 1, 1000).levels, [Level(1, 1)], {"correlated": True}),
+        (Amounts(4, 2, 60).levels, [], {}),
+    ],
+    ids=["Laplace", "Gaussian", "for many", "correlated", "digits"],
+)
+def test_noise_of_the_same_laws_meets_another_target(
+    levels: list[Level],
+    beside: list[Level],
+    more: dict[str, Any],
+    neighbours: Neighbours,
+    times: float,
+) -> None:
+    """It holds, it is of the same laws, and it errs by little more than noise made anew."""
+    first = Counters.meeting(levels, neighbours, 1.0, DELTA, beside, **more)
+    other = first.meeting_another(times, DELTA)
+    assert (other.guarantee.epsilon, other.guarantee.delta) == (times, DELTA)
+    assert [type(part.law) for part in other.dummies.parts] == [
+        type(part.law) for part in first.dummies.parts
+    ]
+    anew = Counters.meeting(levels, neighbours, times, DELTA, beside, **more)
+    laws = [[type(part.law) for part in one.dummies.parts] for one in (anew, other)]
+    if laws[0] == laws[1]:
+        assert error(other) <= 1.04 * error(anew)
+
+
+def test_no_noise_of_the_same_laws_is_an_error() -> None:
+    count = Counters.meeting([Level(1, 1)], "add or remove", 1.0, DELTA)
+    with pytest.raises(ValueError, match="dummies"):
+        count.meeting_another(1e-6, 1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,10 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
         assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
         assert f"{82 * design.layout.types.size:,} B" in outcome.out
-    assert "99" not in outcome.out  # nobody has more values than there are
+        job: Any = resolve(request(CountOptions, log | values | bounds | {"dummies": "job"}))
+        assert f" {job.error:,.4g} " in outcome.out + " "
+    # Nobody has more values than there are.
+    assert "99" not in [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
 
 
 def test_the_table_fits_on_a_narrow_screen(run) -> None:
@@ -86,6 +90,11 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     rows = {(row["statistic"], row["way"]): row for row in json.loads(outcome.out)["rows"]}
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
+    for kind in (Sum, Mean):
+        metric = kind.resolve(request(registry.options(kind.kind), asked | {"dummies": "job"}))
+        shown = rows[kind.kind, "the job's noise"]
+        assert (shown["messages"], shown["dummies"], shown["error"]) == (0, None, metric.error)
+        assert shown["error"] < rows[kind.kind, "correlated dummies"]["error"]
     for kind, more in ((Sum, {}), (Mean, {"dummies": "shuffler"})):
         metric = resolve(request(registry.options(kind.kind), asked | more))
         shown = rows[kind.kind, "correlated dummies"]
