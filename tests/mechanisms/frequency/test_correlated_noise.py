@@ -114,21 +114,6 @@ def test_counters_have_the_predicted_moments(road: str) -> None:
     assert abs(error.mean()) < 7 * math.sqrt(predicted / d)
 
 
-def test_measured_error_is_the_predicted_one() -> None:
-    """40 runs over 600 bins: the ratio's standard deviation is 1.4 %, so 10 % is 7 of them."""
-    histogram, rng = np.full(600, 1000), SeededRandom(4)
-    runs = [LARGE.estimate(LARGE.simulate(histogram, rng), 600_000) - 1 / 600 for _ in range(40)]
-    ratio = np.mean(np.square(runs)) / LARGE.average_variance(600_000)
-    assert 0.9 < ratio < 1.1
-    assert abs(np.mean(runs)) < 7 * math.sqrt(LARGE.average_variance(600_000) / 24_000)
-
-
-def test_expectations_are_those_of_one_message() -> None:
-    assert (LARGE.keep, LARGE.other, LARGE.contrast) == (1.0, 0.0, 1.0)
-    assert LARGE.codes == 1200
-    assert LARGE.variance(np.zeros((2, 3)), 100).shape == (2, 3)
-
-
 def test_added_noise_is_laplace_where_as_many_report_as_planned() -> None:
     mechanism = replace(LARGE, honest_share=1.0)
     noise, decay = mechanism.added(600_000), mechanism.noise.decay

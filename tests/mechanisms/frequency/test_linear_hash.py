@@ -198,9 +198,3 @@ def test_ranges_that_reach_the_domain_become_k_ary_response():
 def test_impossible_parameters_are_refused_with_the_limit(parameters, message):
     with pytest.raises(ValueError, match=message):
         LinearHash(1.0, **parameters)
-
-
-def test_an_empty_batch_has_no_estimate():
-    mechanism = LinearHash(1.0, 5, 5)
-    with pytest.raises(ValueError, match="no report"):
-        mechanism.estimate(mechanism.count([]))

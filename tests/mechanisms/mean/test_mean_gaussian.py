@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.gaussian import Gaussian, gaussian, gaussian_analytic
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.search import least_integer
@@ -44,13 +42,6 @@ def test_delta_is_that_of_the_table_and_nearly_the_continuous_one(case):
     np.testing.assert_allclose(claim.delta, entry["tight"]["delta"], rtol=2e-3)
     exact = tight_delta(mechanism, claim.epsilon)
     assert exact <= claim.delta <= exact * (1 + 1e-10)
-
-
-def test_delta_against_fractions():
-    for mechanism in (gaussian(2.0, 0.01, 6), gaussian_analytic(0.7, 1e-5, 3)):
-        multiplier, _ = exponential_bounds(mechanism.epsilon)
-        exact = oracle.worst_divergence(mechanism, multiplier)
-        assert exact <= Fraction(mechanism.guarantee.delta) <= exact * (1 + Fraction(1, 10**10))
 
 
 def test_the_table_is_a_gaussian_cut_below_one_word():
