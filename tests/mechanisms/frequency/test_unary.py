@@ -192,8 +192,7 @@ def sums_of_reports(laws) -> dict[tuple[int, ...], Fraction]:
 @pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "epsilon", "histogram"),
-    [("sue", 1.0, [2, 1]), ("oue", 1.0, [1, 2]), ("subset", 1.0, [2, 0, 1]),
-     ("subset", 0.1, [1, 0, 1, 0]), ("subset", 0.1, [0, 0, 0, 2]), ("subset", 2.5, [1, 3])],
+    [("oue", 1.0, [1, 2]), ("subset", 1.0, [2, 0, 1]), ("subset", 0.1, [0, 0, 0, 2])],
 )  # fmt: skip
 def test_simulated_counts_have_the_joint_law_of_real_ones(name, epsilon, histogram):
     mechanism = MAKE[name](epsilon, len(histogram))

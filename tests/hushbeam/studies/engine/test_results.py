@@ -129,6 +129,7 @@ def test_one_setting_is_drawn_as_a_row_a_system() -> None:
     assert figure.axes[0].get_xscale() == "log"
 
 
+@pytest.mark.verify
 def test_figures_are_small_and_repeatable() -> None:
     once, again = (
         {
