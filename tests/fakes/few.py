@@ -23,3 +23,15 @@ def few(cases: Iterable[Any], alike: Callable[[Any], Hashable]) -> list[Any]:
         made.append(pytest.param(*values, marks=[pytest.mark.verify] * (key in seen)))
         seen.add(key)
     return made
+
+
+def ends(cases: Iterable[Any]) -> list[Any]:
+    """The same cases; all but the first and the last wait for `make verify`.
+
+    Args:
+        cases: in an order that puts far apart what differs most; a tuple each where a test takes
+            several arguments.
+    """
+    listed = list(cases)
+    outer = iter([0, *[None] * (len(listed) - 2), 1])
+    return few(listed, lambda _: next(outer))

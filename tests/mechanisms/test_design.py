@@ -45,11 +45,19 @@ def target(request) -> Target[Any]:
         ({"delta": math.nan}, "delta must lie"),
         ({"model": "local", "delta": 1.0}, "delta must be"),
         ({"model": "local", "delta": math.nan}, "delta must be"),
+        ({"epsilon_local": -1.0}, "epsilon must be a positive"),
+        ({"bound": "mine"}, "bound"),
     ],
 )
 def test_what_no_release_can_satisfy_is_refused(target, changes, match):
     with pytest.raises(ValueError, match=match):
         replace(target, **changes)
+
+
+@pytest.mark.parametrize("most", [0.5, math.nan])
+def test_less_than_a_message_is_no_report(most):
+    with pytest.raises(ValueError, match="max_messages"):
+        Target("shuffle", 1.0, 1e-6, 1000, FrequencyTask(8, most))
 
 
 def test_only_a_histogram_is_made_in_the_centre(target):

@@ -92,24 +92,6 @@ def test_local_designs_spend_the_target():
     assert (found.local.epsilon, found.local.unit) == (1.0, "user")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": "central"}, "model"),
-        ({"epsilon": None}, "epsilon is missing"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"epsilon_local": -1.0}, "epsilon"),
-        ({"delta": 0.0}, "delta"),
-        ({"delta": math.nan}, "delta"),
-        ({"model": "local"}, "delta must be 0"),
-        ({"n": 0}, "n must"),
-    ],
-)
-def test_targets_that_mean_nothing_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        replace(IPUMS, **change)
-
-
 def test_unknown_mechanisms_are_refused():
     for target in (IPUMS, Target("local", 1.0, 0, 1000, FrequencyTask(50))):
         with pytest.raises(ValueError, match="unknown"):
@@ -164,7 +146,7 @@ def test_auto_says_why_nothing_will_do():
         *(
             pytest.param(name, size, marks=pytest.mark.verify)
             for name in ("grr", "olh", "srr", "hadamard", "projective", "oue", "subset")
-            for size in (2, 3, 5, 7, 10)
+            for size in (2, 5, 10)
         ),
     ],
 )  # fmt: skip

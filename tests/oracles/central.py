@@ -65,18 +65,3 @@ def partitions(d: int) -> Iterator[list[int]]:
     for size in range(d):
         for cuts in itertools.combinations(range(1, d), size):
             yield [0, *cuts]
-
-
-def least_spreads(values: np.ndarray) -> Floats:
-    """(d,) the least sum of squared deviations with 1 .. d buckets: Jagadish et al., VLDB 1998."""
-    d = len(values)
-    spread = {
-        (i, j): ((values[i:j] - values[i:j].mean()) ** 2).sum()
-        for i, j in itertools.combinations(range(d + 1), 2)
-    }
-    best = np.full((d + 1, d + 1), np.inf)
-    best[0, 0] = 0
-    for k in range(1, d + 1):
-        for j in range(k, d + 1):
-            best[k, j] = min(best[k - 1, i] + spread[i, j] for i in range(k - 1, j))
-    return best[1:, d]

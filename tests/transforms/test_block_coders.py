@@ -16,7 +16,7 @@ from apache_beam import coders
 import transforms.reports.reports  # noqa: F401  registers the coder of reports
 from mechanisms.wire.report import Form, Reports
 from tests.oracles.transforms import run, source
-from transforms.elements.block_coders import BlockCoder, TableCoder, decoded, encoded, weighed
+from transforms.elements.block_coders import BlockCoder, TableCoder, decoded, encoded
 from transforms.encoders.block import RowBlock
 from transforms.rows.encode import CellBlock
 from transforms.rows.telemetry import ReadTelemetry
@@ -57,11 +57,6 @@ def assert_equal(ours, theirs) -> None:
             np.testing.assert_array_equal(one, other)
         else:
             assert one == other if isinstance(one, pa.Table) else one is other is None
-
-
-@kinds
-def test_beam_gives_blocks_this_coder(block):
-    assert isinstance(coder_of(block), BlockCoder)
 
 
 @kinds
@@ -202,10 +197,6 @@ def test_damaged_bytes_are_an_error_or_a_block(block):
         else:
             assert isinstance(coder, TableCoder) or coder.estimate_size(found) <= len(piece)
     assert errors > len(whole) // 4
-
-
-def test_a_kind_is_returned_as_it_was():
-    assert weighed(CellBlock) is CellBlock
 
 
 def test_what_a_reader_yields_is_weighed(tmp_path):

@@ -10,7 +10,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.testing import test_stream
-from apache_beam.transforms import trigger
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampCombiner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,11 +107,6 @@ def test_buckets_of_hardly_any_messages(size):
     piece = b"\0" + np.full(size, 7, "<u2").tobytes()
     out = [*dofn.process((0, [piece]))]
     assert [block.tolist() for block in out if block.size] == [[7]] * size
-
-
-def test_the_multiset_comes_through_a_pipeline():
-    messages = np.repeat(np.arange(300, dtype=np.uint64), 7)
-    assert Counter(shuffled(messages, 50, codes=300).tolist()) == Counter(messages.tolist())
 
 
 @given(st.lists(st.integers(0, 40), max_size=9), st.integers(1, 5), st.booleans())
@@ -455,21 +449,3 @@ def test_late_messages_do_not_reach_a_released_window():
     for kept in outcome.kept:
         counted.update((int(kept.window.start), m) for m in kept.element.tolist())
     assert counted == {(0, 1): 10, (0, 2): 10, (10, 4): 10}
-
-
-def test_windows_that_may_fire_again_are_refused():
-    def build(pipeline):
-        return (
-            pipeline
-            | source([np.zeros(1, np.uint64)])
-            | beam.WindowInto(
-                FixedWindows(10),
-                trigger=trigger.AfterWatermark(late=trigger.AfterCount(1)),
-                accumulation_mode=trigger.AccumulationMode.DISCARDING,
-                allowed_lateness=60,
-            )
-            | Shuffle(10)
-        )
-
-    with pytest.raises(ValueError, match="grouped once and whole"):
-        run(build)

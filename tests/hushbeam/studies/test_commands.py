@@ -23,6 +23,7 @@ from hushbeam.studies.systems.treatments import TREATMENTS
 from mechanisms.heavy_hitters import fitting
 from pipelines.cli import cli
 from pipelines.request.options import flag
+from tests.fakes.few import few
 
 APPENDIX = Path(__file__).parents[3] / "docs" / "appendix"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
@@ -215,7 +216,10 @@ BEGUN = {
 }
 
 
-@pytest.mark.parametrize("name", BEGUN)
+SHORT = ("histogram", "mean", "train --study dssgd")
+
+
+@pytest.mark.parametrize("name", few(BEGUN, lambda name: name if name in SHORT else None))
 def test_an_interrupted_study_goes_on_and_ends_alike(run, unseen, name) -> None:
     words, others = BEGUN[name]
     command = ["evaluate", *name.split(), *words.split(), *ONE_JOB, "--output"]
@@ -296,7 +300,6 @@ GOOD = {
         ("mean", "--data uniform:10 uniform:20", "two data sets are called"),
         ("mean", "--ns many", "--ns must be a whole number"),
         ("mean", "--ns 0", "has 0 users"),
-        ("mean", "--banana", "unknown: --banana"),
         ("vector-mean", "--systems pm", "unknown system 'pm'"),
         ("vector-mean", "--systems zeros-mean", "zeros is not mean"),
         ("vector-mean", "--data normal:100,10", "is not of the form"),
@@ -304,7 +307,6 @@ GOOD = {
         ("vector-mean", "--data gauss:100,10,0.3,-1", "must be positive"),
         ("vector-mean", "--data gauss:100,10,nan,1", "is not of the form"),
         ("vector-mean", "--data nowhere.parquet:x=0,1", "there is no file"),
-        ("vector-mean", "--data gauss:10,2,0,1 gauss:20,2,0,1", "two data sets are called"),
         ("vector-mean", "--ns 1", "has 1 rows; 2 to"),
         ("vector-mean", "--dimensions 0", "1 to 1,048,576 can be simulated"),
         ("vector-mean", "--ns 1e9 --dimensions 1000", "2 to 100,000,000,000 can be simulated"),
@@ -323,7 +325,6 @@ GOOD = {
         ("train --study dssgd", "--shares 2", "--shares"),
         ("train --study dssgd", "--epsilons 2", "--epsilons"),
         ("train --study dssgd", "--participants 200", "cannot share"),
-        ("train --study dssgd", "--banana", "unknown: --banana"),
     ],
 )
 def test_bad_requests_get_one_line(run, name, changed, said) -> None:

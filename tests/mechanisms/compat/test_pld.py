@@ -11,6 +11,7 @@ import pytest
 from scipy import signal
 
 from mechanisms.compat.pld import fftconvolve
+from tests.fakes.few import few
 
 _COMPOSED = """
 import sys
@@ -105,15 +106,17 @@ def test_composing_imports_little_and_leaves_the_rest_to_who_asks_for_it() -> No
     _run(_COMPOSED)
 
 
+@pytest.mark.verify
 def test_who_calls_what_composing_does_not_has_all_of_it() -> None:
     _run(_CALLED)
 
 
-@pytest.mark.parametrize("program", [_MEANWHILE, _INTERRUPTED], ids=["meanwhile", "interrupted"])
+@pytest.mark.parametrize("program", few((_MEANWHILE, _INTERRUPTED), bool))
 def test_nobody_else_meets_what_stands_in(program: str) -> None:
     assert _run(program) == "a class of its own\n"
 
 
+@pytest.mark.verify
 def test_another_version_that_needs_the_modules_at_once_has_them(tmp_path: Path) -> None:
     package = tmp_path / "dp_accounting" / "pld"
     package.mkdir(parents=True)

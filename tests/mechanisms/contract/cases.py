@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
 from typing import Any
 
@@ -69,9 +69,27 @@ def every() -> Iterator[Case]:
             yield Case(name, facts, parameters)
 
 
-def over(cases: list[Case]) -> pytest.MarkDecorator:
-    """Run a test with each of some cases."""
-    return pytest.mark.parametrize("case", cases, ids=str)
+def over(cases: list[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test for each mechanism, with one of its cases after another.
+
+    Were each case a test, they would be four thousand, of which most take less than a test costs.
+    """
+    own: dict[str, list[Case]] = {}
+    for case in cases:
+        own.setdefault(case.name, []).append(case)
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def run(case: list[Case], **others: Any) -> None:
+            for one in case:
+                try:
+                    test(case=one, **others)
+                except Exception as error:
+                    raise AssertionError(f"at {one}") from error
+
+        return pytest.mark.parametrize("case", own.values(), ids=own.keys())(run)
+
+    return decorated
 
 
 def local(facts: Registration) -> bool:

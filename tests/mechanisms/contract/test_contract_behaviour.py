@@ -10,7 +10,7 @@ import pytest
 
 from mechanisms.catalog import registrations
 from mechanisms.randomness import SeededRandom
-from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, Case, first, over
+from tests.mechanisms.contract.cases import ALONE, CENTRAL, TOGETHER, first, over
 
 CLIENTS = ALONE + TOGETHER
 FIRST = first(CLIENTS + CENTRAL)
@@ -92,19 +92,15 @@ SIZES = ("domain_size", "n", "cells", "dimension", "groups", "hash_range")
 WRONG |= {key: [10.5, 10.0, "10", 0, -3, math.nan] for key in SIZES}
 
 
-def refused() -> list[tuple[Case, str]]:
-    """A mechanism and one of its parameters, for each that has some that mean nothing."""
-    return [(case, key) for case in FIRST for key in WRONG if key in case.parameters]
+@over(FIRST)
+def test_parameters_that_mean_nothing_are_refused(case):
+    for key in WRONG.keys() & case.parameters.keys():
+        for wrong in WRONG[key]:
+            with pytest.raises(ValueError, match=key):
+                case.at(**{key: wrong}).mechanism  # noqa: B018
 
 
-@pytest.mark.parametrize(("case", "key"), refused(), ids=lambda part: str(part).split("-")[0])
-def test_parameters_that_mean_nothing_are_refused(case, key):
-    for wrong in WRONG[key]:
-        with pytest.raises(ValueError, match=key):
-            case.at(**{key: wrong}).mechanism  # noqa: B018
-
-
-@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+@over(FIRST)
 def test_unknown_and_missing_parameters_list_what_is_taken(case):
     with pytest.raises(ValueError, match=r"'unheard_of'; it takes: epsilon"):
         case.facts.build(**case.parameters, unheard_of=1)

@@ -121,7 +121,7 @@ SIGMAS = 6.2  # which chance exceeds once in 10^9
 
 
 @pytest.mark.verify
-@over([case for case in LINEAR if case.facts.seeded and case.mechanism.inputs == 10])
+@over([case for case in LINEAR if case.facts.seeded and case.parameters.get("domain_size") == 10])
 def test_over_seeds_estimates_are_unbiased_with_the_closed_form_variance(case: Case):
     """Given a seed all is exact; so the seeds' collisions are the only noise of this test."""
     users = 400

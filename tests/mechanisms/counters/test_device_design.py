@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from mechanisms.privacy.rejection import measure
 from mechanisms.randomness import SeededRandom
 from mechanisms.sampling.dummy_shares import DummyShare, MaskedShare, PoissonShare
 from mechanisms.sampling.integer_tables import IntegerTable, logarithmic, poisson
+from tests.fakes.few import few
 
 ONE, VALUES, NUMBER = [Level(1, 1)], [Level(1, 2)], list(Amounts(1, 1, 3).levels)
 FAINT = MaskedLaplace(0.2, 0.5, 0.2)
@@ -126,8 +128,10 @@ def test_devices_send_what_is_priced(
         assert (np.abs(drift) <= 6.5 * error).all()
 
 
-@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("neighbours", "masked"),
+    few(itertools.product(["replace", "add or remove"], [True, False]), itemgetter(1)),
+)
 def test_totals_are_unbiased_with_the_variance_stated(neighbours: Neighbours, masked: bool) -> None:
     encoder = Amounts(2) if masked else Amounts(6, 5, 3)
     design = DeviceCounters.meeting(encoder.levels, neighbours, 2.0, 1e-3, 12, honest_share=0.5)

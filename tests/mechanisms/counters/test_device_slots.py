@@ -17,6 +17,7 @@ from mechanisms.counters.devices import MaskedCounters, PoissonCounters
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.privacy.masked_laplace import MaskedLaplace
 from mechanisms.randomness import SeededRandom
+from tests.fakes.few import few
 from tests.oracles.statistics import FALSE_ALARM
 
 PAIR = (Level(1, 2),)
@@ -67,7 +68,7 @@ def test_no_batch_shows_more_than_claimed_whatever_is_cut(room: int, neighbours:
 
 
 @pytest.mark.parametrize("own", [(2, 2), (0, 2), (1, 2)])
-@pytest.mark.parametrize("room", [1, 3])
+@pytest.mark.parametrize("room", few((1, 3), bool))
 def test_devices_send_what_is_priced_whatever_they_have_to_say(own: tuple, room: int) -> None:
     """Dummies have one law, and never more slots than they may, beside idle words and others."""
     design, n = pair(3.0, room), 40_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from mechanisms.privacy.loss_lattice import dominating, losses, turned
 from mechanisms.privacy.loss_sums import LossSum, RepeatedLoss
 from mechanisms.privacy.search import gaussian_delta
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta
+from tests.fakes.few import ends, few
 from tests.mechanisms.counters.constants import BITS, DEVICES, GAUSSIAN, LAPLACE
 
+COUNTERS = ("neighbours", "k", "epsilon", "delta", "low", "high")
 CLOSE = 5e-4  # ten times closer than the constants are to be met
 
 
@@ -28,10 +31,10 @@ def meets(price_at, low: float, high: float, epsilon: float, delta: float) -> bo
     return bool(enough[1] <= delta < short[0])
 
 
-@pytest.mark.parametrize("row", DEVICES, ids=str)
-def test_equal_counters_of_devices(row: tuple) -> None:
-    neighbours, k, epsilon, delta, low, high = row
-
+@pytest.mark.parametrize(COUNTERS, few(DEVICES, itemgetter(0, 1)))
+def test_equal_counters_of_devices(
+    neighbours: Neighbours, k: int, epsilon: float, delta: float, low: float, high: float
+) -> None:
     def price(mean: float) -> Price:
         return Price([Charge(poisson(mean).bin_law, k, 2 * k)], neighbours)
 
@@ -49,10 +52,10 @@ def test_bits_of_a_number(row: tuple) -> None:
     assert meets(price, low, high, epsilon, delta)
 
 
-@pytest.mark.parametrize("row", GAUSSIAN, ids=str)
-def test_equal_counters_of_the_shuffler(row: tuple) -> None:
-    neighbours, k, epsilon, delta, low, high = row
-
+@pytest.mark.parametrize(COUNTERS, few(GAUSSIAN, itemgetter(0, 1)))
+def test_equal_counters_of_the_shuffler(
+    neighbours: Neighbours, k: int, epsilon: float, delta: float, low: float, high: float
+) -> None:
     def price(sigma: float) -> Price:
         return Price([Charge(Gaussian(round(9 * sigma), sigma).seen(), k, 2 * k)], neighbours)
 
@@ -226,7 +229,7 @@ def test_losses_far_apart_are_gathered_as_those_near_by_are(monkeypatch) -> None
     assert np.array_equal(wide.mass, apart.mass)
 
 
-@pytest.mark.parametrize("sigma", [0.18, 0.25, 0.6, 3.0])
+@pytest.mark.parametrize("sigma", ends([0.18, 0.25, 0.6, 3.0]))
 @pytest.mark.parametrize("epsilon", [0.0, 5.0, 30.0])
 def test_one_loss_alone_is_not_transformed(sigma: float, epsilon: float, monkeypatch) -> None:
     """Losses of steep noise lie some 10^6 steps apart: all of them were transformed for five."""

@@ -20,6 +20,7 @@ from mechanisms.counters.solve import _SLACKS, _Target, least_noise
 from mechanisms.privacy.loss_sums import CELLS
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.privacy.tilted_sum import TiltedSum
+from tests.fakes.few import ends
 
 DELTA = 1e-6
 
@@ -200,11 +201,11 @@ def test_a_search_is_left_out_only_where_it_could_not_err_less(
     assert least_noise(counters, "add or remove", epsilon, 1e-6, beside=[Level(1, 1)]) == made
 
 
-@pytest.mark.parametrize("epsilon", [0.001, 0.01, 5.0, 18.0, 20.0, 25.0, 30.0, 45.0, 60.0])
-@pytest.mark.parametrize("levels", [
-    Amounts(1).levels, Amounts(1, 1, 7).levels, Amounts(1, 1, 8191).levels,
-    Amounts(51, 5, 8).levels, SignedDigits(1, 1, 1023, least=-341).levels,
-])  # fmt: skip
+@pytest.mark.parametrize("epsilon", [0.001, 5.0, 18.0, 60.0])
+@pytest.mark.parametrize("levels", ends([
+    (Amounts(1).levels,), (Amounts(1, 1, 7).levels,), (Amounts(51, 5, 8).levels,),
+    (SignedDigits(1, 1, 1023, least=-341).levels,), (Amounts(1, 1, 8191).levels,),
+]))  # fmt: skip
 def test_a_search_ends_at_any_epsilon(
     levels: tuple[Level, ...], epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,19 +84,6 @@ def test_auto_takes_what_comes_nearest(population: str) -> None:
         assert 1.2 * _errors(chosen, values) < _errors("olh", values)
 
 
-@pytest.mark.parametrize("name", ["nm", "grr", "projective"])
-def test_rounding_fits_the_mechanism(name: str) -> None:
-    found = design(LOCAL, 12, 5000, name)
-    cells = found.rounding.encode(np.array([-1.0, 1.0]), SeededRandom(1))
-    assert cells.tolist() == [0, 11]
-    assert found.rounding.inputs == found.design.mechanism.inputs
-
-
-@pytest.mark.parametrize("name", SERVE)
-def test_every_mechanism_has_a_source(name: str) -> None:
-    assert design(LOCAL, 12, 5000, name).design.source
-
-
 @pytest.mark.parametrize(
     ("name", "bins", "told"),
     [

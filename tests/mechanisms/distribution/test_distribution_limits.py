@@ -70,17 +70,6 @@ def test_nothing_contradicts_an_end_that_the_estimate_has_passed() -> None:
     assert np.all(lower <= upper)
 
 
-def test_more_reports_and_less_confidence_are_narrower() -> None:
-    bound = NoiseBound(np.array([2.0]), np.zeros(1), np.array([4.0]), np.zeros(1))
-
-    def length(n: int, confidence: float) -> float:
-        lower, upper = limits(np.array([0.5]), bound, n, confidence)
-        return float((upper - lower)[0])
-
-    lengths = [length(1000, 0.95), length(4000, 0.95), length(4000, 0.8)]
-    assert lengths == sorted(lengths, reverse=True)
-
-
 @pytest.mark.parametrize(
     ("n", "confidence"), [(0, 0.95), (-1, 0.95), (10, 0.0), (10, 1.0), (10, float("nan"))]
 )

@@ -11,6 +11,7 @@ from mechanisms.distribution.estimator import DistributionEstimator
 from mechanisms.distribution.prefixes import PrefixSums
 from mechanisms.distribution.ramps import best_ramps
 from mechanisms.distribution.reconstruction import Reconstruction
+from tests.fakes.few import few
 from tests.oracles.distribution import POPULATIONS, coarse, many_counts, rounded_shares
 from tests.oracles.statistics import FALSE_ALARM
 
@@ -36,7 +37,7 @@ def test_rows_are_cumulative_shares() -> None:
     assert means == pytest.approx(np.tril(np.ones((BINS, BINS))), abs=1e-10)
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 6.0])
+@pytest.mark.parametrize("epsilon", few((2.0, 6.0), bool))
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_they_cover_what_rounding_made_of_any_numbers(population: str, epsilon: float) -> None:
     """Of 95 %, in 1,500 collections; limits of 60 % would not do."""

@@ -41,11 +41,6 @@ def test_permanent_answers_lose_what_is_said_and_no_more(sampled: int, distinct:
     assert truth == pytest.approx(mechanism.over_time(distinct), rel=1e-9)
 
 
-def test_it_never_costs_more_than_basic_composition() -> None:
-    for sampled, distinct in product((1, 2, 5), range(1, 8)):
-        assert BitFlips(1.0, 9, sampled).over_time(distinct) <= distinct
-
-
 def test_one_question_as_published_loses_half_of_what_is_claimed() -> None:
     """Its flip is that of e^(epsilon / 2) whatever d is: what `epsilon` at half of it does here."""
     claimed = 1.0

@@ -61,10 +61,8 @@ def test_lies_that_are_placed_follow_the_channel_as_those_that_are_tossed_for(ep
 @pytest.mark.parametrize(
     ("p", "t", "domain_size"),
     [
-        (2, 1, 2), (2, 2, 3), (2, 3, 8), (2, 7, 100), (3, 1, 3), (3, 2, 9), (3, 3, 20),
-        (3, 7, 2000), (5, 1, 5), (5, 2, 25), (5, 3, 101), (17, 1, 17), (17, 2, 289),
-        (17, 3, 3000), (701, 1, 701), (701, 2, 5000), (4, 3, 64), (4, 5, 900), (8, 3, 500),
-        (16, 2, 200), (256, 2, 3000), (67, 2, 4000),
+        (2, 7, 100), (3, 7, 2000), (5, 3, 101), (17, 3, 3000), (701, 2, 5000), (4, 5, 900),
+        (8, 3, 500), (256, 2, 3000),
     ],
 )  # fmt: skip
 def test_collector_equals_brute_force(p, t, domain_size):
@@ -198,9 +196,3 @@ def test_ranges_that_reach_the_domain_become_k_ary_response():
 def test_impossible_parameters_are_refused_with_the_limit(parameters, message):
     with pytest.raises(ValueError, match=message):
         LinearHash(1.0, **parameters)
-
-
-def test_an_empty_batch_has_no_estimate():
-    mechanism = LinearHash(1.0, 5, 5)
-    with pytest.raises(ValueError, match="no report"):
-        mechanism.estimate(mechanism.count([]))

@@ -12,10 +12,8 @@ import pytest
 from scipy import stats
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.papers.bloom_filters import BloomFilters
 from mechanisms.papers.rappor import Rappor
-from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
@@ -73,53 +71,6 @@ def test_overlaps_are_counted_in_each_cohort():
 
 
 # ---- one report ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "bits", "hashes", "cohorts"),
-    [(0.1, 3, 1, 2), (1.0, 6, 2, 2), (2.5, 4, 3, 3), (6.0, 7, 3, 1), (1.0, 2, 1, 4)],
-)
-def test_privacy_holds_exactly_for_every_pair_and_is_not_wasted(epsilon, bits, hashes, cohorts):
-    mechanism = small(epsilon, 5, bits, hashes, cohorts)
-    largest, _ = exponential_bounds(epsilon)  # a rational below e^epsilon
-    laws = [mechanism.report_law(cell) for cell in range(5)]
-    assert [sum(law.values()) for law in laws] == [1] * 5
-    worst = max(p[r] / q[r] for p, q in itertools.permutations(laws, 2) for r in p)
-    assert worst <= largest
-    assert math.log(worst) > epsilon * (1 - 1e-6)
-    assert mechanism.guarantee.epsilon == epsilon
-    assert mechanism.guarantee.model == "local"
-
-
-def excess(kinds, denominators, multiplier: Fraction) -> Fraction:
-    """The hockey-stick divergence, from kinds of reports."""
-    return sum(
-        (
-            count * max(Fraction(a, denominators[0]) - multiplier * Fraction(b, denominators[1]), 0)
-            for (a, b), count in kinds.items()
-        ),
-        Fraction(0),
-    )
-
-
-@pytest.mark.parametrize(("bits", "hashes", "cohorts"), [(5, 2, 3), (4, 1, 4), (4, 3, 2)])
-def test_kinds_in_closed_form_are_those_of_the_table(bits, hashes, cohorts):
-    """They leave out the bits that say nothing; every divergence is the same, exactly."""
-    mechanism = small(1.5, 5, bits, hashes, cohorts)
-    for one, other in itertools.permutations(range(5), 2):
-        stated, listed = mechanism.kinds(one, other), SeveralMessages.kinds(mechanism, one, other)
-        total = sum(a * count for (a, _), count in stated[0].items())
-        assert total == stated[1][0]
-        for multiplier in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(4)):
-            assert excess(*stated, multiplier) == excess(*listed, multiplier)
-
-
-def test_declared_pairs_stand_for_all_pairs():
-    mechanism = small(1.0, 20, bits=8, hashes=2, cohorts=4)
-    declared = [mechanism.kinds(*pair)[0] for pair in mechanism.pairs()]
-    assert len(declared) < 20
-    for one, other in itertools.permutations(range(20), 2):
-        assert mechanism.kinds(one, other)[0] in declared
 
 
 def test_in_a_large_domain_one_pair_that_shares_nothing_stands_for_all():
@@ -234,22 +185,6 @@ def test_given_a_seed_one_report_expects_its_share_of_the_filters():
         assert float(expected[cell]) == pytest.approx(mechanism.keep, rel=1e-12)
 
 
-@pytest.mark.verify
-def test_the_variance_of_single_reports_is_the_closed_form():
-    """Few users and many cohorts: now the reports themselves are most of the error."""
-    histogram = np.array([6, 3, 1, 0])
-    truth, runs, cells = histogram / 10, 1500, np.repeat(np.arange(4), histogram)
-    squares = np.empty((runs, 4))
-    for seed in range(runs):
-        mechanism = small(2.0, 4, bits=6, hashes=2, cohorts=5, seed=seed)
-        counts = mechanism.count(mechanism.perturb(cells, SeededRandom(seed)))
-        squares[seed] = (mechanism.estimate(counts, 10) - truth) ** 2
-    tolerance = SIGMAS * squares.std(axis=0) / math.sqrt(runs)
-    assert np.all(np.abs(squares.mean(axis=0) - mechanism.variance(truth, 10)) < tolerance)
-    # The tolerance is a fifth of what is tested, so a formula that is 30 % off would show.
-    assert np.all(tolerance < 0.25 * mechanism.variance(truth, 10))
-
-
 def test_measured_error_is_the_predicted_one():
     """20 seeds, 600 bins: the ratio's standard deviation is about 1.3 %, so 10 % is 7 of them."""
     n, d = 600_000, 600
@@ -305,12 +240,6 @@ def test_headers_tell_how_many_users_there_were():
         np.testing.assert_array_equal(sum(parts), whole)
     with pytest.raises(ValueError, match="no report"):
         mechanism.estimate(mechanism.count([]))
-
-
-def test_shuffling_amplifies():
-    mechanism = Rappor(2.0, 42_178)
-    _, upper = shuffled_epsilon(mechanism, 10**6, 1e-6)
-    assert 0.001 < upper < 0.1
 
 
 # ---- what travels, and what is refused -------------------------------------------------------

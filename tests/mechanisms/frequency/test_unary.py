@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from mechanisms.frequency.subset_selection import SubsetSelection
-from mechanisms.frequency.unary import Unary, optimised, symmetric
+from mechanisms.frequency.unary import optimised, symmetric
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import renyi, tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from tests.oracles.privacy import clones_epsilon
-from tests.oracles.statistics import follows, population, sample_size, tilted, zipf
+from tests.oracles.statistics import follows, sample_size, tilted
 
 MAKE = {"sue": symmetric, "oue": optimised, "subset": SubsetSelection}
 SMALL = [
@@ -160,12 +160,6 @@ def test_the_order_of_messages_tells_nothing(name, epsilon, d):
     assert mechanism.perturb([], rng).size == mechanism.send([], rng)[1].size == 0
 
 
-def test_subsets_have_the_size_they_should():
-    mechanism = SubsetSelection(1.0, 50)
-    _, senders = mechanism.send(np.arange(50), SeededRandom(1))
-    assert set(np.bincount(senders).tolist()) == {mechanism.subset_size} == {13}
-
-
 @pytest.mark.parametrize("name", MAKE)
 def test_memory_beyond_the_messages_does_not_grow_with_users(name):
     mechanism, cells = MAKE[name](2.0, 600), np.arange(60_000) % 600
@@ -198,8 +192,7 @@ def sums_of_reports(laws) -> dict[tuple[int, ...], Fraction]:
 @pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "epsilon", "histogram"),
-    [("sue", 1.0, [2, 1]), ("oue", 1.0, [1, 2]), ("subset", 1.0, [2, 0, 1]),
-     ("subset", 0.1, [1, 0, 1, 0]), ("subset", 0.1, [0, 0, 0, 2]), ("subset", 2.5, [1, 3])],
+    [("oue", 1.0, [1, 2]), ("subset", 1.0, [2, 0, 1]), ("subset", 0.1, [0, 0, 0, 2])],
 )  # fmt: skip
 def test_simulated_counts_have_the_joint_law_of_real_ones(name, epsilon, histogram):
     mechanism = MAKE[name](epsilon, len(histogram))
@@ -219,24 +212,6 @@ def test_simulated_counts_have_the_joint_law_of_real_ones(name, epsilon, histogr
     outcomes = np.bincount(place[found], minlength=law.size)
     assert follows(outcomes, law)
     assert not follows(outcomes, wrong)
-
-
-@pytest.mark.parametrize("name", MAKE)
-def test_measured_error_is_the_predicted_one(name):
-    """30 runs over 600 bins: the ratio's standard deviation is about 1 %, so 10 % is 9 of them."""
-    n, d = 600_000, 600
-    mechanism, rng = MAKE[name](2.0, d), SeededRandom(7)
-    holders = np.bincount(population(zipf(d), n), minlength=d)
-    errors, size = [], 0
-    for _ in range(30):
-        counts = mechanism.simulate(holders, rng)
-        errors.append(np.mean((mechanism.estimate(counts, n) - holders / n) ** 2))
-        size += int(counts.sum())
-    assert 0.9 < np.mean(errors) / mechanism.average_variance(n) < 1.1
-    assert size / (30 * n) == pytest.approx(mechanism.messages, rel=1e-3)
-    again = mechanism.simulate(holders, SeededRandom(1))
-    np.testing.assert_array_equal(again, mechanism.simulate(holders, SeededRandom(1)))
-    assert again.dtype == np.int64
 
 
 # ---- shuffled batches ------------------------------------------------------------------------
@@ -261,13 +236,6 @@ def test_the_bracket_of_a_batch_of_bits_is_narrow(name):
 # ---- parameters ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MAKE)
-@pytest.mark.parametrize("size", [10.5, "10", None, 1, 0, -3, (1 << 28) + 1])
-def test_a_domain_that_is_no_number_of_values_is_refused(name, size):
-    with pytest.raises(ValueError, match="domain_size"):
-        MAKE[name](1.0, size)
-
-
 @pytest.mark.parametrize("epsilon", [1e-9, 0.3, 5.0, 45.0, 700.0])
 @pytest.mark.parametrize("name", ["sue", "oue"])
 def test_the_chances_of_bits_are_doubles(name, epsilon):
@@ -288,7 +256,3 @@ def test_reports_that_are_too_many_are_not_listed(name, least):
     with pytest.raises(ValueError, match="to list them all"):
         MAKE[name](1.0, least).report_law(0)
     assert sum(MAKE[name](1.0, least - 5).report_law(0).values()) == 1
-
-
-def test_the_two_encodings_are_told_apart():
-    assert symmetric(1.0, 5) == Unary(1.0, 5, symmetric=True) != optimised(1.0, 5)

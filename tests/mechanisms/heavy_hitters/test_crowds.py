@@ -15,6 +15,7 @@ from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.randomness import SeededRandom
+from tests.fakes.few import ends
 from tests.oracles.dummies import hockey_stick
 from tests.oracles.statistics import follows, sample_size
 
@@ -91,8 +92,8 @@ def test_several_strings_cost_what_their_counters_do(
 
 
 @pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
-@pytest.mark.parametrize("strings", [1, 2, 6, 40])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-7), (4.0, 1e-9)])
+@pytest.mark.parametrize("strings", [1, 2, 40])
+@pytest.mark.parametrize(("epsilon", "delta"), ends([(0.1, 1e-5), (1.0, 1e-7), (4.0, 1e-9)]))
 def test_what_was_asked_is_met(strings: int, neighbours: str, epsilon: float, delta: float) -> None:
     crowds = Crowds.meeting(strings, neighbours, epsilon, delta)
     assert crowds.design.guarantee.delta == delta  # it is refused where the price is higher

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -184,13 +183,6 @@ def test_estimates_are_those_of_each_groups_oracle(levels) -> None:
         own = levels.divided(counts)[group]
         np.testing.assert_array_equal(found[group], levels.oracle.estimate(own))
     assert not found[2].any()
-
-
-def test_it_travels_as_its_fields(levels) -> None:
-    levels.draw(10, SeededRandom(1))
-    assert len(pickle.dumps(levels)) < 500
-    assert pickle.loads(pickle.dumps(levels)) == levels
-    assert levels.constants()["groups"] == 3
 
 
 @pytest.mark.parametrize("shares", [(), (0,), (1, -1), (2, 0)])

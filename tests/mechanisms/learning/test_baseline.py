@@ -50,7 +50,7 @@ def test_the_error_is_that_of_the_best_constant_where_there_are_targets(classes,
 @pytest.mark.parametrize("classes", [None, 2])
 def test_noisy_averages_give_an_unbiased_difference_with_its_error(classes) -> None:
     """Of numbers and of two classes, of which one is far more common than the other."""
-    baseline, runs, sd = Baseline(classes), 20_000, 0.01
+    baseline, runs, sd = Baseline(classes), 8000, 0.01
     truth = np.array([0.05, 0.8, 0.5, 0.3] if classes is None else [0.1, 0.2, 0.6])
     noise = sd * SeededRandom(2).generator().normal(size=(runs, len(truth)))
     spread = np.full(len(truth), sd**2)
@@ -61,14 +61,14 @@ def test_noisy_averages_give_an_unbiased_difference_with_its_error(classes) -> N
     # Quotients are unbiased to first order: what is left is well below a tenth of the error.
     off = abs(differences.mean() - (exact.model - exact.constant))
     assert off < SIGMAS * error / np.sqrt(runs) + 0.05 * error
-    # A variance is known from so many runs to 1 %, by normal moments.
+    # A variance is known from so many runs to 1.6 %, by normal moments.
     assert np.var(differences) == pytest.approx(error**2, rel=0.1)
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_the_commonest_class_is_not_picked_by_noise(classes: int) -> None:
     """All alike, and a model as good as the best constant: it is hardly ever called of no use."""
-    baseline, runs = Baseline(classes), 4000
+    baseline, runs = Baseline(classes), 1000
     truth = np.array([1 - 1 / classes, *[1 / classes] * classes])
     spread = np.full(len(truth), 1e-6)
     noise = 1e-3 * SeededRandom(3).generator().normal(size=(runs, len(truth)))
@@ -76,8 +76,9 @@ def test_the_commonest_class_is_not_picked_by_noise(classes: int) -> None:
         made is not None and made.gained is False
         for made in (baseline.compared(truth + one, spread, 1.0, 0.95) for one in noise)
     )
-    # 5 % were promised at most; 6.2 standard deviations of a binomial are 2.2 % of the runs.
-    assert lost < 0.072 * runs
+    # 5 % were promised at most; 6.2 standard deviations of a binomial are 4.3 % of the runs, and
+    # noise that picks the class loses most of them.
+    assert lost < 0.093 * runs
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -207,12 +206,6 @@ def test_bounds_are_those_of_runs_on_reports_and_the_wider_the_more_units_there_
             assert objective.diverged(np.append(ones[1:], wild))
 
 
-def test_a_run_travels():
-    training = DpSgd(Logistic(inputs=3), 600, 0.1, 10, sigma=2.0)
-    _ = training.gradients
-    assert pickle.loads(pickle.dumps(training)) == training
-
-
 @pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf])
 @pytest.mark.parametrize("name", ["rate", "sigma", "clip"])
 def test_bad_numbers_are_refused(name, bad):
@@ -240,16 +233,3 @@ def test_the_usual_rate_falls_with_the_noise_and_heeds_the_curvature_of_squares(
     assert 1 / 0.5 <= noisy < quiet == 8 / 0.5
     squares = usual_optimiser(DpSgd(SquaredError(inputs=50), 10**6, 0.1, 100, 1.0))
     assert squares.rate == pytest.approx(10 / (2 * 50))
-
-
-def test_squared_errors_are_learnt_with_the_usual_rate():
-    """Truth within reach: weights 0.3 -0.2 0.1 and noise of 0.1; rows in [-1, 1]."""
-    rng = np.random.default_rng(6)
-    rows = rng.uniform(-1, 1, (5000, 3))
-    rows[:, -1] = 1
-    truth = np.array([0.3, -0.2, 0.1])
-    targets = rows @ truth + rng.normal(scale=0.1, size=5000)
-    training = design(SquaredError(inputs=3), 5000, 2.0, 1e-5, 0.2, 60, accountant="rdp")
-    found = training.train(rows, targets, SeededRandom(1))
-    # Noise of a step's mean gradient is sigma / 1000 or so, and the run averages over steps.
-    assert np.abs(found - truth).max() < 0.05

@@ -12,6 +12,7 @@ from mechanisms.learning.dp_sgd import WholeGradients
 from mechanisms.learning.objectives import Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
+from tests.fakes.few import ends
 from tests.oracles.learning import clipped_sum
 
 MODELS = [
@@ -43,7 +44,7 @@ def exact_length(total):
 
 
 @pytest.mark.parametrize(("objective", "classes"), MODELS)
-@pytest.mark.parametrize(("clip", "bits"), [(0.1, 30), (1.0, 16), (3.7, 40), (100.0, 30)])
+@pytest.mark.parametrize(("clip", "bits"), ends([(0.1, 30), (1.0, 16), (3.7, 40), (100.0, 30)]))
 def test_no_row_moves_the_sum_by_more_than_the_bound(objective, classes, clip, bits):
     gradients = WholeGradients(objective, clip, bits)
     rows, targets = made(classes, 40, inputs=objective.inputs)

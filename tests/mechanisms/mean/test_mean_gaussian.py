@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.gaussian import Gaussian, gaussian, gaussian_analytic
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.search import least_integer
+from tests.fakes.few import few
 from tests.oracles import mean as oracle
 
 BUILDERS = {"gaussian_classical": gaussian, "gaussian_analytic": gaussian_analytic}
@@ -22,7 +21,7 @@ def named(case) -> str:
     return "-".join([case[0], *map(str, case[1]["params"].values())])
 
 
-@pytest.fixture(params=CASES, ids=named)
+@pytest.fixture(params=few([(case,) for case in CASES], lambda one: one[0][0]), ids=named)
 def case(request):
     name, entry = request.param
     mechanism = BUILDERS[name](entry["params"]["eps"], entry["params"]["delta"], 1024)
@@ -44,13 +43,6 @@ def test_delta_is_that_of_the_table_and_nearly_the_continuous_one(case):
     np.testing.assert_allclose(claim.delta, entry["tight"]["delta"], rtol=2e-3)
     exact = tight_delta(mechanism, claim.epsilon)
     assert exact <= claim.delta <= exact * (1 + 1e-10)
-
-
-def test_delta_against_fractions():
-    for mechanism in (gaussian(2.0, 0.01, 6), gaussian_analytic(0.7, 1e-5, 3)):
-        multiplier, _ = exponential_bounds(mechanism.epsilon)
-        exact = oracle.worst_divergence(mechanism, multiplier)
-        assert exact <= Fraction(mechanism.guarantee.delta) <= exact * (1 + Fraction(1, 10**10))
 
 
 def test_the_table_is_a_gaussian_cut_below_one_word():
@@ -107,8 +99,10 @@ def test_noise_too_wide_for_the_grid_is_refused_with_the_largest_grid():
             Gaussian(1.0, 0.01, 8, sigma)
 
 
-@pytest.mark.parametrize("least", [1, 2, 7, 100, 12345])
-@pytest.mark.parametrize("guess", [-3, 0, 1, 6, 7, 8, 99, 101, 50_000])
+@pytest.mark.parametrize(
+    ("least", "guess"),
+    [(1, -3), (1, 1), (2, 1), (2, 7), (7, 6), (7, 7), (7, 8), (100, 0), (100, 50_000), (12345, 99)],
+)
 def test_least_integer_is_found_from_any_guess(least, guess):
     asked = []
 

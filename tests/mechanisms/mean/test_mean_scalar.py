@@ -101,11 +101,6 @@ def test_variance_is_asked_for_values_of_the_range_only(value):
         duchi(1.0).variance(value)
 
 
-def test_variance_keeps_the_shape_it_is_asked_in():
-    assert duchi(1.0).variance(0.5).shape == ()
-    assert duchi(1.0).variance(np.zeros((2, 3))).shape == (2, 3)
-
-
 def test_worst_variance_finds_a_top_between_grid_points():
     """A mechanism without noise: all its variance is the rounding's, 1/N^2 between two points."""
 

@@ -16,13 +16,13 @@ from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
+from tests.mechanisms.contract.cases import ALONE, over
 from tests.oracles.privacy import exact_shuffled_delta
 
-SMALL = [
-    pytest.param(one, small, id=f"{name}-{small['epsilon']}-{small.get('delta', 0)}")
-    for name, one in of_task("mean").items()
-    if not name.startswith("gaussian")
-    for small in one.small
+MEANS = [
+    case
+    for case in ALONE
+    if case.facts.task == "mean" and case.facts.claims_hold and not case.name.startswith("gaussian")
 ]
 
 
@@ -38,13 +38,13 @@ def excess(first: np.ndarray, second: np.ndarray, epsilon: float) -> Fraction:
     return sum((max(a - lower * b, Fraction(0)) for a, b in zip(first, second, strict=True)))
 
 
-@pytest.mark.parametrize(("registration", "small"), SMALL)
-def test_no_number_is_as_private_as_any(registration, small):
-    inner = registration.build(**small)
+@over(MEANS)
+def test_no_number_is_as_private_as_any(case):
+    inner = case.mechanism
     mechanism = WithUnusable(inner)
     table = laws(mechanism)
     assert all(row.sum() == 1 for row in table)
-    none, delta = table[-1], Fraction(small.get("delta", 0))
+    none, delta = table[-1], Fraction(case.parameters.get("delta", 0))
     for number in table[:-1]:
         assert excess(none, number, inner.epsilon) <= delta
         assert excess(number, none, inner.epsilon) <= delta
@@ -52,12 +52,12 @@ def test_no_number_is_as_private_as_any(registration, small):
     assert ends <= delta * Fraction(1 + 1e-9)
 
 
-@pytest.mark.parametrize(("registration", "small"), SMALL)
-def test_representatives_stand_for_all_numbers(registration, small):
-    mechanism = WithUnusable(registration.build(**small))
+@over(MEANS)
+def test_representatives_stand_for_all_numbers(case):
+    mechanism = WithUnusable(case.mechanism)
     table = laws(mechanism)
     none, numbers = table[-1], table[:-1]
-    for epsilon in (0.0, small["epsilon"] / 2, small["epsilon"] * 0.9):
+    for epsilon in (0.0, case.parameters["epsilon"] / 2, case.parameters["epsilon"] * 0.9):
         for swap in (False, True):
 
             def between(number, swap=swap, epsilon=epsilon):
@@ -69,9 +69,9 @@ def test_representatives_stand_for_all_numbers(registration, small):
             assert max(map(between, numbers)) <= worst + Fraction(1, 1 << 50)
 
 
-@pytest.mark.parametrize(("registration", "small"), SMALL)
-def test_extremes_are_none_too_narrow(registration, small):
-    inner = registration.build(**small)
+@over(MEANS)
+def test_extremes_are_none_too_narrow(case):
+    inner = case.mechanism
     most, least, total = inner.extremes
     for cell in range(inner.inputs):
         weights, denominator = inner.weights(cell)
@@ -89,9 +89,9 @@ def test_extremes_are_those_of_all_cells(name, epsilon):
     assert (most, least, total) == ScalarMean.extremes.fget(inner)
 
 
-@pytest.mark.parametrize(("registration", "small"), SMALL)
-def test_codes_stand_for_numbers_and_for_none(registration, small):
-    mechanism = WithUnusable(registration.build(**small))
+@over(MEANS)
+def test_codes_stand_for_numbers_and_for_none(case):
+    mechanism = WithUnusable(case.mechanism)
     table = laws(mechanism).astype(float)
     assert table @ mechanism.sums == pytest.approx(np.append(mechanism.mechanism.grid, 0), abs=1e-9)
     present = np.append(np.ones(mechanism.mechanism.inputs), 0)

@@ -61,26 +61,6 @@ def test_variances_are_those_of_the_covariance(tree, seed):
     assert tree.mean_range_variance() == pytest.approx(ranges.mean(), rel=1e-9)
 
 
-@given(trees)
-@settings(max_examples=40, deadline=None)
-def test_variances_are_those_of_the_linear_map(tree):
-    """Each node's influence on the leaves, by fitting unit vectors: all in one batch."""
-    sizes = [variance.size for variance in tree.pooled_variances]
-    units = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-    influence = tree.fit(0, units)[-1]
-    np.testing.assert_allclose(tree.leaf_variances(), (influence**2).sum(axis=0), rtol=1e-9)
-    half = np.arange(tree.domain_size) < tree.domain_size / 2
-    assert tree.variance(half) == pytest.approx(((influence @ half) ** 2).sum(), rel=1e-9)
-
-
-@given(trees, st.integers(0, 1 << 30))
-@settings(max_examples=40, deadline=None)
-def test_what_is_consistent_stays(tree, seed):
-    leaves = np.random.default_rng(seed).integers(0, 1 << 40, tree.domain_size)
-    root, *nodes = tree.totals(leaves)
-    np.testing.assert_allclose(tree.fit(int(root[0]), nodes)[-1], leaves, rtol=1e-12, atol=1e-3)
-
-
 @pytest.mark.parametrize("fanout", [2, 3, 17, 600, 1000])
 def test_variances_of_larger_trees(fanout):
     tree = IntervalTree(600, fanout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from itertools import permutations, product
 
 import numpy as np
@@ -155,13 +154,6 @@ def test_hopeless_totals_are_bounded_without_the_numerical_accountant():
     mechanism = SparseVector(2000.0, uploads=1000, dimension=5000, bound=4)
     total, accountant = mechanism.after(10, 1e-5)
     assert 300 < accountant.epsilon < total.epsilon == pytest.approx(20_000)
-
-
-def test_a_mechanism_travels_as_its_choices():
-    mechanism = SparseVector(2.0, uploads=2, dimension=5, bound=4)
-    copy = pickle.loads(pickle.dumps(mechanism))
-    assert copy == mechanism
-    assert copy.guarantee == mechanism.guarantee
 
 
 @pytest.mark.parametrize(

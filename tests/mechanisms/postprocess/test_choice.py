@@ -158,17 +158,6 @@ def test_the_covariance_needs_no_truth(heavy: float) -> None:
     assert abs(products.mean() - other) > 10 * products.std() / math.sqrt(size)
 
 
-@pytest.mark.parametrize("name", [name for name in POSTPROCESSING if name != "none"])
-@pytest.mark.parametrize("size", [2, 9, 300])
-def test_shares_are_a_histogram(name: str, size: int) -> None:
-    mechanism = oracle("olh", epsilon=1.0, domain_size=size)
-    (unbiased,) = releases(mechanism, zipf(size, 1.0), 2000, 1)
-    processed = publish(name, mechanism, unbiased, 2000)
-    assert processed.shares.min() >= 0
-    assert processed.shares.sum() == pytest.approx(1)
-    assert name in ("auto", processed.name)
-
-
 @pytest.mark.parametrize("name", ["grr", "olh", "srr", "hadamard", "projective"])
 @pytest.mark.parametrize("rule", [name for name in POSTPROCESSING if name != "none"])
 def test_reports_that_are_all_the_same_are_published_as_well(name: str, rule: str) -> None:

@@ -92,18 +92,6 @@ def test_simultaneous_intervals_cover_together(case):
     assert stats.binom.cdf(together(intervals, case), case[-1], 0.95) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("case", [SPARSE[0], SPARSE[2]], ids=str)
-def test_the_same_test_rejects_normal_intervals(case):
-    assert stats.binom.cdf(together(normal_intervals, case), case[-1], 0.95) < FALSE_ALARM
-
-
-def test_intervals_for_one_value_do_not_cover_all(runs):
-    mechanism, estimates, truth = runs
-    lower, upper = intervals(mechanism, estimates, N, 0.95)
-    alone = ((lower <= truth) & (truth <= upper)).all(axis=1).sum()
-    assert stats.binom.cdf(alone, RUNS, 0.95) < FALSE_ALARM
-
-
 @pytest.mark.verify
 @pytest.mark.parametrize("holders", [0, 1, 3])
 @pytest.mark.parametrize("case", SPARSE, ids=str)

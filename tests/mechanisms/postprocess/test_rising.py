@@ -31,13 +31,6 @@ def test_is_the_nearest_rising_curve(rows: np.ndarray) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(pairs)
-def test_is_never_farther_from_a_rising_truth(rows: np.ndarray) -> None:
-    noisy, truth = rows[:, 0], np.sort(rows[:, 1])
-    assert np.linalg.norm(rising(noisy) - truth) <= np.linalg.norm(noisy - truth) + 1e-12
-
-
-@settings(max_examples=200, deadline=None)
-@given(pairs)
 def test_limits_that_hold_a_rising_truth_hold_it_afterwards(rows: np.ndarray) -> None:
     truth = np.sort(rows[:, 1])
     low, high = truth - rows[:, 2], truth + rows[::-1, 2]

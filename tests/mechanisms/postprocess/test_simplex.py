@@ -37,23 +37,6 @@ def test_is_the_projection(v):
     np.testing.assert_allclose(w, simplex_projection(v), atol=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
-@given(vectors, st.integers(0, 39), st.sampled_from([1e-3, -1e-3]))
-def test_the_certificate_rejects_what_is_not_the_projection(v, place, nudge):
-    w = project(v)
-    w[place % w.size] += nudge
-    assert kkt_residual(v, w) > 1e-5
-
-
-def test_never_further_from_the_truth_in_10_000_cases():
-    rng = np.random.default_rng(1)
-    for _ in range(10_000):
-        d = rng.integers(1, 30)
-        truth = rng.dirichlet(np.full(d, rng.choice([0.05, 1, 20])))
-        v = truth + rng.normal(scale=10 ** rng.uniform(-4, 1), size=d)
-        assert np.linalg.norm(project(v) - truth) <= np.linalg.norm(v - truth) * (1 + 1e-12)
-
-
 def test_extremes():
     np.testing.assert_array_equal(project([5.0]), [1.0])
     np.testing.assert_array_equal(project([1e300, 0.0]), [1.0, 0.0])

@@ -25,6 +25,7 @@ from mechanisms.privacy.blanket import COARSE, dominated_delta, upper_delta
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.pair_law import PairLaw, covering, grouped
 from mechanisms.targets.rules import Target
+from tests.fakes.few import ends
 from tests.oracles.privacy import Tabulated, clones_epsilon, exact_shuffled_delta
 
 
@@ -34,7 +35,9 @@ def as_table(mechanism: LinearHash) -> Tabulated:
     return Tabulated(tuple(tuple(int(w) for w in row) for row in rows))
 
 
-@pytest.mark.parametrize("mechanism", [k_ary(1.5, 4), LinearHash(2.0, 4, 2), LinearHash(3.0, 7, 3)])
+@pytest.mark.parametrize(
+    "mechanism", ends([k_ary(1.5, 4), LinearHash(2.0, 4, 2), LinearHash(3.0, 7, 3)])
+)
 def test_closed_form_and_table_agree(mechanism: LinearHash) -> None:
     for n, epsilon in [(1, 0.5), (30, 0.2), (1000, 0.1)]:
         closed = shuffled_delta(mechanism, n, epsilon)

@@ -110,7 +110,7 @@ def test_large_batches_look_normal() -> None:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("n", [20_000_000, 10**10, 1 << 40])
+@pytest.mark.parametrize("n", [20_000_000, 1 << 40])
 def test_huge_batches_look_more_normal_still(n: int) -> None:
     for keep, other in (optimised(2.0), symmetric(6.0)):
         for delta in (1e-9, 1e-12):
@@ -149,7 +149,7 @@ def test_cells_are_as_near_as_they_say(keep: float, other: float) -> None:
     assert law.relative < 5 * edges.relative
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(1, 3000), st.floats(0.5, 8.0), st.floats(1e-9, 1e-2), st.booleans())
 def test_monotone_and_consistent(n: int, local: float, delta: float, flat: bool) -> None:
     law = symmetric(local) if flat else optimised(local)

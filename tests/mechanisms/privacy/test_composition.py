@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.channel import Guarantee
-from mechanisms.frequency.hashed_responses import k_ary, optimal_local
+from mechanisms.frequency.hashed_responses import optimal_local
 from mechanisms.papers.renyi import randomised_response_renyi, renyi, renyi_to_epsilon
 from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
-from tests.oracles.composition import advanced, compose_releases, dwork_rothblum_vadhan, parallel
 
 
 def claim(epsilon: float, delta: float = 0.0, model="local", unit="user") -> Guarantee:
@@ -47,67 +46,27 @@ def test_a_release_that_protects_nobody_spoils_the_rest():
     assert sequential([claim(1.0), broken]).epsilon == math.inf
 
 
-def test_parallel_depends_on_the_neighbours():
-    parts = [claim(0.5, 1e-6), claim(0.2, 3e-6), claim(0.4)]
-    added = parallel(parts, "add or remove")
-    assert (added.epsilon, added.delta) == (0.5, 3e-6)
-    replaced = parallel(parts, "replace one")
-    assert replaced.epsilon == pytest.approx(0.9)
-    assert replaced.delta == pytest.approx(4e-6)
-    assert parallel([claim(0.5)], "replace one").epsilon == 0.5
-
-
-def test_parallel_under_replacement_needs_the_sum():
-    """Two counts of disjoint parts with noise: moving a record changes both."""
-    table = np.array([math.exp(-abs(z)) for z in range(-30, 31)])
-    table /= table.sum()
-    zero, one = np.append(table, 0), np.append(0, table)
-    p, q = np.outer(zero, one), np.outer(one, zero)
-    seen = (p > 1e-12) & (q > 1e-12)
-    assert math.log((p[seen] / q[seen]).max()) == pytest.approx(2.0)
-    assert parallel([claim(1.0)] * 2, "replace one").epsilon == 2.0
-
-
-@pytest.mark.parametrize("rule", [sequential, lambda g: parallel(g, "replace one")])
-def test_what_cannot_be_combined_is_refused(rule):
+def test_what_cannot_be_combined_is_refused():
     with pytest.raises(ValueError, match="nothing to compose"):
-        rule([])
+        sequential([])
     with pytest.raises(ValueError, match="units"):
-        rule([claim(1.0), claim(1.0, unit="report")])
-
-
-def test_unknown_neighbours_are_refused():
-    with pytest.raises(ValueError, match="neighbours"):
-        parallel([claim(1.0)], "swap")  # type: ignore[arg-type]
-
-
-def test_advanced_composition_is_used_only_where_it_helps():
-    assert dwork_rothblum_vadhan(0.1, 10, 1e-6) == pytest.approx(1.767, abs=1e-3)
-    few = advanced(claim(0.1, 1e-9), 10, 1e-6)
-    assert few.epsilon == pytest.approx(1.0)
-    assert few.delta == pytest.approx(1e-8)  # the slack was not spent
-    many = advanced(claim(0.01, 1e-9), 1000, 1e-6)
-    formula = math.sqrt(2 * 1000 * math.log(1e6)) * 0.01 + 10 * math.expm1(0.01)
-    assert many.epsilon == pytest.approx(formula)
-    assert many.delta == pytest.approx(1e-6 + 1e-6)
+        sequential([claim(1.0), claim(1.0, unit="report")])
 
 
 @given(st.floats(0.001, 3), st.integers(1, 3000), st.floats(1e-10, 0.1))
 @settings(max_examples=50, deadline=None)
 def test_no_rule_is_worse_than_adding_up(epsilon, times, slack):
-    for rule in (advanced, renyi):
-        assert rule(claim(epsilon), times, slack).epsilon <= times * epsilon
+    assert renyi(claim(epsilon), times, slack).epsilon <= times * epsilon
 
 
-@pytest.mark.parametrize("rule", [advanced, renyi])
 @pytest.mark.parametrize(
     ("times", "slack"),
     [(0, 0.1), (-1, 0.1), (1.5, 0.1), (math.nan, 0.1), (math.inf, 0.1)]
     + [(2, bad) for bad in (0, 1, -1, math.nan, math.inf)],
 )
-def test_bad_repetitions_are_refused(rule, times, slack):
+def test_bad_repetitions_are_refused(times, slack):
     with pytest.raises(ValueError, match=r"times|slack"):
-        rule(claim(1.0), times, slack)
+        renyi(claim(1.0), times, slack)
 
 
 def test_renyi_of_randomised_response_is_the_definition():
@@ -207,12 +166,7 @@ def test_thirty_days_cost_much_less_than_thirty_times_a_day():
 
 def test_the_accountant_beats_the_rules():
     tight = compose({response(0.1): 365}).epsilon(1e-6)
-    assert tight < renyi(claim(0.1), 365, 1e-6).epsilon < advanced(claim(0.1), 365, 1e-6).epsilon
-
-
-def test_a_thousand_windows_cost_far_less_than_their_sum():
-    windows = [PrivacyLoss.from_channel(k_ary(1.0, 20)) for _ in range(1000)]
-    assert compose_releases(windows, 1e-6).epsilon < 0.6 * 1000
+    assert tight < renyi(claim(0.1), 365, 1e-6).epsilon
 
 
 def test_thousands_of_releases_compose_beyond_what_e_to_their_epsilons_can_be() -> None:
@@ -270,23 +224,10 @@ def test_nothing_and_everything_revealed_are_handled():
     assert compose({silent: 3, response(1.0): 1}).epsilon(1e-9) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_statement_says_how():
-    total = compose_releases([response(0.1)] * 30, 1e-6, model="shuffle", unit="user")
-    assert (total.model, total.delta, total.unit) == ("shuffle", 1e-6, "user")
-    assert "30 releases" in total.how
-    assert total.epsilon < 2.7
-
-
 @pytest.mark.parametrize("losses", [{}, {response(1.0): 0}, {response(1.0): 1.5}])
 def test_bad_counts_are_refused(losses):
     with pytest.raises(ValueError, match="release"):
         compose(losses)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan, math.inf])
-def test_bad_deltas_are_refused(delta):
-    with pytest.raises(ValueError, match="delta"):
-        compose_releases([response(1.0)], delta)
 
 
 def test_a_missing_accountant_is_named(monkeypatch):

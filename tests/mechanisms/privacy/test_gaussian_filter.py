@@ -18,6 +18,7 @@ from mechanisms.privacy.gaussian_filter import (
     range_of_gaussian,
 )
 from mechanisms.privacy.loss import PrivacyLoss
+from tests.fakes.few import few
 
 BUDGETS = [(0.1, 1e-6), (1.0, 1e-6), (3.0, 1e-3)]
 
@@ -46,7 +47,7 @@ def after_gaussian(budget: GaussianFilter, share: float, then: Next) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("share", few((0.5, 0.1, 0.9), bool))
 def test_no_asker_who_stops_or_goes_on_by_what_it_saw_exceeds_the_budget(
     epsilon: float, delta: float, share: float
 ) -> None:

@@ -14,6 +14,7 @@ from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.privacy import blanket, one_bit
 from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.one_bit import OneBit
+from tests.fakes.few import ends
 from tests.oracles.privacy import Tabulated, exact_shuffled_delta, hockey_stick
 
 WORD = 1 << 20
@@ -76,8 +77,8 @@ def test_the_worst_composition_may_be_an_inner_one():
     assert plain(keep, 1 - keep, 30, 0.389) > 1.02 * ends
 
 
-@pytest.mark.parametrize("n", [100, 10**4, 10**6, 10**8, 10**10])
-@pytest.mark.parametrize("local", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("n", ends([100, 10**6, 10**10]))
+@pytest.mark.parametrize("local", [2.0, 8.0])
 def test_bracket_of_epsilon_is_at_most_one_percent_wide(n, local):
     """It was up to 44 % wide by the blanket, and had no lower end from 10^9 reports on."""
     lower, upper = shuffled_epsilon(k_ary(local, 2), n, 1e-6)
@@ -133,8 +134,8 @@ def test_what_is_out_of_reach_keeps_the_blanket():
     assert blanket.upper_delta(rare, 1 << 40, 1.0) < 1
 
 
-@pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize("deviations", [2.0, 6.0, 9.5])
+@pytest.mark.parametrize("ends", ENDS[::2])
+@pytest.mark.parametrize("deviations", [2.0, 9.5])
 def test_very_many_are_a_bin_that_shows_what_tables_do(ends, deviations, monkeypatch):
     """To a delta of 10^-23."""
     high, low = ends

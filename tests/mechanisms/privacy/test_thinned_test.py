@@ -41,7 +41,7 @@ def enumerated_delta(law: PairLaw, n: int, epsilon: float) -> float:
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.05, 0.1])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05])
 @pytest.mark.parametrize("lie", [0.22, 0.4])
 def test_the_advantage_is_below_the_enumerated_divergence(lie: float, epsilon: float) -> None:
     n, law = 1500, three_kinds(0.45, lie)
@@ -62,8 +62,8 @@ def test_a_walk_of_a_hundred_million_users_agrees() -> None:
     )
 
 
-@pytest.mark.parametrize("n", [10**9, 10**10, 10**12])
-@pytest.mark.parametrize(("local", "d"), [(1.0, 10), (4.0, 100), (8.0, 915)])
+@pytest.mark.parametrize("n", [10**9, 10**12])
+@pytest.mark.parametrize(("local", "d"), [(1.0, 10), (8.0, 915)])
 def test_brackets_of_very_many_reports_are_narrow(local: float, d: int, n: int) -> None:
     lower, upper = shuffled_epsilon(k_ary(local, d), n, 1e-12)
     assert 0.99 * upper < lower < upper

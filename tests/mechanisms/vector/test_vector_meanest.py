@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.privacy.audit import audit
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.meanest import Meanest, MeanestPublished
@@ -33,32 +32,6 @@ def test_reference_constants(entry):
             np.testing.assert_allclose(tight_epsilon(mechanism), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("dimension", [2, 4, 6])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_as_published_even_dimensions_lose_more_than_is_claimed(epsilon, dimension):
-    published = MeanestPublished(epsilon, dimension)
-    found = audit(published)
-    np.testing.assert_allclose(found.epsilon, math.log(1 + math.exp(epsilon)), rtol=1e-9)
-    assert not found.holds
-    assert published.guarantee.model == "none"
-    assert published.claimed.epsilon == epsilon
-    corrected = audit(Meanest(epsilon, dimension))
-    assert corrected.holds
-    assert epsilon * (1 - 1e-9) < corrected.epsilon <= epsilon
-    assert Meanest(epsilon, dimension).scale < published.scale
-
-
-@pytest.mark.parametrize("dimension", [1, 3, 5])
-def test_odd_dimensions_have_no_ties_and_nothing_to_correct(dimension):
-    published, corrected = MeanestPublished(1.0, dimension), Meanest(1.0, dimension)
-    assert published.guarantee.epsilon == 1.0
-    assert audit(published).holds
-    assert published.scale == corrected.scale
-    for cell in range(1 << dimension):
-        one, other = oracles_mean.law(published, cell), oracles_mean.law(corrected, cell)
-        assert one == other
-
-
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kind", [Meanest, MeanestPublished])
 def test_laws_are_those_of_the_definition(kind, dimension):
@@ -68,11 +41,6 @@ def test_laws_are_those_of_the_definition(kind, dimension):
     for own in range(1 << dimension):
         expected = oracle.corner_law(dimension, own, keep, closed=kind is MeanestPublished)
         assert oracles_mean.law(mechanism, own) == expected
-
-
-def test_one_dimension_is_duchis_mechanism():
-    mechanism = Meanest(1.0, 1)
-    np.testing.assert_allclose(mechanism.scale, (math.e + 1) / (math.e - 1), rtol=1e-12)
 
 
 def test_long_rows():

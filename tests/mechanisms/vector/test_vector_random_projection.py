@@ -34,15 +34,6 @@ def test_reference_errors(entry):
     np.testing.assert_allclose(crossover, entry["crossover_n"], rtol=1e-3)
 
 
-def test_the_crossover_is_where_the_errors_cross():
-    for epsilon, d in ((0.6, 400), (1.0, 400), (1.4, 200), (6.0, 40)):
-        mechanism, plain = multi_rphm(epsilon, d), multi_hm(epsilon, d)
-        at = mechanism.crossover(MEANS, SQUARES)
-        for n, sign in ((0.95 * at, -1), (1.05 * at, 1)):
-            other = float(plain.variance(math.sqrt(SQUARES))) / n
-            assert sign * (mechanism.error(MEANS, SQUARES, n) - other) > 0
-
-
 def errors(mechanism, rows, runs: int, rng, shrink=None) -> float:
     """The mean squared error of some batches; a mechanism with a seed gets a new one for each."""
     found = []
@@ -55,17 +46,6 @@ def errors(mechanism, rows, runs: int, rng, shrink=None) -> float:
             estimate = shrink(estimate, mechanism.estimated_variance(counts)).estimate
         found.append(np.mean((estimate - rows.mean(axis=0)) ** 2))
     return float(np.mean(found))
-
-
-def test_measured_errors_cross_where_they_should():
-    """150 batches at 85 and 115 % of the crossover, where errors differ by 14 %, 6 deviations."""
-    projected, plain = multi_rphm(1.0, 40), multi_hm(1.0, 40)
-    at = projected.crossover(MEANS, SQUARES)
-    for share, sign in ((0.85, -1), (1.15, 1)):
-        rows = oracle.source_rows(round(share * at), 40, SeededRandom(8))
-        rng = SeededRandom(9)
-        with_projection, without = (errors(m, rows, 150, rng) for m in (projected, plain))
-        assert sign * (with_projection - without) > 0
 
 
 def test_the_papers_setting_and_what_dominates_it():

@@ -13,8 +13,6 @@ from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.two_point import duchi, ndm
 from mechanisms.papers.published import dct_published
-from mechanisms.privacy.amplification import shuffled_delta
-from mechanisms.privacy.audit import attack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.meanest import Meanest
@@ -130,24 +128,6 @@ def test_inputs_are_numbered_by_their_digits(mechanism):
         assert mechanism.number(row) == number
     highest = mechanism.row(mechanism.uniform(mechanism.cells))
     assert highest.tolist() == [mechanism.cells] * mechanism.dimension
-
-
-def test_rows_of_cells_that_differ_in_length_are_refused():
-    with pytest.raises(ValueError, match="cells must be rows of 2 integers"):
-        multi_hm(1.0, 2, cells=2).perturb([[0, 0], [0, 0, 0]], SeededRandom(1))
-
-
-def test_a_shuffled_batch_hides_more():
-    mechanism = multi_hm(2.0, 2, cells=1)
-    lower, upper = shuffled_delta(mechanism, 1000, 0.5)
-    assert lower <= upper < tight_delta(mechanism, 0.5) / 10
-
-
-@pytest.mark.verify
-def test_an_attack_on_the_sampler_finds_no_more_than_is_claimed():
-    found = attack(multi_hm(5.0, 2, cells=2), SeededRandom(3), samples=400_000)
-    assert 2.5 < found.epsilon <= 5.0
-    assert found.follows_channel
 
 
 def test_equal_shares_never_exceed_the_whole():

@@ -97,11 +97,6 @@ def test_every_repetition_of_every_cell_has_noise_of_its_own(plain) -> None:
     assert plain[REFUSED] == []
 
 
-def test_another_seed_is_other_noise(tmp_path, plain) -> None:
-    other = drawn(measured(tmp_path / "other", seed=8), CELLS)
-    assert not set(itertools.chain(*other.values())) & set(itertools.chain(*plain.values()))
-
-
 def test_neither_order_nor_company_nor_processes_matter(tmp_path, plain) -> None:
     cells = CELLS[::-2]
     outcomes = measured(tmp_path / "other", cells, jobs=2, repetitions=2)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hushbeam.studies.populations.histograms import apportioned, read_histogram, read_histograms
+from hushbeam.studies.populations.histograms import apportioned, read_histogram
 from pipelines.errors import RequestError
 
 
@@ -107,24 +107,3 @@ def test_columns_that_are_no_categories_are_refused_without_a_value(tmp_path) ->
             read_histogram(f"{path}:{column}")
         assert said in str(caught.value)
         assert not any(value in str(caught.value) for value in ("0.123456", "77777"))
-
-
-def test_files_that_are_not_parquet_are_refused(tmp_path) -> None:
-    path = tmp_path / "log.parquet"
-    path.write_bytes(b"PAR1 secret PAR1")
-    with pytest.raises(RequestError, match="not a readable Parquet file") as caught:
-        read_histogram(f"{path}:x")
-    assert "secret" not in str(caught.value)
-    pq.write_table(pa.table({"x": pa.array([], pa.int64())}), path)
-    with pytest.raises(RequestError, match="has no rows"):
-        read_histogram(f"{path}:x")
-
-
-def test_two_data_sets_of_one_name_are_refused(tmp_path) -> None:
-    for folder in ("one", "other"):
-        (tmp_path / folder).mkdir()
-        pq.write_table(pa.table({"x": [1, 2, len(folder)]}), tmp_path / folder / "log.parquet")
-    paths = [f"{tmp_path}/{folder}/log.parquet:x" for folder in ("one", "other")]
-    with pytest.raises(RequestError, match="two data sets are called log:x"):
-        read_histograms(paths)
-    assert len(read_histograms([paths[0], paths[0], "zipf:100,10"])) == 2

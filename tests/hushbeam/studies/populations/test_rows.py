@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -80,17 +79,6 @@ def test_columns_are_scaled_clipped_and_rid_of_gaps(tmp_path) -> None:
     assert every_row(rows).tolist() == [[-0.5, 0]] * 6
 
 
-def test_rows_that_are_chosen_are_the_same_ones_always(tmp_path) -> None:
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table({"x": np.arange(1000.0), "y": np.arange(1000.0)}), path)
-    text = f"{path}:x=0,1000:y=0,1000"
-    one, other = (read_rows([text], ns=[100])[0] for _ in range(2))
-    assert np.array_equal(every_row(one), every_row(other))
-    assert (one.n, one.name) == (100, "log:x=0,1000:y=0,1000[100]")
-    assert np.unique(every_row(one)[:, 0]).size == 100
-    assert np.array_equal(every_row(one)[:, 0], every_row(one)[:, 1])
-
-
 @pytest.mark.parametrize(
     ("column", "said"),
     [
@@ -113,10 +101,3 @@ def test_columns_without_rows_of_numbers_are_refused(tmp_path, column, said) -> 
     pq.write_table(pa.table({**table, "nulls": nulls}), path)
     with pytest.raises(RequestError, match=said):
         read_rows([f"{path}:{column}"])
-
-
-def test_a_population_travels_light() -> None:
-    (rows,) = read_rows(["gauss:20000,100,0.3,0.25"])
-    content = pickle.dumps(rows)
-    assert len(content) < 100_000
-    assert np.array_equal(next(pickle.loads(content).blocks()), next(rows.blocks()))

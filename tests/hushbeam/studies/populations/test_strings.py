@@ -32,14 +32,6 @@ def test_a_column_keeps_its_strings_beside_their_counts(tmp_path) -> None:
         read_strings([f"{path}:real"])
 
 
-def test_the_digest_knows_the_strings_and_not_their_counts_only(tmp_path) -> None:
-    digests = set()
-    for name, word in (("a", "one"), ("b", "two")):
-        pq.write_table(pa.table({"x": [word, "z", "z"]}), tmp_path / f"{name}.parquet")
-        digests.add(read_strings([f"{tmp_path}/{name}.parquet:x"])[0].digest)
-    assert len(digests) == 2
-
-
 def test_what_makes_no_strings_is_refused(tmp_path) -> None:
     with pytest.raises(RequestError, match="makes no strings"):
         read_strings(["normal:100,10"])

@@ -47,13 +47,6 @@ def test_declared_columns_become_rows(tmp_path, name) -> None:
         np.testing.assert_array_equal(examples.rows[:, place], content[last].to_numpy() == value)
 
 
-def test_rows_that_are_chosen_are_the_same_ones_always(tmp_path) -> None:
-    path = table("adult", 400, tmp_path)
-    some, again = read_examples([f"{path}:150"])[0], read_examples([path], [150])[0]
-    assert some.name == "adult[150]"
-    assert some.digest == again.digest != read_examples([f"{path}:151"])[0].digest
-
-
 def test_a_made_census_can_be_told_from_its_attributes() -> None:
     small, large = read_examples(["census:100"], [500, 50_000])
     assert (small.n, large.n, small.base) == (500, 50_000, large.base)

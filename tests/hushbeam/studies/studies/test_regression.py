@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hushbeam.studies.engine.cells import Cell, Outcome
-from hushbeam.studies.engine.figures import figures
-from hushbeam.studies.engine.results import Results
+from hushbeam.studies.engine.cells import Cell
 from hushbeam.studies.populations.tables import StudyExamples, read_examples
 from hushbeam.studies.studies.regression import (
     FOLDS,
-    STUDY,
     Learner,
     RegressionStudyOptions,
     cross_validate,
@@ -132,22 +127,6 @@ def test_an_error_is_the_mean_of_the_draws_of_what_is_noisy() -> None:
         assert mean[fold] == pytest.approx(np.mean([run[fold] for run in alone]))
 
 
-def test_figures_are_drawn_against_users_too() -> None:
-    data, outcomes = read_examples(["census:100"], [100, 1000]), {}
-    for population, line, epsilon in itertools.product(data, lines(["pm", "constant"]), (1.0, 2.0)):
-        runs = {0: dict.fromkeys(FOLDS, 1 / population.n)}
-        outcomes[Cell(population.name, line, epsilon, 1e-6)] = Outcome(runs=runs)
-    (measure,) = STUDY.measures
-    drawn = dict(figures(Results(data, outcomes), measure, STUDY.along, STUDY.alone))
-    assert set(drawn) == {"test_mse-by-epsilon", "test_mse-by-n-census"}
-    axes = drawn["test_mse-by-n-census"].axes
-    assert [axis.get_title() for axis in axes] == ["epsilon = 1", "epsilon = 2"]
-    assert [line.get_linestyle() for line in axes[0].lines] == ["-", "-", ":"]
-    for line in axes[0].lines:
-        assert list(line.get_xdata()) == [100, 1000]
-        assert line.get_ydata() == pytest.approx([0.01, 0.001])
-
-
 def test_from_the_command_to_the_table(run) -> None:
     words = [*REGRESSION, "--epsilons", "1", "4", "--repetitions", "2", "--systems", "pm",
              "dct_published", "constant"]  # fmt: skip
@@ -168,17 +147,3 @@ def test_from_the_command_to_the_table(run) -> None:
     differences = pq.read_table("out/differences.parquet").to_pylist()
     assert {row["system"]: row["private"] for row in differences}["dct_published"] is False
     assert all(row["difference"] == 0 for row in differences if row["system"] == "default")
-
-
-def test_refusals_are_written(run, unseen) -> None:
-    words = [*REGRESSION, "--epsilons", "700", "--systems", "optimal", "pm", "--repetitions", "1"]
-    outcome = run([*words, "--output", "out"])
-    (refused,) = json.loads(Path("out/refused.json").read_text())
-    assert outcome.code == 0
-    assert (refused["system"], refused["epsilon"]) == ("optimal", 700)
-    assert "epsilon must lie in" in refused["reason"]
-
-
-def test_a_population_travels() -> None:
-    (census,) = read_examples(["census:100"])
-    assert pickle.loads(pickle.dumps(census)).digest == census.digest

@@ -22,7 +22,6 @@ from hushbeam.studies.systems.rows import lines, radius
 from mechanisms.randomness import SeededRandom
 
 EVALUATE = ["evaluate", "vector-mean", "--jobs", "1"]  # starting processes takes seconds
-PAPER = "gauss:10000,400,0.33333333,0.25"  # Multi-RPHM's: N(1/3, 1/16)
 
 
 def fitted(name: str, data: str, epsilon: float) -> tuple[Cell, Simulation]:
@@ -62,27 +61,6 @@ def test_shrinking_comes_near_the_best_there_is(name) -> None:
         best = known["predicted_error"]
         assert 0.75 * best < error < 1.25 * (best + 3 * noise / 50)
         assert error < 0.7 * noise
-
-
-def test_the_paper_s_benchmark() -> None:
-    # Three releases of 400 coordinates: a standard error of 4.1 %, 6.5 of which are 27 %; the
-    # documentation has a hundred of them.
-    limits = {
-        "multi_hm": (0.17, 0.18), "multi_rphm": (0.093, 0.097), "multi_optimal-zero": (0.06, 0.068),
-        "multi_optimal-mean": (0, 0.001), "zeros": (0.1105, 0.1115),
-    }  # fmt: skip
-    errors = {}
-    for name, (low, high) in limits.items():
-        errors[name], known = measured(name, PAPER, 1.0, 3)
-        assert low <= known["predicted_error"] <= high
-    assert errors["multi_hm"] == pytest.approx(0.1785, rel=0.27)
-    assert errors["multi_rphm"] == pytest.approx(0.0937, rel=0.27)
-    assert errors["multi_optimal-zero"] == pytest.approx(0.0666, rel=0.27)
-    # Its error is that of one number, chi-squared with few degrees: 30 times the mean is never.
-    assert errors["multi_optimal-mean"] < 0.02
-    assert (
-        errors["multi_optimal-zero"] < errors["multi_rphm"] < errors["zeros"] < errors["multi_hm"]
-    )
 
 
 def test_releases_differ_in_their_public_seed_and_repeat_themselves() -> None:
@@ -144,11 +122,6 @@ def test_figures_are_drawn_along_all_that_varies() -> None:
     assert list(figure.axes[0].lines[0].get_xdata()) == [9, 30]
 
 
-def test_one_setting_alone_is_a_figure_too() -> None:
-    (name,) = drawn(["multi_hm", "zeros"], (1.0,))
-    assert name == "squared_error-epsilon-1"
-
-
 # ---- the command ---------------------------------------------------------------------------------
 
 SMALL = [
@@ -176,16 +149,6 @@ def test_from_the_command_to_the_table(run, unseen) -> None:
     assert json.loads(Path("out/refused.json").read_text()) == []
     crossing = json.loads(Path("out/crossings.json").read_text())[0]
     assert 30 <= crossing["measured"] <= 3000
-
-
-def test_figures_are_left_in_the_folder(run) -> None:
-    words = ["--systems", "multi_hm", "zeros", "--epsilons", "1", "--data", "gauss:50,6,0.3,0.25"]
-    outcome = run([*EVALUATE, *words, "--dimensions", "2", "4", "--repetitions", "2",
-                   "--output", "out"])  # fmt: skip
-    assert (outcome.code, outcome.err) == (0, "")
-    assert Path("out/squared_error-by-dimension-epsilon-1.png").stat().st_size > 10_000
-    assert "multi_hm" in Path("out/squared_error-by-dimension-epsilon-1.svg").read_text()
-    assert not Path("out/crossings.json").exists()
 
 
 def test_columns_of_a_file_are_compared(run, unseen, tmp_path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from statistics import NormalDist
 
 import numpy as np
@@ -192,14 +191,6 @@ def test_a_run_that_leaves_all_bounds_is_given_up_and_stays_so():
     assert not steps.objective.diverged(np.ones(4))
 
 
-def test_models_and_steps_travel():
-    steps = LocalSteps(Logistic(3), multi_hm(1.0, 3), StepSchedule(4, 0.1, 0.2))
-    model = steps.start(SeededRandom(1))
-    assert pickle.loads(pickle.dumps(steps)) == steps
-    assert len(pickle.dumps(steps)) < 1000
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).weights, model.weights)
-
-
 # ---- what is promised ----------------------------------------------------------------------
 
 
@@ -211,23 +202,6 @@ def test_a_run_costs_what_one_report_costs():
     assert steps.mechanism.guarantee.how in promise.how
     published = LocalSteps(SquaredError(4), multi_hm(1.5, 4), StepSchedule(1, 0.1)).guarantee
     assert published.epsilon == promise.epsilon
-
-
-def test_every_user_is_asked_once():
-    """By the messages: as many as users, however the groups fall."""
-    seen = []
-
-    class Watched(LocalSteps):
-        def report(self, weights, rows, targets, rng, scale=1.0):
-            seen.extend(np.asarray(targets).tolist())
-            return super().report(weights, rows, targets, rng, scale)
-
-    rows = np.ones((103, 1))
-    steps = Watched(SquaredError(1), multi_hm(1.0, 1), StepSchedule(10, 0.01))
-    for _ in simulate(steps, rows, np.arange(103) / 103, SeededRandom(1)):
-        pass
-    assert sorted(seen) == (np.arange(103) / 103).tolist()
-    assert seen != sorted(seen)
 
 
 def test_noise_that_drowns_the_gradient_is_foretold():

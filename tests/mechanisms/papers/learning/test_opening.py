@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from statistics import NormalDist
 
 import numpy as np
@@ -161,11 +160,6 @@ def test_runs_that_open():
         assert plan_run(SquaredError(3), mechanism, of_targets, 50_000, **told).opening is None
     assert plan_run(SquaredError(3), mechanism, None, 50_000).opening is None
     assert plan_run(SquaredError(3), mechanism, None, 50_000, clip=2.0).clip == 2.0
-
-
-def test_openings_travel():
-    opening = Opening(gradient_mechanism(2.0, 2), 0.3)
-    assert pickle.loads(pickle.dumps(opening)) == opening
 
 
 @pytest.mark.parametrize("trust", [-0.1, 1.1, math.nan])
