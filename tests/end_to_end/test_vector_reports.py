@@ -89,12 +89,6 @@ def test_other_statistics_of_the_log_follow_from_them(run, rows: np.ndarray) -> 
     assert abs(products.mean() - (rows[:, 0] * rows[:, 1]).mean()) < FAR * error
 
 
-def test_without_the_option_nothing_is_said_of_it(run, rows: np.ndarray) -> None:
-    assert run(request(reports=None)).code == 0
-    assert not Path("out/reports.parquet").exists()
-    assert "reports" not in json.loads(Path("out/statement.json").read_text())["request"]
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

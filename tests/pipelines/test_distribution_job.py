@@ -70,11 +70,6 @@ def test_in_the_local_model_a_delta_is_spent_by_those_that_can(log: str) -> None
     assert (spent.delta, kept.delta) == (1e-3, 0.0)
 
 
-def test_a_large_delta_is_cautioned(log: str) -> None:
-    assert resolved(options(log)).cautions == []
-    assert "delta" in resolved(options(log, delta=1e-3)).cautions[0]
-
-
 def test_users_need_a_number(log: str) -> None:
     with pytest.raises(RequestError, match="--min-reports is missing"):
         resolved(options(log, model="shuffle", user_column="user"))

@@ -88,13 +88,6 @@ def test_two_rounds_without_a_shuffler_need_no_batch(job):
     assert made.guarantees[0].delta <= 1e-6
 
 
-def test_a_delta_that_is_not_small_is_said(job):
-    assert "delta 0.001 is large" in job(delta=1e-3).cautions[0]
-    assert "delta 0.001 is large" in job(delta=1e-3, model="local", mechanism="ndm").cautions[0]
-    assert "not small against 1/n" in job(delta=1e-3, min_reports=1500).cautions[0]
-    assert job(model="local").cautions == []
-
-
 def test_auto_is_prepared_once_for_the_cap_alone(job):
     made = job(epsilon=None, epsilon_local=2.0)
     assert made.design.local.epsilon == 2.0
