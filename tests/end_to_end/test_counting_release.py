@@ -464,6 +464,7 @@ def test_digits_that_round_more_than_they_hide_are_told_before(log: str) -> None
     assert not any("--digits" in said for said in enough.cautions)
 
 
+@pytest.mark.verify
 def test_roundings_that_err_more_than_noise_are_told_and_not_refused(log: str) -> None:
     """Whoever says nothing of how many there are may have fifty, and no such rounding."""
     some = metric("sum of users", log, expected=10**22)

@@ -188,8 +188,10 @@ def test_a_killed_job_leaves_no_release(
 
 # A worker that comes to the page stops for good. Each says that it is there.
 STALLED_WORKER = """
-import os, pathlib, threading
+import os, pathlib, signal, threading
 from pipelines.views import report
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 
 def stall(*_):
     pathlib.Path("reached").write_text(str(os.getpid()))

@@ -20,6 +20,7 @@ from pipelines.metrics.statistics.cross_tab import CrossTab
 from pipelines.releases.schema import own
 from pipelines.request.requests import request
 from tests.fakes import canaries
+from tests.fakes.few import few
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.transforms import fresh_stream, restart
 from transforms.collector.collect_counts import Counted
@@ -95,7 +96,7 @@ def truth(table: pa.Table, some: ByCounters) -> np.ndarray:
     return np.concatenate([array.ravel() for array in found.values()])
 
 
-@pytest.mark.parametrize("unit", ["row", "user"])
+@pytest.mark.parametrize("unit", few(["user", "row"], lambda _: "a unit"))
 def test_figures_are_within_their_errors(unit: str, run, log: pa.Table) -> None:
     users = {"user_column": "user"} if unit == "user" else {}
     outcome = run(words(**users))
@@ -148,8 +149,10 @@ def test_tables_agree_to_the_last_digit(run) -> None:
     assert all(look in page for look in ('class="heat6"', 'class="noise"', "<h2>city × version<"))
 
 
-@pytest.mark.parametrize("unit", ["row", "user"])
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize(
+    ("model", "unit"),
+    few([(m, u) for m in ("local", "shuffle") for u in ("row", "user")], lambda _: "divided"),
+)
 def test_users_who_are_divided_among_tables(model: str, unit: str, run, log: pa.Table) -> None:
     """`FAR` as above; all tables agree, and how many reported is known."""
     users = {"user_column": "user", "min_reports": N} if unit == "user" else {}

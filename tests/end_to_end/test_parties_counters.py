@@ -113,6 +113,7 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     assert "Against shuffler and collector together nothing is promised" in said
 
 
+@pytest.mark.verify
 def test_a_log_without_rows_is_handed_in_like_any_other(run, parted) -> None:
     empty = pa.table({"user": pa.array([], pa.int64()), "city": pa.array([], pa.int64())})
     pq.write_table(empty, "empty.parquet")

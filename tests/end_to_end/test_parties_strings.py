@@ -137,6 +137,7 @@ def test_three_parties_release_what_one_job_does(run) -> None:
     assert values("d1", "places") == {f"日本 {k}": N // 5 for k in range(5)}
 
 
+@pytest.mark.verify
 def test_whoever_carries_reports_reads_nothing_and_all_are_of_one_size(run) -> None:
     assert run(client("log.parquet", "log.bin", "--metric", "heard", "--crowd-key", "crowd.key"))
     parted = split(load("plan.yaml"), "d1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fakes.canaries import words
+from tests.fakes.few import few
 
 ROWS, WIDTH = 400, 7
 FAR = 6.5  # standard errors: beyond them with a probability below 1e-10
@@ -46,8 +48,13 @@ def averages(folder: str = "out") -> np.ndarray:
     return pq.read_table(f"{folder}/vector-mean.parquet")["unbiased"].to_numpy()
 
 
-@pytest.mark.parametrize("mechanism", ["multi_optimal", "meanest", "laplace_vector", "privunit"])
-@pytest.mark.parametrize("user", [None, "user"])
+@pytest.mark.parametrize(
+    ("mechanism", "user"),
+    few(
+        product(("multi_optimal", "meanest", "laplace_vector", "privunit"), (None, "user")),
+        lambda case: case[0],
+    ),
+)
 def test_each_user_has_a_row_and_their_average_is_the_estimate(
     run, rows: np.ndarray, mechanism: str, user: str | None
 ) -> None:
