@@ -11,7 +11,6 @@ import pytest
 
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
-from pipelines.errors import RequestError
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.registry import find_for
 from transforms.encoders.bounds import Bounds
@@ -92,10 +91,3 @@ def test_auto_is_prepared_once_for_the_cap_alone(job):
     made = job(epsilon=None, epsilon_local=2.0)
     assert made.design.local.epsilon == 2.0
     assert made.guarantees[0].epsilon < 2.0
-
-
-def test_users_of_a_release_are_its_unit(job):
-    made = job(user_column="u", min_reports=10_000)
-    assert {each.unit for each in made.guarantees} == {"user"}
-    with pytest.raises(RequestError, match="--min-reports is missing"):
-        job(user_column="u")

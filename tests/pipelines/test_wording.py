@@ -9,7 +9,6 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines.wording import (
     RAW_ROWS,
-    covered,
     factor,
     meaning,
     one_line,
@@ -87,8 +86,3 @@ def test_a_mechanism_without_a_guarantee_says_so_and_why() -> None:
 def test_a_guarantee_in_one_line_is_rounded_up() -> None:
     line = one_line(Guarantee("shuffle", 1.00001, 1.00000001e-6, "user", "proof"))
     assert line == "shuffle: epsilon 1.001, delta 1.001e-06, per user"
-
-
-def test_error_bars_do_not_cover_the_draw_of_a_users_row() -> None:
-    assert "not the draw of one row of each user" in covered("user")
-    assert "draw" not in covered("row")
