@@ -31,7 +31,6 @@ USERS, NULLS = 800, 40
 EVEN = 0.7  # of the numbers, and nulls are no numbers
 TABLE = "even_share.parquet"
 LANDED = datetime(2024, 5, 1, tzinfo=timezone.utc)  # past for every clock
-STREAM = "stream: {window: 1h, state: state, time: at}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -138,25 +137,11 @@ def test_in_a_plan_that_a_ledger_prices(run) -> None:
     assert price["epsilon"] == said["guarantees"]["release"]["epsilon"]
 
 
+@pytest.mark.verify
 def test_by_three_parties(run) -> None:
     assert run(words("ledger init plan.yaml")).code == 0
     typed(run, BY_PARTIES)
     assert "saw shuffled reports and no row" in " ".join(check("releases/tuesday/even")["in_words"])
-
-
-@pytest.mark.verify
-def test_by_three_parties_of_whom_one_cannot_read(run) -> None:
-    assert run(["parties", "keys", "new", "keys"]).code == 0
-    public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
-    for line in (
-        "ledger init plan.yaml",
-        "parties client plan.yaml --window w --input log.parquet --output sent.bin "
-        f"--seal {public}",
-        f"parties shuffle plan.yaml --window w --input sent.bin --output mixed --seal {public}",
-        f"parties collect plan.yaml --window w --input mixed --key {private}",
-    ):
-        assert run(words(line)).code == 0
-    check("releases/w/even")
 
 
 def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) -> None:
@@ -180,19 +165,6 @@ def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) 
 
 
 @pytest.mark.verify
-def test_in_a_stream(run) -> None:
-    plan = PLAN.replace("unit: user\n", "unit: user per window\n")
-    Path("plan.yaml").write_text(plan.replace("log.parquet", "landing/*.parquet") + STREAM)
-    assert run(words("ledger init plan.yaml")).code == 0
-    Path("landing").mkdir()
-    Path("log.parquet").rename("landing/log.parquet")
-    outcome = run(["stream", "plan.yaml", "--drain"])
-    assert outcome.code == 0, outcome.err
-    check("releases/2024-05-01T0000/even")
-    (entry,) = json.loads(run(["ledger", "show", "--ledger", "ledger.sqlite", "--json"]).out)
-    assert entry["state"] == "committed"
-
-
 def test_as_a_step_of_beam_yaml() -> None:
     options = PipelineOptions(["--pickle_library=cloudpickle"])
     pipeline = beam.Pipeline("FnApiRunner", options=options)

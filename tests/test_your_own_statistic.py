@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.metrics import registry
 from tests.contract import examples, forms, runs
-from tests.contract.test_ways import require_near
+from tests.contract.test_ways import SEALED, SEALED_FAR, require_near
 from tests.contract.truth import Key, Log, Truth
 from tests.fakes.installed import FAKES, blocks, install
 from tests.fakes.repeating import RUNNER, seeded
@@ -76,7 +76,7 @@ def test_in_a_plan(name: str, run) -> None:
 @pytest.mark.verify
 def test_by_three_parties(run) -> None:
     """Of the shuffler's dummies; where devices draw them each of them reports all of its rows."""
-    write_plan("shuffler")
+    write_plan("shuffler", epsilon=SEALED)
     plan = ["plan.yaml", "--window", "b"]
     assert run(["parties", "keys", "new", "keys"]).code == 0
     public, private = (str(next(Path("keys").glob(f"*.{k}.pem"))) for k in ("public", "private"))
@@ -88,11 +88,11 @@ def test_by_three_parties(run) -> None:
         ):
             outcome = run(["parties", *words])
             assert outcome.code == 0, outcome.said
-    require_near(TRUTHS, "out/b/m")
+    require_near(TRUTHS, "out/b/m", SEALED_FAR)
 
 
-def write_plan(name: str) -> None:
+def write_plan(name: str, **more: float) -> None:
     """A plan of this kind alone, in a form."""
-    asked = ASKED | forms.offered(KIND)[name] | FORMS[name]
+    asked = ASKED | forms.offered(KIND)[name] | FORMS[name] | more
     text = runs.plan([("m", KIND, asked)], input="log.parquet", output="out/{window}")
     Path("plan.yaml").write_text(text)

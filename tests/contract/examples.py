@@ -31,7 +31,7 @@ def columns() -> Log:
     user = np.arange(ROWS) // 2
     number = np.where(user < WITHOUT, np.nan, (user * 7919 + user // 64) % 64)
     found = {
-        "user": np.array([f"user-{k:04}" for k in user]),
+        "user": np.array([f"CANARY-USER-{k:04}" for k in user]),  # nowhere in what is published
         "shade": np.where(user < WITHOUT, -1, (user * user + user // 3) % 80),
         "size": number,
         "team": np.array(list(GROUPS + "z"))[(user * user + user // 7) % 9],

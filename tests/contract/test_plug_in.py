@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.metrics import registry
 from tests.contract import examples, forms, runs
+from tests.fakes.few import few
 from tests.fakes.installed import FAKES, install
 
 _ABOVE = {
@@ -124,7 +125,7 @@ def hold(kind: str, size: int = 100) -> None:
             Path(f"out-{number}").rename(f"{name}-{number}")
 
 
-@pytest.mark.parametrize("like", ["even-share", "above"])
+@pytest.mark.parametrize("like", few(["above", "even-share"], lambda _: "honest"))
 def test_kinds_of_others_that_tell_the_truth_pass(like: str, install_kind) -> None:
     hold(install_kind(f"honest-{like}", like=like))
 
@@ -149,7 +150,7 @@ _SWAPPED = (
 
 @pytest.mark.parametrize(
     ("name", "changes", "like", "said"),
-    [
+    few([
         ("errors-a-third", _SMALL, "even-share", "of the standard error|far from the truth"),
         ("points-for-intervals", _SMALL[1:], "even-share", "intervals miss the truth"),
         ("one-less-the-share", _INVERSE, "even-share", "far from the truth"),
@@ -160,8 +161,8 @@ _SWAPPED = (
             "above",
             "far from the truth",
         ),
-    ],
-)
+    ], lambda case: case[2]),
+)  # fmt: skip
 def test_a_kind_that_is_wrong_fails_by_what_is_wrong(
     name: str, changes, like: str, said: str, install_kind
 ) -> None:

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ import pytest
 
 from mechanisms.counters.activity import Activity
 from mechanisms.wire.sealing import create_key
-from pipelines.metrics.counting.by_counters import ByCounters
-from pipelines.plan.job import open_job, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.mechanisms.counters.test_activity import figures
@@ -226,14 +223,6 @@ def test_a_request_that_cannot_be_served_is_refused(more, complaint, refused, wo
     refused([*kept, *(word for word in changed.values() if word[-1] != "=")], complaint)
 
 
-def test_a_day_without_rows_has_figures_like_any_other(run, workspace: Path) -> None:
-    log = [*people(3), set()]
-    for k, users in enumerate(log):
-        write(k, users)
-    assert run(asked(3, "out", "--begins", day(0))).code == 0
-    assert len(require_right("out", log, 3)) == len(NAMES)
-
-
 # ---- day after day -------------------------------------------------------------------------------
 
 
@@ -280,9 +269,9 @@ def test_a_plan_takes_each_day_with_those_before_it(run, workspace: Path) -> Non
 
 @pytest.mark.verify
 def test_days_that_are_late_or_come_twice_make_no_release_wrong(run, workspace: Path) -> None:
-    """Of ninety days one in twenty is late, by up to nine days, and one in fifty comes twice."""
-    days, twice = 90, {8, 61}
-    late = {5: 2, 21: 1, 22: 3, 47: 9, 80: 2}
+    """Of 36 days four are late, by up to nine days, and two come twice."""
+    days, twice = 36, {8, 31}
+    late = {5: 2, 21: 1, 22: 3, 25: 9}
     text = (
         PLAN.replace(ASKED, f'{ASKED}, begins: "{day(0)}"')
         .replace("500,", "700,")
@@ -337,25 +326,6 @@ def test_the_plan_of_the_page_covers_a_month(run, workspace: Path) -> None:
     outcome = run(["check", "plan.yaml"])
     assert outcome.code == 0, outcome.said
     assert "covers 28 windows, as the ledger composes them" in " ".join(outcome.out.split())
-
-
-def test_what_is_published_as_it_is_is_told_of_devices_and_of_files(workspace: Path) -> None:
-    """Each has its part in one sentence, and neither hides the other's."""
-    for k in range(5):
-        write(k, {1, 2})
-    devices = f"{ASKED}, dummies: devices, enrolled: 1000"
-    Path("plan.yaml").write_text(PLAN.replace(ASKED, devices))
-    plan = load("plan.yaml")
-    here, there = open_job(plan, day(4)).metrics[0], unread_job(plan, day(4)).metrics[0]
-    assert isinstance(here, ByCounters)
-    assert isinstance(there, ByCounters)
-    assert here.exactly == ("which days have files",)
-    sent = "how many devices sent"
-    assert replace(there, sealed=True).redesigned().exactly == (sent,)
-    both = replace(here, sealed=True).redesigned()
-    assert both.exactly == (sent, "which days have files")
-    said = f"No exact counts are published, except {sent} and which days have files"
-    assert said in " ".join(both.shared_words)
 
 
 def test_a_window_is_a_day(refused, workspace: Path) -> None:

@@ -234,25 +234,6 @@ def test_a_program_reads_why_nothing_was_published(run, log: str) -> None:
     assert "release" not in answer
 
 
-def test_a_failure_in_a_strangers_words_is_told_in_ours(run, log: str, monkeypatch) -> None:
-    monkeypatch.setattr("pipelines.command.single.carry_out", canaries.crash)
-    for debug in ([], ["--debug"]):
-        outcome = run([*Case("histogram", "local", "row").words(log), "--json", *debug])
-        assert answered(outcome)["error"].startswith("the run failed with ValueError; ")
-        assert answered(outcome)["exit_code"] == 3
-
-
-def test_help_is_for_people_also_beside_json(run) -> None:
-    assert run(["histogram", "--json", "--help"]).out == run(["histogram", "--help"]).out
-    assert answered(run(["--json"]))["exit_code"] == 2
-
-
-def test_stdout_is_as_before_behind_an_answer(run, capfd) -> None:
-    run(["completion", "bash", "--json"])
-    print("still here")
-    assert capfd.readouterr().out == "still here\n"
-
-
 @pytest.mark.verify
 def test_a_plan_is_told_metric_by_metric_and_again_when_it_stands(run, workspace: Path) -> None:
     answer = answered(run([*RUN, "--json"]))
@@ -267,37 +248,3 @@ def test_a_plan_is_told_metric_by_metric_and_again_when_it_stands(run, workspace
     assert again["released_before"] is True
     same = ("release", "statement", "tables", "metrics", "withheld", "release_id", "exit_code")
     assert {name: again[name] for name in same} == {name: answer[name] for name in same}
-
-
-@pytest.mark.verify
-def test_windows_of_a_backfill_are_told_apart(run) -> None:
-    words = ["run", "plan.yaml", "--windows", "2026-11-20..2026-11-21", "--json"]
-    answer = answered(run(words))
-    assert [window["window"] for window in answer["windows"]] == ["2026-11-20", "2026-11-21"]
-    for window in answer["windows"]:
-        assert window["release"].endswith(f"/released/{window['window']}")
-        assert window["exit_code"] == answer["exit_code"] == 1
-    assert "release" not in answer
-
-
-@pytest.mark.verify
-def test_a_count_that_noise_is_to_hide_is_in_no_answer(run, log: str) -> None:
-    """Neither the device's, nor the shuffler's, nor the release's: 495 of 500 users have rows."""
-    run(["parties", "keys", "new", "keys"])
-    (public,), (private,) = Path("keys").glob("*.public.pem"), Path("keys").glob("*.private.pem")
-    said = [
-        run([*words, "--json"])
-        for words in (
-            ["parties", "client", "counted.yaml", *WINDOW, "--input", log, "--output", "c.bin",
-             "--seal", str(public)],
-            ["parties", "shuffle", "counted.yaml", *WINDOW, "--input", "c.bin", "--output", "mixed",
-             "--seal", str(public)],
-            ["parties", "collect", "counted.yaml", *WINDOW, "--input", "mixed",
-             "--key", str(private)],
-        )
-    ]  # fmt: skip
-    client, shuffle, collect = map(answered, said)
-    assert client.keys() - {"warnings"} == {"command", "output", "exit_code"}
-    assert {"reports", "dropped", "metrics"}.isdisjoint(shuffle)
-    assert shuffle["words"] > 0
-    assert {"n", "rows_read", "rejects"}.isdisjoint(collect["metrics"]["rows"])

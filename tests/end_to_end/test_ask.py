@@ -158,19 +158,6 @@ def test_answers_in_other_units_are_combined_and_those_of_other_files_are_not(
     assert "other/" not in Path("session/answers.json").read_text()
 
 
-def test_names_of_values_are_no_markup(asked, run, log: str) -> None:
-    Path("odd.txt").write_text("[/x]\n[red]b\n\x1b[31mc\n")
-    asked("--epsilon", "4")
-    words = ["--input", log, "--column", "value", "--domain", "odd.txt", "--share", "0.1"]
-    for more in (["ask", "session", "count", *words], ["ask", "session"]):
-        outcome = run(more)
-        assert (outcome.code, outcome.err) == (0, "")
-        assert "[/x]" in outcome.out
-        assert "[red]b" in outcome.out
-        assert "\x1b[31mc" not in outcome.out
-    assert run(["ask", "session", "most-common", *words]).code == 0
-
-
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

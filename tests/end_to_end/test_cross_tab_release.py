@@ -20,6 +20,7 @@ from pipelines.metrics.resolving import resolve
 from pipelines.releases.schema import own
 from pipelines.request.requests import request
 from tests.fakes import canaries
+from tests.fakes.few import few
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.transforms import fresh_stream, restart
 from transforms.collector.collect_counts import Counted
@@ -95,7 +96,7 @@ def truth(table: pa.Table, some: ByCounters) -> np.ndarray:
     return np.concatenate([array.ravel() for array in found.values()])
 
 
-@pytest.mark.parametrize("unit", ["row", "user"])
+@pytest.mark.parametrize("unit", few(["user", "row"], lambda _: "a unit"))
 def test_figures_are_within_their_errors(unit: str, run, log: pa.Table) -> None:
     users = {"user_column": "user"} if unit == "user" else {}
     outcome = run(words(**users))
@@ -148,8 +149,10 @@ def test_tables_agree_to_the_last_digit(run) -> None:
     assert all(look in page for look in ('class="heat6"', 'class="noise"', "<h2>city × version<"))
 
 
-@pytest.mark.parametrize("unit", ["row", "user"])
-@pytest.mark.parametrize("model", ["local", "shuffle"])
+@pytest.mark.parametrize(
+    ("model", "unit"),
+    few([(m, u) for m in ("local", "shuffle") for u in ("row", "user")], lambda _: "divided"),
+)
 def test_users_who_are_divided_among_tables(model: str, unit: str, run, log: pa.Table) -> None:
     """`FAR` as above; all tables agree, and how many reported is known."""
     users = {"user_column": "user", "min_reports": N} if unit == "user" else {}
@@ -183,15 +186,6 @@ def test_some_tables(run, log: pa.Table) -> None:
     asked = json.loads(Path("out/statement.json").read_text())["request"]
     assert asked["tables"] == ["country,plan", "city", "version"]
     assert asked["domains"][0] == "country: 3 declared values"
-
-
-def test_a_column_may_be_called_as_any_other(run) -> None:
-    table = pq.read_table("log.parquet").rename_columns(["user", "unit", "estimate", "group"])
-    pq.write_table(table, "log.parquet")
-    asked = {"columns": ["estimate", "group"], "domains": ["estimate=1..4", "group=plans.txt"],
-             "hierarchies": None}  # fmt: skip
-    assert run(words(**asked)).code == 0
-    assert released().column_names[-2:] == ["column_1", "column_2"]
 
 
 @pytest.mark.parametrize(
@@ -250,9 +244,10 @@ def test_files_that_are_no_hierarchy(lines: list[str], complaint: str, refused) 
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("epsilon", [0.3, 3.0, 4.0])
 @pytest.mark.parametrize(
-    "tables", [None, ("version",), ("version,plan",)], ids=["all", "one", "pair"]
+    ("epsilon", "tables"),
+    [(0.3, None), (3.0, ("version",)), (4.0, ("version,plan",))],
+    ids=["all", "one", "pair"],
 )
 def test_intervals_cover_as_often_as_they_say(
     epsilon: float, tables: tuple[str, ...] | None, log: pa.Table

@@ -17,7 +17,6 @@ from pipelines.releases import history
 from pipelines.releases.schema import own
 from pipelines.site.build import Site
 from pipelines.stream.windows import streamed
-from tests.end_to_end.test_beam_yaml import build
 from tests.end_to_end.test_stream import NAMES, Stream, land, rows, spread
 from tests.fakes import canaries
 from tests.golden.fixed_randomness import fixed_randomness
@@ -116,19 +115,3 @@ def test_a_stream_serves_them() -> None:
         assert table[0]["estimate"] == n
         of_first = next(row for row in table if row["value"] == canaries.DECLARED[0])
         assert abs(of_first["estimate"] - n / 4) < FAR * of_first["standard_error"]
-
-
-def test_beam_yaml_publishes_them() -> None:
-    document = """
-pipeline:
-  type: chain
-  transforms:
-    - type: HushbeamCrossTab
-      config: {input: log.parquet, columns: [value, number], dummies: none, model: local,
-               domains: [value=values.txt, "number=-3..3"], epsilon: 4, output: out}
-    - type: LogForTesting
-"""
-    build(document).run().wait_until_finish()
-    table = released("out")
-    assert table[0]["estimate"] == N
-    assert json.loads(Path("out/statement.json").read_text())["n"] == N

@@ -167,22 +167,12 @@ def test_killed_it_goes_on_and_ends_alike(run, workspace) -> None:
         assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
 
 
+@pytest.mark.verify
 def test_interrupted_it_says_how_to_go_on(workspace) -> None:
     process = stopped("interrupted", signal.SIGINT)
     assert process.returncode == 3
     assert process.stderr == "hushbeam: interrupted; the same command goes on from here\n"
     assert not Path("interrupted/results.parquet").exists()
-
-
-def test_a_terminal_sees_what_remains(run, monkeypatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TTY_INTERACTIVE", "1")
-    words = ["--systems", "laplace", "--epsilons", "1", "--data", "zipf:100,5,1", *ONE_JOB]
-    outcome = run([*EVALUATE, *words, "--output", "out"])
-    assert outcome.code == 0
-    assert "releases" in outcome.out
-    assert "10/10" in outcome.out
-    assert "remaining" in outcome.out
 
 
 def test_a_column_is_read_as_a_histogram_and_nothing_of_it_is_shown(run) -> None:

@@ -202,12 +202,3 @@ def test_a_stream_tells_nothing_of_users_rows(logs: Path, run) -> None:
         }
         said.append(counts(logs / name / "out", outcome))
     require_law(runs, said)
-
-
-def test_where_rows_are_the_unit_their_number_is_public(logs: Path, run) -> None:
-    words = "histogram --column c --domain c.txt --epsilon 1 --input qq1/log.parquet --output out"
-    outcome = run([*words.split(), "--json"])
-    assert outcome.code == 0, outcome.said
-    said = json.loads(Path("out/statement.json").read_text())
-    assert said["n"] == said["rows_read"] == EXACT[0]
-    assert said["published_exactly"] == "the number of reports and of rows read"

@@ -220,30 +220,6 @@ def test_a_plan_is_refused_with_the_line_and_the_position(old, new, said, worksp
 
 
 @pytest.mark.verify
-def test_a_plan_runs_over_its_files(files, run) -> None:
-    outcome = run(["run", plan()])
-    assert outcome.code == 0, outcome.said
-    told = json.loads(Path("out/number/statement.json").read_text())
-    assert told["n"] == N
-    assert told["request"]["derive"][-1] == "double=x * 2"
-    true = np.mean([
-        2 * r["x"] for r in rows().to_pylist()
-        if r["n"] < 4 and r["x"] is not None and r["city"].lower() == "oslo"
-    ])  # fmt: skip
-    mean = pq.read_table("out/number/mean.parquet")
-    error = mean["standard_error"][0].as_py()
-    assert abs(mean["estimate"][0].as_py() - true) < 7 * error
-
-
-@pytest.mark.verify
-def test_a_column_that_no_file_has_is_refused_before_a_row_is_read(files, refused) -> None:
-    where = plan(PLAN.replace("n < 4", "usr < 4"))
-    refused(
-        ["run", where], "line 8: where: no such column (or several): 'usr', at position 1; it has: "
-    )
-
-
-@pytest.mark.verify
 def test_three_parties_read_the_same_files_by_the_same_plan(files, run) -> None:
     text = PLAN.replace("model: local\nmin_reports: 10", "min_reports: 2000")
     where = plan(text.replace("mechanism: grr", "share: 0.5").replace("    mechanism: duchi\n", ""))

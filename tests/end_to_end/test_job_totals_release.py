@@ -117,6 +117,7 @@ def test_what_means_nothing_beside_it_is_refused(
     refused(canaries.words(kind, asked(log, domain, kind) | changes, joined=True), complaint)
 
 
+@pytest.mark.verify
 def test_a_plan_may_have_it_and_three_parties_may_not(run, log: str, domain: str) -> None:
     Path("plan.yaml").write_text(
         f"collection: total\nversion: 1\ninput: {log}\noutput: out\nepsilon: 2.0\ndelta: 1.0e-6\n"

@@ -19,9 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms import catalog
-from mechanisms.mean.key_value import KeyValue
 from mechanisms.postprocess.intervals import normal_quantile
-from mechanisms.randomness import SeededRandom
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.release import ReleaseMetric
 from pipelines.metrics.reports.means import MeansByReports
@@ -110,67 +108,6 @@ def test_every_mechanism_is_within_its_error(name, model, events, tmp_path):
     assert row["lower"] <= row["estimate"] <= row["upper"]
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle"])
-def test_a_mean_is_of_those_who_have_a_number(model, tmp_path):
-    """Two in five rows are null: mean and share are within their errors but for one time in 1e9."""
-    held = numbers()
-    has = np.arange(ROWS) % 5 < 3
-    table = pa.table({"v": pa.array(held, mask=~has)})
-    log = canaries.write(tmp_path, table, 3, 1500)
-    _, (row,), statement = publish(tmp_path, log, model=model, epsilon=2.0, unusable="hide")
-    truth = np.clip(held[has], LOW, HIGH).mean()
-    assert abs(row["unclipped"] - truth) < BOUND * row["standard_error"]
-    assert row["lower"] <= row["estimate"] <= row["upper"]
-    absent = statement["unusable"]
-    assert abs(absent["unbiased"] - 0.4) < BOUND * absent["standard_error"]
-    assert (statement["n"], statement["rejects"]) == (ROWS, {})
-
-
-@pytest.mark.parametrize(
-    "asked", [{}, {"model": "shuffle"}, {"delta": 1e-3}, {"interval": "worst", "cells": 16}]
-)
-def test_the_best_mechanism_is_within_its_error_and_its_promise(asked, events, tmp_path):
-    job, (row,), statement = publish(tmp_path, events, **asked)
-    assert abs(z(job, row, numbers())) < BOUND
-    assert statement["guarantees"]["release"]["epsilon"] <= 1.0
-    assert statement["guarantees"]["release"]["model"] == asked.get("model", "local")
-    truth = math.sqrt(job.design.mechanism.worst_variance / ROWS) * 50
-    assert row["standard_error"] <= truth * (1 + 1e-9)
-    if "interval" in asked:
-        assert row["standard_error"] == pytest.approx(truth)
-
-
-@pytest.mark.parametrize("model", ["local", "shuffle"])
-def test_a_mean_of_users_does_not_depend_on_how_many_rows_they_have(model, tmp_path):
-    """Who holds much has three times as many rows; each user's rows all hold the same."""
-    held = numbers(6000)
-    copies = np.where(held > 20, 6, 2)
-    log = pa.table(
-        {
-            "v": np.repeat(held, copies),
-            "u": pa.array([f"user {k}" for k in np.repeat(np.arange(held.size), copies)]),
-        }
-    )
-    mixed = log.take(pa.array(SeededRandom(1).permutation(len(log))))
-    path = canaries.write(tmp_path / "log", mixed, 4, 2000)
-    job, (row,), statement = publish(
-        tmp_path, path, model=model, epsilon=2.0, user_column="u", min_reports=5000, cells=64
-    )
-    assert statement["n"] == held.size
-    assert abs(z(job, row, held)) < BOUND
-    assert abs(z(job, row, np.repeat(held, copies))) > 2 * BOUND
-
-
-def test_one_heavy_user_moves_one_report(tmp_path):
-    users = [f"user {k}" for k in range(100)] + ["heavy"] * 900
-    log = pa.table({"v": [0.0] * 100 + [80.0] * 900, "u": users})
-    path = canaries.write(tmp_path / "log", log, 5, 50)
-    _, (row,), statement = publish(tmp_path, path, epsilon=CERTAIN, user_column="u", bounds="0,80")
-    assert statement["n"] == 101
-    assert "rows_read" not in statement  # which would tell of the heavy one
-    assert row["unclipped"] == pytest.approx(80 / 101, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     "kind",
     [pa.int8(), pa.uint16(), pa.int64(), pa.float16(), pa.float32(), pa.decimal128(6, 1)],
@@ -202,44 +139,7 @@ def test_awkward_data_have_right_answers(content, expected, model, tmp_path):
     assert abs(row["estimate"] - expected) < BOUND * row["standard_error"]
 
 
-def test_one_report_is_a_release_of_its_own_in_the_local_model(tmp_path):
-    log = canaries.write(tmp_path / "log", pa.table({"v": [5.0]}), 1)
-    _, (row,), statement = publish(tmp_path, log)
-    assert statement["n"] == row["rows"] == 1
-    assert (row["lower"], row["upper"]) == (LOW, HIGH)  # which tells nothing
-
-
-def test_what_is_no_number_is_counted_and_left_out(tmp_path):
-    content = [None, math.nan, math.inf, -math.inf, *[10.0] * 500]
-    log = canaries.write(tmp_path / "log", pa.table({"v": content}))
-    _, (row,), statement = publish(tmp_path, log, epsilon=CERTAIN, bounds="0,20", cells=2)
-    assert statement["rejects"] == {
-        "infinite value": 2, "null value": 1, "value is not a number": 1,
-    }  # fmt: skip
-    assert row["rows"] == 500
-    assert row["unclipped"] == pytest.approx(10.0, abs=1e-3)
-
-
 # ---- groups --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [{"epsilon": 3.0}, {"model": "shuffle"}, {"epsilon": 6.0, "cells": 4}],
-    ids=["local", "shuffle", "fine"],
-)
-def test_private_groups_are_within_their_errors(asked, events, tmp_path):
-    named = {"group_by": "g", "groups": groups_file(tmp_path)}
-    job, rows, statement = publish(tmp_path, events, **named, **asked)
-    assert isinstance(job.mechanism, KeyValue)
-    assert [row["group"] for row in rows] == list(GROUPS)
-    for group, row in enumerate(rows):
-        held = np.clip(held_by(group), LOW, HIGH)
-        assert abs(row["rows"] - held.size) < BOUND * row["rows_standard_error"]
-        assert abs(row["unclipped"] - held.mean()) < 1.2 * BOUND * row["standard_error"]
-        assert row["lower"] <= row["estimate"] <= row["upper"]
-    assert "group and number are replaced" in statement["neighbours"]
-    assert statement["guarantees"]["release"]["epsilon"] <= asked.get("epsilon", 1.0)
 
 
 @pytest.mark.parametrize("model", ["local", "shuffle"])

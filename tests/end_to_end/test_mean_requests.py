@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.planner.search import Design, search
-from mechanisms.targets.rules import Target
 from tests.fakes import canaries
-
-USABLE_USERS = (canaries.ROWS - canaries.NULL_USERS) // 4
 
 
 def words(log: str, **changes: object) -> list[str]:
@@ -122,24 +116,9 @@ def test_refuses_a_log_without_rows(refuse, workspace) -> None:
     refuse("no rows in 1 file(s)", input="none.parquet")
 
 
-def test_a_design_that_falls_short_is_refused(refuse, monkeypatch) -> None:
-    def careless(target: Target[Any], name: str) -> Design[Any]:
-        return search(replace(target, epsilon=2 * target.epsilon), name)
-
-    monkeypatch.setattr("pipelines.metrics.reports.mean_design.search", careless)
-    refuse("--epsilon: 0.5 is less than what can be proven of these reports", epsilon="0.5")
-
-
 def test_bounds_below_zero_are_taken_with_an_equals_sign(run, log, workspace) -> None:
     outcome = run([*words(log, bounds=None, model="local"), "--bounds=-5,5"])
     assert outcome.code == 0, outcome.said
-
-
-def test_help_says_that_values_are_clipped_and_not_counted(run) -> None:
-    outcome = run(["mean", "--help"])
-    assert outcome.code == 0
-    assert "clipped" in outcome.out
-    assert "how many were is not published" in " ".join(outcome.out.split())
 
 
 # ---- too little to publish -----------------------------------------------------------------------

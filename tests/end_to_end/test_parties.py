@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,7 +26,6 @@ from pipelines.releases.schema import own
 from tests.end_to_end.examples import RANDOMISED
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
-from transforms.reports import report_tables
 from transforms.reports import reports as files_of_reports
 
 pytestmark = pytest.mark.verify
@@ -65,7 +62,6 @@ MORE = f"""\
   - {{name: row, kind: vector-mean, model: local, number: ["real=0,300"], share: 0.1}}
 """
 PLAIN = Form()
-CANARY_NUMBER = 123.0
 
 
 def plan(folder: Path, log: str, domain: str, output: str, more: str = "") -> Path:
@@ -158,17 +154,6 @@ def _instead(honest, sent):
         return drawn._replace(messages=blocks)
 
     return reports
-
-
-def test_the_statement_speaks_of_reports_and_not_of_rows(road) -> None:
-    said = json.loads((road / "released" / "statement.json").read_text())
-    assert said["reports"] == {"came": 5 * canaries.ROWS, "dropped": {}}
-    assert said["doubts"] == {}
-    for folder in (road / "released", *(road / "released" / name for name in TABLES)):
-        words = json.loads((folder / "statement.json").read_text())["in_words"]
-        for text in (" ".join(words), (folder / "report.html").read_text()):
-            assert "saw shuffled reports and no row of any log" in text
-            assert "read the rows as they were recorded" not in text
 
 
 def test_what_the_shuffler_sends_on_holds_no_id_and_no_canary(road) -> None:
@@ -297,50 +282,6 @@ def test_a_shuffle_of_something_else_is_refused(small, run, workspace) -> None:
     assert not Path("out").exists()
 
 
-def test_copies_of_a_shuffle_count_once(small, run, workspace) -> None:
-    """A folder and its copy, and one of the files once more under another name."""
-    path, mixed = str(small / "plan.yaml"), str(small / "mixed")
-    shutil.copytree(mixed, "copy")
-    (file,) = Path("copy").glob("reports*")
-    shutil.copy(file, "again.parquet")
-    outcome = run(
-        ["parties", "collect", path, "--output", "out", "--input", mixed, "copy", "again.parquet"]
-    )
-    assert outcome.code == 0, outcome.err
-    assert "warning: --input: 2 files are copies of others, and their 3,840 reports count once" in (
-        outcome.err
-    )
-    said = json.loads(Path("out/statement.json").read_text())["reports"]
-    assert said == {"came": 5760, "dropped": {"copy of a shuffled file": 3840}}
-    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 1920
-
-
-def test_what_was_shuffled_twice_is_not_collected_twice(small, run, workspace) -> None:
-    """The same reports in another shuffle, and with others besides: neither ids nor names tell.
-
-    The shuffles lie in folders apart, of shufflers that share no memory: one would have known.
-    """
-    path, sent = str(small / "plan.yaml"), str(small / "sent.bin")
-    of_plan = parted(small / "plan.yaml")
-    words = of_plan.mechanisms[0].perturb(np.arange(1920) % 4, SeededRandom(5))
-    more = Reports.submitted(of_plan.fingerprint, 0, words, SeededRandom(6))
-    Path("more.bin").write_bytes(binary.encode(more))
-    for folder, files in (("a/both", [sent, "more.bin"]), ("b/more", ["more.bin"])):
-        words = [*_shuffle(small, *files)[:-1], folder, "--shuffle-memory", f"{folder}.memory"]
-        assert run(words).code == 0
-    collect = ["parties", "collect", path, "--output", "out", "--input"]
-    for inputs in ([str(small / "mixed"), "a/both"], ["a/both/reports*", "b/more"]):
-        outcome = run([*collect, *inputs])
-        assert (outcome.code, outcome.out) == (2, ""), outcome.err
-        assert "about 100 % of the reports behind" in outcome.err
-        assert (
-            "they were shuffled twice; leave one out, or shuffle the inputs of both" in outcome.err
-        )
-    outcome = run([*collect, str(small / "mixed"), "b/more"])
-    assert (outcome.code, outcome.err) == (0, "")
-    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 3840
-
-
 AUTO = """\
 collection: parties
 version: 1
@@ -385,83 +326,6 @@ def test_parties_whose_planners_disagree_find_out(run, log, domain, workspace, m
 
 
 SHUFFLED = ["parties", "shuffle", "plan.yaml", "--input", "sent.bin", "--output"]
-
-
-def test_files_of_rubbish_are_counted_and_quoted_nowhere(small, run, workspace) -> None:
-    """Two hundred damaged files at once, both carriers: nothing falls over, nothing is repeated."""
-    rng = SeededRandom(2)
-    whole = _sent(small)
-    whole = whole.where(np.arange(len(whole)) < 50)
-    carriers = [binary.encode(whole), _as_parquet(whole)]
-    Path("in").mkdir()
-    for number in range(200):
-        data = bytearray(carriers[number % 2])
-        for _ in range(int(rng.integers(8, 1)[0]) + 1):
-            at = int(rng.integers(len(data), 1)[0])
-            data[at : at + 12] = b"CANARY-VALUE"[: len(data) - at]
-        cut = int(rng.integers(len(data), 1)[0]) if number % 3 == 0 else len(data)
-        Path("in", f"{number}.bin").write_bytes(data[:cut])
-    Path("in", "200.bin").write_bytes(b"")
-    Path("in", "201.bin").write_bytes(binary.encode(whole))
-    outcome = run(_shuffle(small, "in/*"))
-    assert outcome.code == 1
-    assert "not a report file" in outcome.said
-    assert "Traceback" not in outcome.said
-    assert not canaries.found(outcome.said)
-
-
-def _as_parquet(reports: Reports) -> bytes:
-    """The other carrier."""
-    sink = io.BytesIO()
-    pq.write_table(report_tables.to_table(reports), sink)
-    return sink.getvalue()
-
-
-def test_values_that_come_by_lines(small, run, workspace, monkeypatch) -> None:
-    lines = b"CANARY-DECLARED-1\n\xff\xfe\nCANARY-STRAY\nCANARY-DECLARED-2\r\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    words = ["parties", "client", str(small / "plan.yaml"), "--input", "-", "--output", "some.bin"]
-    outcome = run(words)
-    assert outcome.code == 0, outcome.err
-    assert outcome.out == "4 reports in some.bin\n"
-    assert [mine.size for mine in messages(Path("some.bin"), small / "plan.yaml")] == [4]
-    outcome = run(words)
-    assert (outcome.code, "is there already" in outcome.err) == (2, True)
-    assert not canaries.found(outcome.said)
-
-
-def test_a_memoised_client_repeats_its_messages(run, workspace, log, domain) -> None:
-    Path("mine").write_bytes(bytes(range(32)))
-    Path("short").write_bytes(bytes(31))
-    value, real = pa.array(["CANARY-DECLARED-1"] * 40), pa.array([CANARY_NUMBER] * 40)
-    pq.write_table(pa.table({"value": value, "real": real}), "user.parquet")
-    path = plan(workspace, log, domain, "out", MORE)
-    words = ["parties", "client", str(path), "--input", "user.parquet", "--metric"]
-    three = [*words, "which", "real", "shape", "--user-secret", "mine", "--output"]
-    outcome = run([*three, "c.bin"])
-    assert outcome.code == 2
-    assert "the plan names no user_column, so each row is reported by itself" in outcome.err
-    path.write_text(path.read_text() + "unit: user\nuser_column: user\n")
-    outcome = run([*three, "c.bin"])
-    assert (outcome.code, "the plan says noise: fresh" in outcome.err) == (2, True)
-    path.write_text(path.read_text() + "noise: permanent\ndistinct_values: 2\n")
-    outcome = run([*three, "c.bin"])
-    assert (outcome.code, "metric often: noise cannot be permanent: the level of the tree is drawn "
-            "anew" in outcome.err) == (2, True)  # fmt: skip
-    path.write_text(path.read_text().replace(OFTEN, ""))
-    for name in ("monday.bin", "tuesday.parquet"):
-        outcome = run([*three, name])
-        assert outcome.code == 0, outcome.err
-        assert not canaries.found(outcome.said)
-    assert "which: a value that never changes costs epsilon 3 for ever; 2 different" in outcome.out
-    monday, tuesday = (messages(Path(name), path) for name in ("monday.bin", "tuesday.parquet"))
-    assert [mine.size for mine in monday] == [1, 1, 1, 0]
-    assert all(np.array_equal(one, other) for one, other in zip(monday, tuesday, strict=True))
-    outcome = run([*words, "which", "--user-secret", "short", "--output", "c.bin"])
-    assert (outcome.code, "32 random bytes" in outcome.err) == (2, True)
-    outcome = run([*words, "which", "--output", "c.bin"])
-    assert (outcome.code, "drawn by each user's own client" in outcome.err) == (2, True)
-    assert not Path("c.bin").exists()
 
 
 def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, domain) -> None:

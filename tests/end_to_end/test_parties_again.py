@@ -20,7 +20,8 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.releases.history import releases_in
 from pipelines.site.series import histories
-from tests.end_to_end.test_parties_counters import client, collect, key, log_and_key, shuffle
+from tests.end_to_end.test_parties_counters import log_and_key
+from tests.fakes.parties import client, collect, key, shuffle
 from transforms.collector.collect_counts import Counted
 
 PLAN = """\
@@ -130,27 +131,6 @@ def test_what_a_plan_does_not_say_is_not_kept(refused, log) -> None:
     Path("plan.yaml").write_text(PLAN)
     refused(again("all", "0.25"), "--input is missing")
     refused(again("all", "2"), "--share: say which shares of the window's epsilon")
-
-
-@pytest.mark.verify
-def test_several_kinds_are_told_quickly_and_then_in_full(run, log) -> None:
-    """Errors and promises are those of their passes, whatever is made of the counters."""
-    Path("plan.yaml").write_text(PLAN + OTHERS)
-    assert run(["ledger", "init", "plan.yaml"]).code == 0
-    in_two_passes(run)
-    parted = split(load("plan.yaml"), "d1")
-    for metric, kind in zip(parted.metrics, ("count", "sum", "cross-tab"), strict=True):
-        quick = replace(metric, design=layered(metric.design, (0.25,)))
-        for own, folder in ((quick, QUICK), (metric, "released/d1")):
-            said = statement(f"{folder}/{metric.name}")
-            assert said["guarantees"]["release"]["epsilon"] == own.design.epsilon
-            assert said["mechanism"]["constants"] == own.design.constants
-            assert Path(folder, metric.name, f"{kind}.parquet").exists()
-        assert metric.design.column_variance * 5 < quick.design.column_variance
-    (total,) = pq.read_table("released/d1/much/sum.parquet")["estimate"].to_pylist()
-    own = parted.counters[1]
-    most = zip(own.levels[:2], own.dummies.means[:2], strict=True)
-    assert abs(total - 50) <= sum(level.weight * mean for level, mean in most)
 
 
 @pytest.mark.verify

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mechanisms.wire.sealing import create_key, public_key, seal
 from pipelines.parties.device import ClientReports
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from tests.fakes.parties import client, collect, key, masked, shuffle
 
 PLAN = """\
 collection: counted
@@ -48,7 +48,6 @@ ROW = (
     "  - {name: row, kind: vector-mean, number: ['city=0,2', 'user=0,30'], dummies: shuffler,\n"
     "     category: ['city2=0..1'], expected: 30}\n"
 )
-TABS = "  - {name: tabs, kind: cross-tab, columns: [city, two], domains: [city=0..1, two=0..1]}\n"
 IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], dummies: shuffler}\n"
 PLAIN = "plain reports would tell the shuffler"
 
@@ -66,24 +65,6 @@ def log_and_key(workspace: Path) -> None:
     pq.write_table(pa.table({"user": users, "city": np.arange(60) % 3}), "log.parquet")
     Path("keys").mkdir()
     create_key(workspace / "keys")
-
-
-def key(kind: str = "public") -> str:
-    return str(next(Path("keys").glob(f"*.{kind}.pem")))
-
-
-def client(*words: str, window: str = "d1") -> list[str]:
-    return ["parties", "client", "plan.yaml", "--window", window, "--seal", key(), *words]
-
-
-def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
-    words = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *files]
-    return [*words, "--seal", key(), "--output", into]
-
-
-def collect(folder: str, window: str = "d1") -> list[str]:
-    words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
-    return [*words, "--key", key("private")]
 
 
 def figures(name: str, window: str = "d1") -> list[float]:
@@ -132,6 +113,7 @@ def test_the_road_of_counts_from_a_log_and_from_a_device(run, parted) -> None:
     assert "Against shuffler and collector together nothing is promised" in said
 
 
+@pytest.mark.verify
 def test_a_log_without_rows_is_handed_in_like_any_other(run, parted) -> None:
     empty = pa.table({"user": pa.array([], pa.int64()), "city": pa.array([], pa.int64())})
     pq.write_table(empty, "empty.parquet")
@@ -192,12 +174,6 @@ def test_the_statements_of_two_logs_that_differ_by_one_user_are_the_same(run, pa
         told[-1].append(str(names))
     assert told[0] == told[1] == told[2]
     assert near(parted, 1, figures("people", "w3"), [0])
-
-
-def masked(text: str, window: str) -> str:
-    """A statement without what is drawn: ids, times, and what was estimated of what was cut."""
-    text = re.sub(r'"estimate": -?[0-9.e]+', '"estimate": ...', text.replace(window, "window"))
-    return re.sub(r'"(created|release_id)": "[^"]*"', '"drawn"', text)
 
 
 @pytest.mark.verify
@@ -264,47 +240,6 @@ def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -
     Path("plan.yaml").write_text(head + "metrics:\n" + IMAGE)
     complaint = "metric image: clients seal 402 messages each, and the shuffler"
     refused(shuffle("log.parquet", into="out"), complaint)
-
-
-@pytest.mark.verify
-def test_tables_go_their_way_from_a_log_and_agree(run, parted) -> None:
-    """Of all rows of a user one counts, which is of one city and of one of the other column."""
-    Path("plan.yaml").write_text(PLAN.partition("metrics:")[0] + "metrics:\n" + TABS)
-    log = pq.read_table("log.parquet")
-    pq.write_table(log.append_column("two", pa.array(np.arange(60) // 2 % 2)), "log.parquet")
-    assert run(client("--input", "log.parquet", "--output", "log.bin")).code == 0
-    assert run(shuffle("log.bin", into="out")).code == 0
-    outcome = run(collect("out"))
-    assert (outcome.code, outcome.err) == (0, "")
-    rows = pq.read_table("released/d1/tabs/cross-tab.parquet").to_pylist()
-    pairs, users = ([row for row in rows if row["group"] == name] for name in ("city × two", "two"))
-    assert len(pairs) == 9
-    for row, truth in zip(users, (15, 15, 0), strict=True):
-        assert abs(row["estimate"] - truth) < 6.2 * row["standard_error"]
-        own = [each for each in pairs if each["column_2"] == row["column_2"]]
-        for figure in ("estimate", "fitted"):
-            assert sum(each[figure] for each in own) == row[figure]
-
-
-@pytest.mark.verify
-def test_tables_of_users_who_are_divided_among_them(run, parted) -> None:
-    """No dummies: whoever shuffles or collects sees randomised reports alone."""
-    divided = TABS.replace("domains:", "dummies: none, min_reports: 30, domains:")
-    words = PLAN.partition("metrics:")[0].replace("epsilon: 9", "epsilon: 9\nmodel: local")
-    words = words.replace("delta: 1e-6\n", "")
-    Path("plan.yaml").write_text(words + "metrics:\n" + divided)
-    log = pq.read_table("log.parquet")
-    pq.write_table(log.append_column("two", pa.array(np.arange(60) // 2 % 2)), "log.parquet")
-    outcome = run(client("--input", "log.parquet", "--output", "log.bin"))
-    assert outcome.code == 0, outcome.said
-    assert run(shuffle("log.bin", into="out")).code == 0
-    outcome = run(collect("out"))
-    assert outcome.code == 0, outcome.said
-    rows = pq.read_table("released/d1/tabs/cross-tab.parquet").to_pylist()
-    assert rows[0]["estimate"] == 30
-    users = [row for row in rows if row["group"] == "two"]
-    for row, truth in zip(users, (15, 15, 0), strict=True):
-        assert abs(row["estimate"] - truth) < 6.2 * row["standard_error"] + 1
 
 
 @pytest.mark.verify

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -15,10 +14,11 @@ import pytest
 
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form
-from mechanisms.wire.sealing import KeyRing, create_key, public_key, seal_slots
+from mechanisms.wire.sealing import KeyRing, create_key, public_key
 from pipelines.parties.device import ClientReports
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from tests.fakes.parties import client, collect, key, masked, shuffle
 from transforms.shuffle.slots import CountWords
 
 PLAN = """\
@@ -40,6 +40,8 @@ OTHERS = """\
   - {name: shape, kind: distribution, column: city, bounds: "0,2", bins: 4, ABOUT}
   - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, ABOUT}
 """.replace("ABOUT", "dummies: devices, enrolled: 40")
+# What depends on what is drawn, or on the window's name.
+DRAWN = "created|release_id|shuffle_id|fingerprint|design|plan"
 FULL = 6.5  # standard errors: noise is near enough to normal for a false alarm below 1e-9
 
 
@@ -55,27 +57,9 @@ def parted(workspace: Path) -> Split:
     return split(load("plan.yaml"), "d1")
 
 
-def key(kind: str = "public") -> str:
-    return str(next(Path("keys").glob(f"*.{kind}.pem")))
-
-
-def client(*words: str, window: str = "d1") -> list[str]:
-    return ["parties", "client", "plan.yaml", "--window", window, "--seal", key(), *words]
-
-
 def gateway(log: str, output: str, window: str = "d1") -> list[str]:
     words = ["--input", log, "--devices", "devices.txt", "--output", output]
     return client(*words, window=window)
-
-
-def shuffle(*files: str, into: str, window: str = "d1") -> list[str]:
-    words = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *files]
-    return [*words, "--seal", key(), "--output", into]
-
-
-def collect(folder: str, window: str = "d1") -> list[str]:
-    words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
-    return [*words, "--key", key("private")]
 
 
 def estimates(name: str, file: str, window: str = "d1") -> list[float]:
@@ -180,32 +164,10 @@ def test_the_statements_of_two_logs_that_differ_by_one_user_are_the_same(run, pa
             *Path("released", window).rglob("statement.json"),
             Path(f"out-{window}/shuffle.json"),
         ]
-        told.append([masked(path.read_text(), window) for path in sorted(texts)])
+        told.append([masked(path.read_text(), window, DRAWN) for path in sorted(texts)])
         told[-1].append(str(sorted(path.name for path in Path("released", window).rglob("*"))))
     assert told[0] == told[1] == told[2]
     assert abs(estimates("much", "sum.parquet", "w3")[0]) <= FULL * parted.metrics[1].error
-
-
-def masked(text: str, window: str) -> str:
-    """A statement without what is drawn, and what depends on the window's name."""
-    text = re.sub(r'"estimate": -?[0-9.e]+', '"estimate": ...', text.replace(window, "window"))
-    names = "created|release_id|shuffle_id|fingerprint|design|plan"
-    return re.sub(rf'"({names})": "[^"]*"', '"drawn"', text)
-
-
-def test_a_liar_moves_a_figure_by_its_slots(parted) -> None:
-    """A report of nothing but one code, whatever slot it stands in, under any number of seals."""
-    counters = parted.counters[0]
-    types, ring = counters.layout.types, KeyRing.read(Path("keys"))
-    lie = np.zeros((1, types.size), np.uint64)
-    block = seal_slots(
-        parted.fingerprint, 0, types, lie, np.ones((1, 2)), public_key(Path(key()).read_bytes())
-    )
-    step = CountWords(0, counters.layout)
-    opened = ring.open(block.apart(types)).reports
-    counts = step.add_input(step.create_accumulator(), opened).counts
-    assert counts.tolist() == [counters.lifts[0]] + [0] * (counters.codes - 1)
-    assert counters.lifts[0] == 2 + counters.room[0]
 
 
 @pytest.mark.verify

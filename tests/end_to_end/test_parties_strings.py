@@ -26,6 +26,8 @@ from pipelines.parties.submit import SubmitStringsDoFn
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.end_to_end.test_release_contract import losing
+from tests.fakes import parties
+from tests.fakes.parties import collect, key, shuffle
 from transforms.encoders.strings import words_of
 from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.shuffle.sealed_crowds import OpenCrowdsDoFn
@@ -79,33 +81,9 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ShufflerNoise, "draw", draw)
 
 
-def key(kind: str = "public") -> str:
-    return str(next(Path("keys").glob(f"*.{kind}.pem")))
-
-
 def client(source: str, into: str, *words: str, window: str = "d1") -> list[str]:
-    request = [
-        "parties",
-        "client",
-        "plan.yaml",
-        "--window",
-        window,
-        "--input",
-        source,
-        "--output",
-        into,
-    ]
-    return [*request, "--seal", key(), *(words or ("--crowd-key", "crowd.key"))]
-
-
-def shuffle(*sources: str, into: str = "out", window: str = "d1") -> list[str]:
-    request = ["parties", "shuffle", "plan.yaml", "--window", window, "--input", *sources]
-    return [*request, "--seal", key(), "--output", into]
-
-
-def collect(folder: str = "out", window: str = "d1") -> list[str]:
-    request = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
-    return [*request, "--key", key("private")]
+    words = words or ("--crowd-key", "crowd.key")
+    return parties.client("--input", source, "--output", into, *words, window=window)
 
 
 def table(window: str = "d1", name: str = "heard") -> pa.Table:
@@ -161,28 +139,6 @@ def test_three_parties_release_what_one_job_does(run) -> None:
 
 
 @pytest.mark.verify
-def test_a_release_says_who_saw_what(run) -> None:
-    assert run(client("log.parquet", "log.bin")).code == 0
-    road(run, "log.bin")
-    heard = values()
-    assert heard["word 1"] > LARGE / 2
-    said = json.loads(Path("released/d1/heard/statement.json").read_text())
-    whole = json.loads(Path("released/d1/statement.json").read_text())
-    words = " ".join(said["in_words"])
-    for part in (
-        "equal ones of a window are equal seals", "can tell every string that it can guess",
-        "copy a seal that they have seen", "saw sealed words that had been handed on",
-        "Against shuffler and collector together nothing is promised",
-    ):  # fmt: skip
-        assert part in words, part
-    assert "the job that read the log" not in json.dumps([said, whole])
-    promise = said["guarantees"]["release"]
-    assert (promise["model"], promise["neighbours"]) == ("shuffle", "add or remove")
-    assert said["guarantees"]["local"]["model"] == "none"
-    assert not {"n", "reports", "rows", "rows_read", "invalid"} & {*said, *whole}
-    assert not re.search(rf"\b({N}|{N:,})\b", json.dumps([said, whole]))
-
-
 def test_whoever_carries_reports_reads_nothing_and_all_are_of_one_size(run) -> None:
     assert run(client("log.parquet", "log.bin", "--metric", "heard", "--crowd-key", "crowd.key"))
     parted = split(load("plan.yaml"), "d1")

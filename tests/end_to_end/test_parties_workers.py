@@ -88,6 +88,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return told
 
 
+@pytest.mark.verify
 def test_seals_weigh_what_they_take(run, parties, work) -> None:
     for words in parties.values():
         assert run(words).code == 0
@@ -103,6 +104,7 @@ def test_plain_reports_are_no_work_for_several_clients_or_collectors(run, partie
     assert work[1] >= ROWS * REPORT_COST
 
 
+@pytest.mark.verify
 def test_dummies_are_sealed_too(run, parties, work) -> None:
     Path("plan.yaml").write_text(PLAN.replace("min_reports: 1000\n", "delta: 1e-6\n") + COUNTS)
     for words in parties.values():

@@ -15,10 +15,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.owner import ended
-from pipelines.ledger.reservation import Reservation
 from pipelines.plan.loading import load
-from pipelines.releases import release
 from pipelines.storage.claims import Claim, TakenError
 from pipelines.storage.google_object import GoogleObject
 from pipelines.storage.objects import Changed, Unavailable
@@ -194,120 +191,6 @@ def test_a_stream_releases_each_window_of_objects_once(run: Run) -> None:
 
 
 # ---- without a ledger --------------------------------------------------------------------------
-
-ALONE = SMALL.replace(f"ledger: {LEDGER}\nbudget: {{epsilon: 2.0, delta: 1.0e-5}}\n", "")
-
-
-@pytest.fixture
-def inputs(log: str) -> None:
-    """The log, the list and a plan without a ledger."""
-    for file in sorted(Path(log).parent.glob("*.parquet")):
-        put(f"gs://{BUCKET}/in/{file.name}", file.read_bytes())
-    put(f"gs://{BUCKET}/values.txt", "\n".join(canaries.DECLARED).encode())
-    put(PLAN, ALONE.encode())
-
-
-@pytest.mark.parametrize("when", ["before its claim", "while it writes"])
-def test_of_two_schedulers_one_publishes_and_the_other_says_so(
-    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    """Both have found the folder empty; their files would be mixed."""
-    publish, create = release.publish, FileSystems.create
-    folder, statement = f"gs://{BUCKET}/out", {"release_id": "theirs"}
-
-    def first(*_: object) -> None:
-        monkeypatch.setattr(release, "publish", publish)
-        release.publish(folder, {"table": b"theirs"}, statement)
-        release.publish(*_)
-
-    def second(*_: object) -> None:
-        monkeypatch.setattr(release, "publish", publish)
-        with pytest.raises(TakenError, match="another run has claimed gs://bucket/out since 20"):
-            release.publish(folder, {"table": b"theirs"}, statement)
-        ended.append("stopped")
-
-    def writing(path: str, *rest: object) -> object:
-        if path.startswith(f"{folder}/"):
-            monkeypatch.setattr(FileSystems, "create", create)
-            second()
-        return create(path, *rest)
-
-    ended: list[str] = []
-    if when == "before its claim":
-        monkeypatch.setattr(release, "publish", first)
-    else:
-        monkeypatch.setattr(FileSystems, "create", writing)
-    outcome = run(["run", PLAN])
-    said = json.loads(content(f"{folder}/statement.json"))
-    if when == "before its claim":
-        assert (outcome.code, outcome.err) == (
-            2,
-            f"hushbeam: --output: another run has taken {folder} meanwhile; this one has published "
-            "nothing\n",
-        )
-        theirs = {"statement_version": release.STATEMENT_VERSION, **statement}
-        assert (said, names("out")) == (theirs, ["statement.json", "table"])
-    else:
-        assert (outcome.code, ended) == (0, ["stopped"]), outcome.said
-        assert said["metrics"] == ["value", "real"]
-        assert not {"table", "claim.json"} & {*names("out")}
-
-
-def test_after_a_crash_the_claim_says_how_to_go_on(
-    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a ledger nobody knows whose it is."""
-    claim = Claim(f"gs://{BUCKET}/out", "0" * 32)
-    assert claim.take({"table": b"first"}) == {"table": b"first"}
-    # The worker is tried again, and knows it for its own: it writes what was drawn first.
-    assert claim.take({"table": b"second"}) == {"table": b"first"}
-    put(f"gs://{BUCKET}/out/report.html", b"half")
-    outcome = run(["run", PLAN])
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "another run has claimed gs://bucket/out since 20" in outcome.err
-    assert "if no run is at work there any more, remove the objects of that folder" in outcome.err
-    assert names("out") == ["claim.json", "report.html"]
-    FileSystems.delete([f"gs://{BUCKET}/out/{name}" for name in names("out")])
-    assert run(["run", PLAN]).code == 0
-
-
-@pytest.mark.parametrize("written", [1, 4])  # the claim is the first object, the statement the last
-def test_with_a_ledger_a_rerun_ends_what_a_crash_has_left(
-    run: Run, inputs: None, monkeypatch: pytest.MonkeyPatch, written: int
-) -> None:
-    """The claim holds the release: nothing is drawn, and nothing is paid, a second time."""
-    put(PLAN, SMALL.encode())
-    begun_by(PLAN)
-    left = dict[str, bytes]()
-    create = FileSystems.create
-
-    def dying(path: str, *rest: object) -> object:
-        if path.startswith(f"gs://{BUCKET}/out/") and len(names("out")) == written:
-            left.update({name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")})
-        return create(path, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FileSystems, "create", dying)
-        patch.setattr(Reservation, "commit", _nothing)
-        patch.setattr(Reservation, "close", lambda self: ended(self.entry))
-        assert run(["run", PLAN]).code == 0
-    whole = {name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")}
-    FileSystems.delete([f"gs://{BUCKET}/out/{name}" for name in whole])
-    for name, data in left.items():  # as a machine that is switched off leaves it
-        put(f"gs://{BUCKET}/out/{name}", data)
-    assert "claim.json" in left
-    assert len(left) == written
-    (entry,) = CollectionLedger.open(LEDGER).entries()
-    assert entry.state == "reserved"
-    outcome = run(["run", PLAN])
-    assert (outcome.code, "released before, and not made again" in outcome.out) == (0, True)
-    assert {name: content(f"gs://{BUCKET}/out/{name}") for name in names("out")} == whole
-    (after,) = CollectionLedger.open(LEDGER).entries()
-    assert (after.id, after.state, after.attempt) == (entry.id, "committed", 1)
-
-
-def _nothing(*_: object) -> None:
-    """As if the process had ended before."""
 
 
 @pytest.mark.parametrize("fault", [Unavailable, Changed])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.ledger.ledger import CollectionLedger
-from pipelines.ledger.rules import together
 from tests.fakes import canaries
 from tests.fakes.ledgers import begun_by
 from transforms.rows import telemetry
@@ -173,33 +171,6 @@ def test_a_budget_is_not_overspent(run, small) -> None:
     assert stamp["changes"] == 3  # the beginning, the population, and this reservation
 
 
-def test_windows_of_a_unit_that_is_in_one_do_not_compose(run, small, log) -> None:
-    for day in ("d1", "d2", "d3"):
-        shutil.copytree(Path(log).parent, Path("days", day))  # a link would lead to the same rows
-        read = f"days/{{window}}/{Path(log).name}"
-        assert run(small("user per window", day, read)).code == 0
-
-
-def test_windows_whose_names_match_the_same_files_compose(run, small, log) -> None:
-    """With `{window}*` a day, its decade of days, its month and its year hold the same rows."""
-    shutil.copytree(Path(log).parent, "logs/2026-11-20")
-    for day in ("2026-11-20", "2026-11-2"):
-        read = f"logs/{{window}}*/{Path(log).name}"
-        assert run(small("user per window", day, read)).code == 0
-    one, other = CollectionLedger.open("ledger.sqlite").entries()
-    assert one.files == other.files
-    assert one.files is not None
-    assert together((one, other), one, one.scope) == (one, other)
-
-
-def test_windows_that_read_the_same_rows_compose_whatever_the_unit(run, small) -> None:
-    for day in ("d1", "d2"):
-        assert run(small("user per window", day)).code == 0
-    third = run(small("user per window", "d3"))
-    assert (third.code, "budget" in third.err) == (1, True)
-    assert not Path("out/d3").exists()
-
-
 def test_a_window_of_which_all_is_withheld_costs_nothing(run, plan) -> None:
     """What was set aside for it comes back."""
     outcome = run(plan("user", USERS + LEDGER.replace("2.5", "4.0"), least=5000))
@@ -208,20 +179,6 @@ def test_a_window_of_which_all_is_withheld_costs_nothing(run, plan) -> None:
     assert not Path("out/d1").exists()
     (entry,) = CollectionLedger.open("ledger.sqlite").entries()
     assert entry.state == "returned"
-
-
-def test_check_touches_no_data(run, plan) -> None:
-    plan()
-    text = Path("plan.yaml").read_text()
-    Path("plan.yaml").write_text(text.replace("input: ", "input: /nowhere/"))
-    outcome = run(["check", "plan.yaml"])
-    assert outcome.code == 0, outcome.said
-    for word in ("value", "real", "number", "1,000", "together: shuffle: epsilon"):
-        assert word in outcome.out
-    schema = run(["check", "--schema"])
-    assert json.loads(schema.out)["properties"]["collection"]
-    both = run(["check", "plan.yaml", "--schema"])
-    assert both.code == 2
 
 
 @pytest.mark.parametrize(

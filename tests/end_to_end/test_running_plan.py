@@ -285,18 +285,6 @@ def test_windows_that_overlap_are_refused(plan, add, run) -> None:
     assert "window again may have rows of" in outcome.err
 
 
-def test_a_horizon_that_is_over_is_said_to_be(plan, add, run) -> None:
-    plan()
-    text = Path("plan.yaml").read_text()
-    Path("plan.yaml").write_text(text.replace("horizon: 30", "horizon: 2"))
-    add(1)
-    add(2)
-    assert "horizon: all 2 windows of" in add(3, code=2)
-    shutil.rmtree("out/2026-11-01")
-    add(1)
-    assert not Path("out/2026-11-03").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [

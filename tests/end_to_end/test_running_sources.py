@@ -63,18 +63,6 @@ def revealed(design: RunningTotals, windows: Sequence[int], delta: float) -> flo
     return gaussian_epsilon(float(np.linalg.norm(moved)) / design.sigma, delta)
 
 
-@pytest.mark.parametrize(
-    ("horizon", "windows", "expected"),
-    [(30, 1, 1.0), (30, 2, 1.94), (365, 2, 1.99), (365, 7, 7.4), (365, 30, 39.4)],
-)
-def test_rows_in_several_windows_cost_more_than_is_said(
-    horizon: int, windows: int, expected: float
-) -> None:
-    """Why they are refused, or told of: the promise is of rows in one window."""
-    design = least(1.0, 1e-6, horizon)
-    assert revealed(design, range(windows), 1e-6) == pytest.approx(expected, rel=3e-3)
-
-
 @pytest.mark.parametrize(("windows", "expected"), [(3, 1.47), (7, 3.33), (30, 11.7)])
 def test_users_in_more_windows_than_the_condition_names_lose_more(
     windows: int, expected: float

@@ -219,16 +219,6 @@ def test_one_shuffle_of_a_window_at_a_time(run, workspace) -> None:
 
 
 @pytest.mark.verify
-def test_a_damaged_memory_is_refused(run, workspace) -> None:
-    write("first.bin", reports(plan(), 1))
-    assert run(shuffle("first.bin", into="a")).code == 0
-    next(kept().rglob("sent.json")).write_text("{")
-    outcome = run(shuffle("first.bin", into="b"))
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "sent.json has no format number, and this hushbeam keeps format 1" in outcome.err
-
-
-@pytest.mark.verify
 def test_old_windows_are_forgotten_and_no_others(run, workspace, monkeypatch) -> None:
     monkeypatch.setattr(memory, "_WINDOWS", 2)
     for version in (1, 2, 3):

@@ -13,8 +13,8 @@ from tests.fakes.waiting import HANGS
 pytestmark = pytest.mark.verify
 
 PARTS = {
-    "kills in a folder": "--parts kills --places folder --kills 3",
-    "kills in a bucket": "--parts kills --places bucket --kills 2",
+    "kills in a folder": "--parts kills --places folder --kills 2",
+    "kills in a bucket": "--parts kills --places bucket --kills 1",
     "stops": "--parts stops --kills 3",
     "month": "--parts month --days 6 --month-kills 8",
     "power cuts": "--parts power --cuts 50",

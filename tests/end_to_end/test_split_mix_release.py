@@ -81,27 +81,6 @@ def test_the_sum_is_off_by_central_noise(run, log: str) -> None:
 
 
 @pytest.mark.verify
-def test_the_mean_is_off_by_noise_of_total_and_count_together(run, log: str) -> None:
-    """And how many have a number is told; 20 standard errors of Laplace noise."""
-    assert run(words(log, "mean")).code == 0
-    release = Release(Path("out"))
-    [row] = release.table("mean.parquet").to_pylist()
-    numbers = [row["number"] for row in canaries.table().to_pylist() if row["number"] is not None]
-    assert abs(row["estimate"] - np.mean(numbers)) < 20 * row["standard_error"]
-    assert abs(row["rows"] - len(numbers)) < 20 * row["rows_standard_error"]
-    assert row["rows_standard_error"] < 1.1  # two, over epsilon, and roundings
-    assert row["standard_error"] * len(numbers) < 8 * 1.45 / 2  # ranges over epsilon
-    assert row["lower"] < row["estimate"] < row["upper"]
-    statement = release.statement
-    said = " ".join(statement["in_words"])
-    assert LOST_SHARE in said
-    assert ONE_LIAR in said
-    assert "The bound on poisoning" not in said
-    assert (statement["poisoning"]["per_liar"], statement["cut"]) == (None, {})
-    assert statement["mechanism"]["name"] == "split-mix"
-
-
-@pytest.mark.verify
 def test_a_mean_of_users_is_of_their_averages(run, log: str) -> None:
     """Users of whom nobody has a usable number send zeros, and count for neither."""
     table = canaries.table()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import apache_beam as beam
@@ -202,14 +202,6 @@ def test_a_window_waits_for_those_who_come_late(plan) -> None:
     assert n(NAMES[0]) == 500
 
 
-def test_where_nothing_comes_any_more_the_clock_takes_over(plan) -> None:
-    asked = plan(late=", idle: 10min")
-    land("a", rows(spread(0, 450)))
-    for hour, expected in ((1.1, []), (1.2, []), (1.3, NAMES[:1])):
-        with Stream(asked, hour).catch_up():
-            assert released() == [*expected]
-
-
 def test_a_user_counts_once_in_a_window_across_files_and_restarts(plan) -> None:
     asked = plan("user per window", USERS)
     for k in range(4):  # more batches than a window may have files of users
@@ -261,19 +253,6 @@ def test_small_windows_are_withheld_or_added_to_the_next(plan) -> None:
     assert n(NAMES[2]) == 501
     said = json.loads(Path("out", NAMES[2], "statement.json").read_text())["stream"]
     assert (said["windows"], said["from"]) == ([*NAMES[:3]], "2024-11-20T00:00:00+00:00")
-
-
-def test_a_merged_window_is_entered_with_all_the_time_that_it_covers(plan) -> None:
-    """Or a later plan of shorter windows would spend again on the users of the first of them."""
-    asked = plan(more=f"merge_small: true\n{LEDGER}")
-    land("a", rows([*spread(0, 1), *spread(1, 250), *spread(2, 250)]))
-    with Stream(asked) as stream:
-        stream.catch_up().driver.drain()
-    (entry,) = CollectionLedger.open("ledger.sqlite").entries()
-    assert (entry.window, entry.state) == (NAMES[2], "committed")
-    assert entry.span is not None
-    assert entry.span.start.isoformat() == "2024-11-20T00:00:00+00:00"
-    assert entry.span.until.isoformat() == "2024-11-20T03:00:00+00:00"
 
 
 def looks(stream: Stream, times: int) -> None:
@@ -787,36 +766,6 @@ def test_a_strangers_error_is_not_quoted(plan, monkeypatch) -> None:
 
 
 # ---- versions ----------------------------------------------------------------------------------
-
-
-def test_longer_windows_of_a_new_version_compose_with_the_old_ones(plan, run) -> None:
-    """Version 1 has released two hours of the night; a window of version 2 is both of them."""
-    plan("user per window", USERS + LEDGER.replace("7.0", "3.0"))
-    land("all", rows([moment for hour in range(4) for moment in spread(hour, 450)]))
-    with Stream(streamed(load("plan.yaml"))) as stream:
-        stream.driver.step()
-    assert released() == [*NAMES[:3]]
-    text = (
-        Path("plan.yaml").read_text().replace("window: 1h, state: state", "window: 2h, state: two")
-    )
-    Path("plan.yaml").write_text(
-        text.replace("version: 1", "version: 2").replace("out/", "second/")
-    )
-    outcome = run(["stream", "plan.yaml", "--drain"])
-    assert outcome.code == 1, outcome.said
-    assert (
-        "per user in window 2024-11-20T0000) does not hold this release: spent by 2" in outcome.err
-    )
-    assert not Path("second").exists()
-    # Beside one such hour, there would be room for a part of it; elsewhere, for all.
-    entries = CollectionLedger.open("ledger.sqlite").entries()
-    assert [e.span.until - e.span.start for e in entries] == [timedelta(hours=1)] * 3
-    land("late", rows(spread(5, 450)))
-    Path("plan.yaml").write_text(Path("plan.yaml").read_text().replace("state: two", "state: new"))
-    Path("landing/all.parquet").unlink()
-    outcome = run(["stream", "plan.yaml", "--drain"])
-    assert outcome.code == 0, outcome.said
-    assert os.listdir("second") == ["2024-11-20T0400"]
 
 
 def test_a_state_of_another_design_is_not_decoded(plan, run, monkeypatch) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from pipelines.errors import Caution, RequestError, WithheldError
+from pipelines.errors import Caution, WithheldError
 from pipelines.jobs.run import beam_options
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
@@ -245,29 +243,17 @@ def test_after_a_night_without_files_time_has_passed(machine: Machine) -> None:
 @pytest.mark.parametrize("files", [1, 100])
 def test_old_files_in_any_order_and_then_new_ones_are_all_in_time(machine: Machine, files) -> None:
     """The newest land first, and one of all hours; a restart between batches; then live ones."""
-    machine.wait(12)
-    land("all", *((hour, 10) for hour in range(12)))
-    for hour in reversed(range(12)):
-        land(f"{hour * 7 % 12:02}", (hour * 7 % 12, USERS))
+    machine.wait(8)
+    land("all", *((hour, 10) for hour in range(8)))
+    for hour in reversed(range(8)):
+        land(f"{hour * 3 % 8:02}", (hour * 3 % 8, USERS))
     machine.files = files
     machine.start().step()
     machine.start()
     machine.look()
-    hourly(machine, range(12, 14))
-    assert released() == {f"20T{hour:02}": 50 for hour in range(12)} | {"20T12": 40}
+    hourly(machine, range(8, 10))
+    assert released() == {f"20T{hour:02}": 50 for hour in range(8)} | {"20T08": 40}
     assert machine.counters() == {}
-
-
-@pytest.mark.parametrize("version", [1, 99])
-def test_a_state_of_another_format_is_refused_and_left_alone(machine: Machine, version) -> None:
-    hourly(machine, range(2))
-    machine.stop()
-    with closing(sqlite3.connect("state/stream.sqlite")) as database:
-        database.execute(f"PRAGMA user_version = {version}")
-    content = Path("state/stream.sqlite").read_bytes()
-    with pytest.raises(RequestError, match=rf"state is of format {version}, and .* format 3"):
-        machine.start()
-    assert Path("state/stream.sqlite").read_bytes() == content
 
 
 # ---- the command -------------------------------------------------------------------------------

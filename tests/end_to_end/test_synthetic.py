@@ -114,17 +114,6 @@ def test_rows_say_what_the_release_says(run, log: pa.Table) -> None:
 
 
 @pytest.mark.verify
-def test_a_table_of_rows_reads_as_text(run) -> None:
-    released(run)
-    assert run(["synthetic", "out", "--rows", "500", "--output", "made.csv"]).code == 0
-    made = pa.csv.read_csv("made.csv")
-    assert (len(made), statement()["rows"]) == (500, 500)
-    # What a spreadsheet would take for a formula is quoted, as in every such file.
-    assert {*made["group"].to_pylist()} == {"'=free", "paid", ""}
-    assert None in made["version"].to_pylist()
-
-
-@pytest.mark.verify
 def test_the_finest_level_that_has_tables_is_taken(run) -> None:
     released(run, tables=["country,group", "version"])
     assert run(["synthetic", "out", "--output", "made.parquet"]).code == 0
@@ -155,20 +144,6 @@ def test_a_column_may_be_called_as_the_mark(run) -> None:
     assert run(["synthetic", "out", "--output", "made.parquet"]).code == 0
     names = pq.read_schema("made.parquet").names
     assert names == ["synthetic_value", "synthetic", "estimate"]
-
-
-@pytest.mark.verify
-def test_rows_of_one_column_have_its_table(run) -> None:
-    released(run, columns=["version"], hierarchies=None, domains=["version=1..4"])
-    outcome = run(["synthetic", "out", "--output", "made.parquet"])
-    assert outcome.code == 0, outcome.said
-    assert "tables of two columns" not in outcome.out
-    assert (statement()["distance"], statement()["tables"]) == (None, [])
-    made = pq.read_table("made.parquet")["version"].to_pylist()
-    published = pq.read_table("out/cross-tab.parquet").slice(1)  # after the total
-    for version, fitted in zip(published["column_1"], published["fitted"], strict=True):
-        # Whole rows stand for shares of the total, so each value is there up to rounding.
-        assert abs(made.count(version.as_py()) - fitted.as_py()) <= 1
 
 
 @pytest.mark.parametrize(

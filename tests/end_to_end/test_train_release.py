@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,28 +192,6 @@ def test_models_learn_what_noise_lets_them(releases: dict[str, Trained]) -> None
     assert releases["dp-sgd"].curve[-1]["error"] < 0.35
 
 
-def test_the_file_and_the_estimator_are_one_model(releases: dict[str, Trained]) -> None:
-    told = json.loads(releases["sums"].read("model.json"))
-    model = joblib.load(io.BytesIO(releases["sums"].read("model.joblib")))
-    scaled = np.array(told["layers"][0]["weights"])[:, 0]
-    np.testing.assert_allclose(model[-1].coef_, 10 * scaled)
-    assert told["features"]["categories"] == [{"name": "city", "values": ["a", "b", "c"]}]
-    assert told["target"] == {"column": "y", "low": -10.0, "high": 10.0}
-
-
-def test_the_page_shows_the_curve_and_the_weights(release: Trained) -> None:
-    page = release.read("report.html").decode()
-    assert "$" not in page
-    assert ("<svg" in page) == (len(release.curve) > 1)
-    assert "city=b" in page
-    assert "joblib.load" in page
-    said = release.statement
-    rows = f"{said['n']:,}" + (" (± " if release.name != "dp-sgd" else " rows")
-    assert rows in page
-    for text in said["in_words"]:
-        assert text.split("<")[0][:60] in page
-
-
 # ---- what ends without a release ---------------------------------------------------------------
 
 
@@ -246,58 +223,3 @@ def test_a_curator_withholds_what_fewer_users_came_for_than_were_declared(
     asked = ("--user-column", "user", "--min-reports", str(USERS + 1), "--epochs", "1")
     told = f"withheld: {USERS:,} users could be used, fewer than --min-reports {USERS + 1:,}"
     ends(1, told, "--target", "y=-10,10", "--epsilon", "1", "--method", "dp-sgd", *asked)
-
-
-def test_a_caution_comes_with_the_noise_that_is_to_be_expected(
-    run: Callable[..., Any], places: dict[str, str], tmp_path: Path
-) -> None:
-    asked = ("--target", "y=-10,10", "--epsilon", "0.1", "--expected", "100")
-    outcome = run(words(places, tmp_path / "out", *asked))
-    assert outcome.code == 0, outcome.said
-    assert "noise drowns the model: with 100 rows" in outcome.err
-    said = json.loads((tmp_path / "out" / "statement.json").read_text())
-    assert any("noise drowns" in text for text in said["in_words"])
-
-
-def test_public_rows_of_which_none_can_be_used_tell_nothing(
-    run: Callable[..., Any], places: dict[str, str], tmp_path: Path
-) -> None:
-    public = table(50, 9)
-    public = public.set_column(0, "x0", pa.array([None] * 50, pa.float64()))
-    pq.write_table(public, tmp_path / "public.parquet")
-    asked = ("--target", "y=-10,10", "--epsilon", "2", "--method", "dp-sgd", "--epochs", "1")
-    asked += ("--validation", str(tmp_path / "public.parquet"))
-    outcome = run(words(places, tmp_path / "out", *asked))
-    assert outcome.code == 0, outcome.said
-    said = json.loads((tmp_path / "out" / "statement.json").read_text())
-    assert said["in_words"][0].startswith("Nobody looked whether")
-    assert said["error"]["measured_on"] == "nothing"
-    assert "was not measured" in (tmp_path / "out" / "report.html").read_text()
-
-
-@pytest.mark.parametrize(
-    "method",
-    [("--method", "dp-sgd", "--epochs", "1"),
-     ("--method", "dp-sgd", "--epochs", "1", "--validation", "{public}")],
-)  # fmt: skip
-def test_a_model_that_is_of_no_use_says_so_first(
-    run: Callable[..., Any], places: dict[str, str], tmp_path: Path, method: tuple[str, ...]
-) -> None:
-    """It says 0 of all, for it does not move, and they are 6 on average: 10 sigma and more."""
-    files = {"log": tmp_path / "log.parquet", "public": tmp_path / "public.parquet"}
-    for seed, (name, path) in enumerate(files.items()):
-        rows = table(20_000 if name == "log" else 2000, 5 + seed)
-        y = rows["y"].to_numpy() + 5
-        pq.write_table(rows.set_column(3, "y", pa.array(y.clip(-10, 10))), path)
-    here = places | {name: str(path) for name, path in files.items()}
-    asked = ("--target", "y=-10,10", "--epsilon", "2", *method, "--learning-rate", "1e-9")
-    outcome = run(words(here, tmp_path / "out", *asked))
-    assert outcome.code == 0, outcome.said
-    said = json.loads((tmp_path / "out" / "statement.json").read_text())
-    assert said["in_words"][0].startswith("Of no use: this model errs more")
-    assert said["in_words"][0] == said["error"]["verdict"]
-    constant = said["error"]["best_constant"]
-    assert constant["gained"] is False
-    assert constant["constant"] < 0.5 * constant["model"]
-    assert "Of no use: this model errs more" in outcome.out
-    assert "Of no use: this model errs more" in (tmp_path / "out" / "report.html").read_text()

@@ -14,6 +14,9 @@ from tests.end_to_end.examples import CASES, DOMAIN, Case
 from tests.fakes import canaries
 from tests.fakes.waiting import HANGS
 
+pytestmark = pytest.mark.usefixtures("beams_runner")
+
+
 ROOT = Path(__file__).parents[2]
 
 

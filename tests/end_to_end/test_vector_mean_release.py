@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.privacy.amplification import shuffled_delta
-from mechanisms.vector.multi import multi_optimal
 from pipelines.cli import cli
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
-from pipelines.releases.schema import own
 from tests.fakes import canaries
-from tests.oracles.releases import Release, require_contract
+from tests.oracles.releases import Release
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
-from transforms.collector.collect_counts import Counted
 from transforms.rows.telemetry import ReadTelemetry
 
 pytestmark = pytest.mark.verify
@@ -35,15 +30,8 @@ ROWS = USERS * EACH
 LOW, HIGH = -20.0, 60.0
 FAR = 7  # standard errors; some hundred comparisons are all within them but for 1e-9
 
-COLUMNS = {
-    "coordinate": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64(),
-    "lower": pa.float64(), "upper": pa.float64(), "lower_simultaneous": pa.float64(),
-    "upper_simultaneous": pa.float64(), "unbiased": pa.float64(), "shrunk": pa.float64(),
-    "users": pa.float64(), "users_standard_error": pa.float64(), "n": pa.int64(),
-}  # fmt: skip
 
 WHOLE = {"unusable": "count", "epsilon": "2"}  # whole rows cannot hide what they lack
-UNUSABLE = [f"unusable{end}" for end in ("", "_standard_error", "_lower", "_upper")]
 AS_COLUMNS, AS_LIST = {"number": "f?=-20,60"}, {"vector": f"v={D}:-20,60"}
 ASKED: dict[str, dict[str, Any]] = {
     "local": AS_COLUMNS | {"epsilon": "2"},
@@ -153,12 +141,6 @@ def release(request: pytest.FixtureRequest, releases: dict[str, Rows]) -> Rows:
 # ---- every release -------------------------------------------------------------------------------
 
 
-def test_it_keeps_the_contract(release: Rows, rows_log: str) -> None:
-    more = {"frequencies.parquet"} if "category" in release.asked else set()
-    files = {"vector-mean.parquet"} | more
-    require_contract(release, "vector-mean", files, str(Path(rows_log).parent))
-
-
 def test_estimates_are_unbiased(release: Rows) -> None:
     off = release.column("unbiased") - release.truth
     assert (np.abs(off) < FAR * release.column("standard_error")).all()
@@ -169,78 +151,7 @@ def test_estimates_are_unbiased(release: Rows) -> None:
     assert 0 < said < 0.2
 
 
-def test_the_table_has_its_columns_in_their_types(release: Rows) -> None:
-    unit = "user" if "user_column" in release.asked else "row"
-    kinds = {name.replace("user", unit): kind for name, kind in COLUMNS.items()}
-    if release.asked.get("shrink") == "none":
-        del kinds["shrunk"]
-    if release.asked.get("unusable") != "count":
-        kinds |= dict.fromkeys(UNUSABLE, pa.float64())
-    found = own(release.rows)
-    assert {field.name: field.type for field in found.schema} == kinds
-    stem = "v[{}]" if "v=" in release.asked.get("vector", "") else "f{}"
-    stem = "raw[{}]" if "raw" in release.asked.get("vector", "") else stem
-    assert found["coordinate"].to_pylist() == [stem.format(i) for i in range(D)]
-
-
-def test_estimates_lie_within_their_intervals_and_these_within_the_bounds(release) -> None:
-    (bounds,) = release.statement["bounds"]
-    for row in release.rows.to_pylist():
-        assert bounds["low"] <= row["lower_simultaneous"] <= row["lower"] <= row["estimate"]
-        assert row["estimate"] <= row["upper"] <= row["upper_simultaneous"] <= bounds["high"]
-        assert row["estimate"] == pytest.approx(
-            min(max(row["unbiased"], bounds["low"]), bounds["high"])
-        )
-
-
-def test_the_statement_says_how_rows_were_made(release: Rows) -> None:
-    said = release.statement["request"]
-    assert said["shrink"] == release.asked.get("shrink", "grand-mean")
-    assert said["dimension"] == D
-    constants = release.statement["mechanism"]["constants"]
-    assert constants["epsilon"] <= release.statement["guarantees"]["local"]["epsilon"]
-
-
-def test_everything_is_counted(release: Rows) -> None:
-    n = USERS if "user_column" in release.asked else ROWS
-    statement = release.statement
-    assert (statement["n"], statement["rejects"]) == (n, {})
-    assert statement.get("rows_read") == (None if "user_column" in release.asked else ROWS)
-    sampled = statement["mechanism"]["constants"].get("sampled", D)
-    if "category" not in release.asked:
-        each = n if statement["mechanism"]["name"] in ("meanest", "privunit") else n * sampled / D
-        assert release.column("n").mean() == each
-    assert statement["invalid_reports"] == 0
-    assert not re.search(r"(clipped|shortened)\W+\d", json.dumps(statement))
-
-
-def test_the_page_shows_every_coordinate(release: Rows) -> None:
-    page = release.page
-    assert page.count("<figure") == 1
-    for label in release.rows["coordinate"].to_pylist():
-        assert f"<th>{label}</th>" in page
-    assert ("shrunk row was moved" in page) == (release.asked.get("shrink") != "none")
-
-
 # ---- some of them --------------------------------------------------------------------------------
-
-
-def test_a_shuffled_batch_is_accounted_for(releases: dict[str, Rows]) -> None:
-    statement = releases["shuffle"].statement
-    constants, released = statement["mechanism"]["constants"], statement["guarantees"]["release"]
-    mechanism = multi_optimal(
-        constants["epsilon"], D, int(constants["coordinate_cells"]), int(constants["sampled"]), True
-    )
-    least = statement["request"]["min_reports"]
-    assert 0.98 * ROWS <= least <= 0.99 * ROWS
-    assert shuffled_delta(mechanism, least, 1.0)[1] <= released["delta"] * 1.01
-    assert constants["epsilon"] > 2
-
-
-def test_several_numbers_of_a_row_are_several_messages(releases: dict[str, Rows]) -> None:
-    statement = releases["several"].statement
-    assert statement["mechanism"]["messages_per_user"] > 1
-    assert statement["n"] == USERS
 
 
 def test_shrinking_moves_towards_what_was_asked(releases: dict[str, Rows]) -> None:
@@ -296,19 +207,6 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
     assert published(AS_COLUMNS, 3) != published(AS_COLUMNS, 4)
 
 
-def test_a_worker_that_is_retried_publishes_what_it_counted(rows_log, workspace) -> None:
-    options = VectorMeanOptions(
-        input=(rows_log,), number=("f?=-20,60",), epsilon=1.0, model="local", output="out",
-        mechanism="multi_hm",
-    )  # fmt: skip
-    job = resolve(options)
-    counts = np.ones(job.mechanism.codes, np.int64)
-    found = Counted(counts, int(counts.sum()), 5)
-    one, other = (job.content(found, {"rows read": ROWS}) for _ in range(2))
-    assert one.files["vector-mean.parquet"] == other.files["vector-mean.parquet"]
-    assert one.statement["invalid_reports"] == 5
-
-
 # ---- what is not published -----------------------------------------------------------------------
 
 
@@ -341,51 +239,6 @@ def test_how_many_rows_are_long_is_told_to_nobody(run, rows_log) -> None:
     long = (np.linalg.norm(scaled, axis=1) > 0.4).sum()
     for text in (outcome.said, Path("out/statement.json").read_text()):
         assert not re.search(rf"(?<![\d.,])({long}|{long:,})(?!\d|[.,]\d)", text)
-
-
-@pytest.fixture
-def refuse(refused, rows_log) -> Callable[..., None]:
-    """A request that is right but for the changes is refused."""
-
-    def refuse(expected: str, **changes: object) -> None:
-        refused(words(rows_log, **changes), expected)
-
-    return refuse
-
-
-@pytest.mark.parametrize(
-    ("expected", "changes"),
-    [
-        ("what a row consists of is missing", {}),
-        ("the length must be a whole number of 1", {"vector": "v=0:0,1"}),
-        ("no column matches 'x*'", {"number": "x*=0,1"}),
-        ("'user' holds string; numbers are needed", {"number": "user=0,1"}),
-        ("is named twice", {"number": ["f0=0,1", "f0=0,2"]}),
-        ("--radius must be a number greater than 0", AS_LIST | {"radius": "0"}),
-        ("--radius must be a finite number", AS_LIST | {"radius": "nan"}),
-        ("invalid choice: 'half'", AS_LIST | {"shrink": "half"}),
-        ("--prior: no.txt is not a text file", AS_LIST | {"shrink": "prior", "prior": "no.txt"}),
-        ("unknown mechanism 'pm'", AS_LIST | {"mechanism": "pm"}),
-        ("--epsilon must be a number greater than 0", AS_LIST | {"epsilon": "0"}),
-        ("--confidence must be", AS_LIST | {"confidence": "1"}),
-        ("unknown option: --bounds 0,1", AS_LIST | {"bounds": "0,1"}),
-        ("no file matches", AS_LIST | {"input": "none.parquet"}),
-        ("arguments are required: --output", AS_LIST | {"output": None}),
-    ],
-)
-def test_refuses(refuse, expected: str, changes: dict[str, object]) -> None:
-    refuse(expected, **changes)
-
-
-def test_what_to_expect_is_told_before(run, rows_log) -> None:
-    asked = AS_LIST | {"mechanism": "multi_hm", "epsilon": "0.01"}
-    outcome = run(words(rows_log, **asked))
-    assert outcome.code == 0, outcome.err
-    assert "standard error will be at most" in outcome.out
-    assert "noise drowns every single one" in outcome.out
-    worst = json.loads(Path("out/statement.json").read_text())["mechanism"]["constants"]
-    expected = math.sqrt(worst["worst_variance"] / ROWS)
-    assert f"at most {expected:.3g} with {ROWS:,} reports" in outcome.out
 
 
 @pytest.mark.parametrize("noise", ["reports", "dummies"])

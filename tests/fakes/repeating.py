@@ -13,21 +13,27 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.internal import pickler
+from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.runners.common import DoFnRunner, DoFnState, Receiver
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from apache_beam.transforms.core import Flatten as FlattenTransform
 from apache_beam.transforms.core import GroupByKey, Impulse
+from apache_beam.transforms.userstate import is_stateful_dofn
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.windowed_value import WindowedValue
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from mechanisms.randomness import SecureRandom
+from pipelines.jobs import run as jobs
+from transforms.elements.progress import live
 
 RUNNER = f"--runner={__name__}.RepeatingRunner"
 
@@ -94,6 +100,56 @@ class RepeatingRunner(PipelineRunner):
         return _Done()
 
 
+class InPlaceRunner(RepeatingRunner):
+    """Takes the place of Beam's local runner where it can, and leaves the rest to that.
+
+    What a job asks of an engine (bundles, coders, worker processes, state, timers) is not looked at
+    here: tests that are about it have the fixture `beams_runner`.
+    """
+
+    on = True
+
+    def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
+        if not (InPlaceRunner.on and _is_plain(options) and _fits(pipeline)):
+            return FnApiRunner().run_pipeline(pipeline, options)
+        return super().run_pipeline(pipeline, options)
+
+
+def take_place() -> None:
+    """Let jobs that name no runner be run by `InPlaceRunner`, from here on in this process."""
+    opened = jobs.opened
+
+    def opened_here(options: Any) -> beam.Pipeline:
+        pipeline = opened(options)
+        if type(pipeline.runner) is FnApiRunner:
+            pipeline.runner = InPlaceRunner()
+        return pipeline
+
+    jobs.opened = opened_here
+
+
+def _is_plain(options: Any) -> bool:
+    """Whether one process does all the work."""
+    direct, standard = options.view_as(DirectOptions), options.view_as(StandardOptions)
+    return direct.direct_num_workers in (None, 1) and not standard.streaming
+
+
+def _fits(pipeline: beam.Pipeline) -> bool:
+    """Whether this runner knows all steps, none of which keeps state or waits for a time."""
+    steps = _Leaves()
+    pipeline.visit(steps)
+    known = Impulse | FlattenTransform | GroupByKey | beam.ParDo
+    return all(
+        isinstance(step.transform, known)
+        and not (isinstance(step.transform, beam.ParDo) and is_stateful_dofn(step.transform.dofn))
+        and all(
+            isinstance(out.windowing.windowfn, beam.transforms.window.GlobalWindows)
+            for out in step.outputs.values()
+        )
+        for step in steps.found
+    )
+
+
 class _Done(PipelineResult):
     """Of a pipeline that has run."""
 
@@ -102,6 +158,14 @@ class _Done(PipelineResult):
 
     def wait_until_finish(self, duration: Any = None) -> str:
         return PipelineState.DONE
+
+    def metrics(self) -> Any:
+        """What the steps have counted, which were all in this process."""
+        counted = [
+            SimpleNamespace(key=SimpleNamespace(metric=SimpleNamespace(name=name)), result=amount)
+            for name, amount in live().items()
+        ]
+        return SimpleNamespace(query=lambda _: {"counters": counted})
 
 
 class _Leaves(PipelineVisitor):

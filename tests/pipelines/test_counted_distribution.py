@@ -21,6 +21,7 @@ from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
 from pipelines.metrics.resolving import resolve
 from pipelines.request.requests import request
+from tests.fakes.few import few
 from transforms.collector.collect_counts import Counted
 from transforms.encoders.encoder import Rows
 
@@ -94,11 +95,11 @@ def seen(draw: Callable[[], np.ndarray], high: int, dummies: str, whole: bool = 
 
 every_log = pytest.mark.parametrize(
     ("draw", "high", "dummies", "whole"),
-    [
+    few([
         (gamma, 5000, "shuffler", False), (spikes, 5000, "shuffler", False),
         (even, 5000, "shuffler", False), (gamma, 600, "shuffler", True),
         (gamma, 5000, "devices", False),
-    ],
+    ], lambda case: case[2]),
     ids=["gamma", "spikes", "even", "whole", "devices"],
 )  # fmt: skip
 

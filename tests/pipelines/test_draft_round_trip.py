@@ -103,6 +103,7 @@ def test_a_draft_of_text_passes_check(
     _passes_if(some, path)
 
 
+@pytest.mark.verify
 @MANY
 @given(COLUMNS, st.sampled_from(FILES))
 def test_a_draft_of_types_of_its_own_passes_check(

@@ -54,6 +54,7 @@ def spent(metrics: tuple[Metric, ...]) -> list[float]:
     return [metric.guarantees[1].epsilon for metric in metrics]
 
 
+@pytest.mark.verify
 def test_clients_are_counted_on_in_part_and_one_job_as_a_whole(written: str) -> None:
     plan = load(written)
     job, parted = unread_job(plan, "monday"), split(plan, "monday")

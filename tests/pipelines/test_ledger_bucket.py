@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -159,30 +158,6 @@ def test_of_sixteen_rivals_one_has_the_last_share(tmp_path: Path) -> None:
         thread.join(HANGS)
     assert len(won) == 1
     assert [entry.window for entry in ledger.entries()] == ["before", f"window {won[0]}"]
-
-
-def renumbered(number: object, **more: object) -> bytes:
-    return json.dumps({"version": number, "store": "ledger", **more}).encode()
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "has no format number"),
-        (b"{}", "has no format number"),
-        (b'{"store": "ledger", "version": 7, "facts": [', "has no format number"),
-        (renumbered(7), "is damaged"),
-        (renumbered(7, store="notes"), "of another kind of journal"),
-        (renumbered(7, checkpoint={}, facts=[], signature="", head=""), "is damaged"),
-        (renumbered(6), "of format 6, and this hushbeam keeps format 7"),
-        (renumbered(99, facts=5), "of format 99, and this hushbeam keeps format 7"),
-    ],
-)
-def test_what_is_not_a_whole_ledger_is_refused_and_left_alone(content: bytes, said: str) -> None:
-    target = MemoryObject(content, generation=5)
-    with pytest.raises(RequestError, match=said):
-        opened(target).entries()
-    assert (target.content, target.generation) == (content, 5)
 
 
 def test_a_missing_object_is_no_empty_ledger() -> None:

@@ -110,15 +110,6 @@ def test_settle_ends_a_reservation(run, path: str, flag: str, state: str) -> Non
     assert again.err == f"hushbeam: entry {id} is no reservation any more: it is {state!r}\n"
 
 
-def test_a_folder_that_meant_another_place_elsewhere_gives_nothing_back(run, path: str) -> None:
-    """As entries of earlier versions have it: its release may stand where the run was started."""
-    ledger, id = CollectionLedger.open(path), lost(path)
-    ledger.change(id, lambda _: {"output": "out/wednesday"})
-    outcome = run(["ledger", "settle", id, "--not-run", "--ledger", path])
-    assert (outcome.code, "settle it with --spent" in outcome.err) == (2, True)
-    assert run(["ledger", "settle", id, "--spent", "--ledger", path]).code == 0
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

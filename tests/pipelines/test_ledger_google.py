@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,12 +162,6 @@ def test_no_bucket_and_no_server_are_told_apart(bucket: Bucket, monkeypatch) -> 
 def test_an_address_names_an_object(path: str) -> None:
     with pytest.raises(RequestError, match="names no object; write gs://BUCKET"):
         CollectionLedger.open(path)
-
-
-def test_without_the_package_it_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
-    with pytest.raises(RequestError, match=r"pip install '\.\[gcp\]'"):
-        CollectionLedger.open(PATH)
 
 
 @pytest.mark.verify

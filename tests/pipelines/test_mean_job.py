@@ -11,7 +11,6 @@ import pytest
 
 from mechanisms.mean.key_value import KeyValue
 from mechanisms.mean.public_groups import PublicGroups
-from pipelines.errors import RequestError
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.resolving import resolve
 from transforms.encoders.bounds import Bounds
@@ -88,21 +87,7 @@ def test_two_rounds_without_a_shuffler_need_no_batch(job):
     assert made.guarantees[0].delta <= 1e-6
 
 
-def test_a_delta_that_is_not_small_is_said(job):
-    assert "delta 0.001 is large" in job(delta=1e-3).cautions[0]
-    assert "delta 0.001 is large" in job(delta=1e-3, model="local", mechanism="ndm").cautions[0]
-    assert "not small against 1/n" in job(delta=1e-3, min_reports=1500).cautions[0]
-    assert job(model="local").cautions == []
-
-
 def test_auto_is_prepared_once_for_the_cap_alone(job):
     made = job(epsilon=None, epsilon_local=2.0)
     assert made.design.local.epsilon == 2.0
     assert made.guarantees[0].epsilon < 2.0
-
-
-def test_users_of_a_release_are_its_unit(job):
-    made = job(user_column="u", min_reports=10_000)
-    assert {each.unit for each in made.guarantees} == {"user"}
-    with pytest.raises(RequestError, match="--min-reports is missing"):
-        job(user_column="u")

@@ -145,23 +145,6 @@ def test_what_is_not_typed_is_as_the_options_have_it(name: str) -> None:
             assert getattr(least, key) == field.default
 
 
-@every_command
-def test_the_page_shows_options_choices_and_defaults(name: str, run) -> None:
-    outcome = run([name, "--help-all"])
-    assert (outcome.code, outcome.err) == (0, "")
-    whole = " ".join(outcome.out.split())
-    for key, action in actions(name).items():
-        assert all(choice in whole for choice in (flag(key), *(action.choices or ())))
-        default = COMMANDS[name].model_fields[key].default
-        if isinstance(default, str):
-            assert f"(default: {default})" in whole
-    headings = [line[:-1] for line in outcome.out.splitlines() if line.endswith(":")]
-    assert headings[:3] == ["options", COMMANDS[name].subject, "what is promised"]
-    for promise in ("exit codes: 0", "1 withheld", "2 the request", "3 the run failed", "gs://"):
-        assert promise in whole
-    assert "goes to Beam" in whole
-
-
 # What most people type, where the command has it.
 ESSENTIAL = {"input", "column", "domain", "bounds", "user_column", "epsilon", "output"}
 
@@ -180,13 +163,6 @@ def test_help_is_one_screen_and_says_where_the_rest_is(name: str, run, monkeypat
     assert shown >= {*map(flag, wanted), "--ledger", "--population"}
     assert len(shown) < len(options) / 2
     assert f"\n  hushbeam {name} " in outcome.out.replace("    hushbeam", "  hushbeam")
-
-
-@every_command
-def test_what_is_required_is_asked_for(name: str, run) -> None:
-    outcome = run([name, "--epsilon", "1"])
-    assert outcome.code == 2
-    assert all(flag(key) in outcome.err for key in required(COMMANDS[name]))
 
 
 OUT_OF_RANGE: list[tuple[dict[str, object], str]] = [
@@ -262,11 +238,6 @@ def test_a_step_of_beam_yaml_has_every_option_with_its_text(name: str) -> None:
         assert f"    {key}: {undashed(str(description(field)))}" in step.__doc__.splitlines()
 
 
-def test_an_unknown_step_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="Median"):
-        steps.Median  # noqa: B018
-
-
 @every_metric
 def test_what_reports_mean_does_not_depend_on_where_they_are(name: str) -> None:
     options = registry.options(name)
@@ -338,6 +309,7 @@ def test_a_metric_of_another_distribution_is_a_command(even: Path) -> None:
     assert "metric broken (even.nowhere:Options) cannot be imported" in refused.stderr
 
 
+@pytest.mark.verify
 def test_a_metric_of_another_distribution_is_in_the_schema(even: Path) -> None:
     (even / "even-1.0.dist-info/entry_points.txt").write_text(
         "[hushbeam.metrics]\neven-share = even.options:ShareOptions\n"
@@ -432,6 +404,7 @@ def test_what_is_wrong_by_itself_is_refused_before_anything_is_imported() -> Non
     assert [words for words, said in WRONG.items() if said not in done.stderr] == []
 
 
+@pytest.mark.verify
 def test_what_is_decided_before_a_job_is_made_does_not_wait_for_beam(tmp_path: Path) -> None:
     """Neither a plan that is checked, nor requests that their file refuses, make a step."""
     log, plan = tmp_path / "log.parquet", tmp_path / "plan.yaml"

@@ -24,7 +24,6 @@ NUMBERS = {
     "upper": -0.000987654321, "lower_simultaneous": -987654.321012,
     "upper_simultaneous": -0.000987654321, "unbiased": -123456.789012, "shrunk": -1.23456789e-10,
 }  # fmt: skip
-OF_ALL = ("lower_simultaneous", "upper_simultaneous")
 SHARES = dict.fromkeys(NUMBERS, 1.0)
 
 
@@ -78,24 +77,6 @@ def test_a_plan_of_rows_fits(run, asked, guesses) -> None:
     assert re.search(r"^auto (multi_optimal|privunit) +[\d.e-]+ ", table, re.MULTILINE)
     for name in ("zeros", "multi_hm"):
         assert re.search(rf"^ +{name} +[\d.e-]+\b", table, re.MULTILINE)  # on a line with its error
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("--epsilon", "0.5", "--reports", "602325", "--domain-size", "915"),
-        ("--epsilon", "0.512", "--reports", "6e5", "--domain-size", "915", "--max-messages", "9"),
-        ("--model", "local", "--epsilon", "1.234", "--reports", "1e6", "--domain-size", "421780"),
-    ],
-)  # fmt: skip
-def test_a_plan_of_a_histogram_fits(run, asked) -> None:
-    outcome = run(["size", *asked])
-    assert outcome.code == 0
-    table = fitting(outcome.out).partition("error:")[0]
-    assert max(map(len, table.splitlines())) <= WIDE
-    assert re.search(r"^best [a-z]+ ", table, re.MULTILINE)
-    whole = r"^ +hadamard +2 [\d.e-]+ [\d.e-]+ +\d+ +1 +[\d.]+ +[\d.]+$"
-    assert re.search(whole, table, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -165,25 +146,6 @@ def test_rows_of_numbers_fit() -> None:
     assert cells(text, 0) == LONG[:48]
     assert cells(text, 1) == "-123,456.78901"
     assert cells(text, 3) == "0.00000"  # no 0 has a sign
-
-
-def test_shares_of_categories_are_shown_below_the_row() -> None:
-    parts = [("city", place, share) for place, share in enumerate((0.1, 0.4, 0.05))]
-    parts += [("other", 7, None), ("[b]kind[/b]", 8, 1.0)]
-    table = pa.table(
-        {"attribute": [part[0] for part in parts], "value": [f"v{part[1]}" for part in parts]}
-        | {name: [part[2] for part in parts]
-           for name in ("estimate", "standard_error", "lower", "upper", *OF_ALL)}
-    )  # fmt: skip
-    row = columns({"coordinate": "f"}, NUMBERS)
-    text = released("row", "mean", row=row, frequencies=table)
-    lines = text.splitlines()
-    places = [next(at for at, line in enumerate(lines) if f" {v} " in line) for v in ("f", "v1")]
-    assert places == sorted(places)
-    assert "40 to 40" in text
-    assert "[b]kind" in text
-    assert any(" v7 " in line and "—" in line and "withheld" in line for line in lines)
-    assert "v0" not in released("row", "mean", row=row)
 
 
 def test_a_model_is_told_in_lines_that_are_not_cut() -> None:

@@ -9,9 +9,8 @@ from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
 from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.options import NumberOptions
-from pipelines.releases.statement import counted, head, parquet, versions
+from pipelines.releases.statement import counted, head, parquet
 from pipelines.request.requests import request
-from transforms.elements.blocks import bucket_count
 from transforms.elements.progress import ROWS
 
 
@@ -92,14 +91,6 @@ def test_a_statement_counts_no_rows_of_users():
     asked = counted(5, 0, tallies | {"null value": 3}, unusable=True, unit="user per window")
     assert asked["published_exactly"] == "the number of reports and of rejects by reason"
     assert asked["rejects"] == {"null value": 3}
-
-
-def test_a_package_states_its_versions():
-    assert {"hushbeam", "numpy", "python"} <= versions().keys()
-
-
-def test_buckets_grow_with_the_rows_and_end():
-    assert [bucket_count(n) for n in (1, 10**8, 10**12)] == [64, 256, 1 << 14]
 
 
 def test_tables_become_files():

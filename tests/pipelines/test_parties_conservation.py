@@ -26,7 +26,7 @@ from transforms.reports.unseal import OrderSealedDoFn
 from transforms.shuffle.shuffle import OrderDoFn
 from transforms.units.contributions import ChooseDoFn
 
-pytestmark = pytest.mark.verify
+pytestmark = [pytest.mark.verify, pytest.mark.usefixtures("beams_runner")]
 
 N = 900
 PLAN = """\

@@ -18,7 +18,6 @@ import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
@@ -427,10 +426,3 @@ def test_words_are_counted_by_the_pipeline_as_by_hand():
 
     (found,) = run(road).elements
     assert found.counts.tolist() == counted(folder).tolist()
-
-
-def test_the_key_of_another_opens_nothing():
-    other = KeyRing([X25519PrivateKey.generate()])
-    assert other.open(reported([ANN]).apart(EVENTS.layout.types)).dropped == {
-        screening.UNKNOWN_KEY: 4
-    }

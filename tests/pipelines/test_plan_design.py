@@ -17,6 +17,7 @@ from pipelines.plan.job import unread_job
 from pipelines.plan.metrics import mark, mark_of_design, mark_of_reports
 from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
+from tests.fakes.few import few
 from tests.fakes.ledgers import begun_by
 
 Choice = Callable[[str], None]
@@ -95,7 +96,8 @@ def test_what_is_named_in_the_plan_is_no_planners_choice(choose: Choice) -> None
 
 
 @pytest.mark.parametrize(
-    "more", ["", "ledger: ledger.sqlite\nbudget: {epsilon: 9, delta: 1.0e-4}\n"]
+    "more",
+    few(["ledger: ledger.sqlite\nbudget: {epsilon: 9, delta: 1.0e-4}\n", ""], lambda _: "a plan"),
 )
 def test_the_same_window_is_not_randomised_again_by_another_planner(
     run, log, domain, choose: Choice, more: str

@@ -22,6 +22,7 @@ from pipelines.plan.check import check
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
+from tests.fakes.few import few
 from tests.fakes.ledgers import begun_by
 from transforms.encoders.part import DRAWN, Part
 from transforms.encoders.users import UserDigest
@@ -102,7 +103,7 @@ def test_a_user_has_one_draw_in_all_files_and_types() -> None:
     assert len({*drawn}) == 3
 
 
-@pytest.mark.parametrize("unit", [USERS, "unit: row"])
+@pytest.mark.parametrize("unit", few([USERS, "unit: row"], lambda _: "a unit"))
 def test_a_run_asks_each_unit_for_one_metric(run, workspace: Path, unit: str) -> None:
     """4,000 units with two rows each, or one: every one of them is in one release of three."""
     users, rows = 4000, 8000 if unit == USERS else 4000

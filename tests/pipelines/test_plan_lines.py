@@ -197,6 +197,7 @@ def test_a_check_of_what_a_run_would_refuse_says_so_and_fails(
     assert "a run would be refused" in json.loads(capsys.readouterr().out)["refused"]
 
 
+@pytest.mark.verify
 def test_a_check_says_which_input_is_not_there(tmp_path: Path, capsys) -> None:
     """It needs no log; but on the machine of the log `run` would refuse what a check passes."""
     path = tmp_path / "plan.yaml"

@@ -13,7 +13,6 @@ from mechanisms.channel import Guarantee
 from mechanisms.wire.fingerprint import described as described_mechanism
 from pipelines.cli.cli import main
 from pipelines.errors import RequestError
-from pipelines.jobs.publishing import counts
 from pipelines.metrics.terms import drowned, next_to_nothing
 from pipelines.plan.check import check
 from pipelines.plan.described import CheckedPlan
@@ -59,6 +58,7 @@ def test_an_error_is_compared_with_what_a_guess_may_be_wrong_by() -> None:
     assert "2.37 times half the bounds" in told
 
 
+@pytest.mark.verify
 def test_a_mean_is_drowned_where_its_error_exceeds_half_the_distance(tmp_path: Path) -> None:
     for epsilon in (0.05, 0.3, 1.0):
         _, metric, _ = job_of(tmp_path, epsilon, 200).metrics
@@ -78,16 +78,6 @@ def test_a_large_epsilon_is_said_to_promise_nothing(tmp_path: Path) -> None:
     # Each of the three metrics has less than 20 of it, and together they have not.
     told = job_of(tmp_path, 45.0, 2000).cautions
     assert [line for line in told if "promises next to nothing" in line][-1].startswith("epsilon ")
-
-
-def test_a_line_tells_what_a_release_stands_on() -> None:
-    said = {"n": 176_456, "rows_read": 180_000, "rejects": {"null value": 3544}}
-    assert counts(said, 3) == "176,456 reports of 180,000 rows in 3 files; 3,544 rows: null value"
-    assert counts({"n": 5, "rejects": {}}, 3) == "5 reports"
-    assert counts({"n": 5, "rows_read": 0, "rejects": {}, "invalid_reports": 2}, 0) == (
-        "5 reports; 2 impossible reports"
-    )
-    assert counts({"n": 5, "rows_read": 5}, 1) == "5 reports of 5 rows in 1 file"
 
 
 def test_programs_read_the_very_mechanisms(
@@ -165,6 +155,7 @@ def test_of_what_the_parties_refuse_no_client_is_told(
     assert [metric.client for metric in told.metrics] == [None, None]
 
 
+@pytest.mark.verify
 def test_without_a_window_there_is_no_fingerprint_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

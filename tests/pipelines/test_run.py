@@ -15,12 +15,10 @@ from rich.console import Console
 
 from pipelines.errors import RequestError
 from pipelines.jobs.run import _workers, beam_options, run_beam
-from pipelines.metrics.histogram.options import HistogramOptions
-from pipelines.request.requests import request
 from pipelines.storage.claims import TAKEN
 from transforms.elements.progress import LOST, live, tally
 
-ASKED = {"input": ["log.parquet"], "column": "v", "domain": "1..9", "output": "out"}
+pytestmark = pytest.mark.usefixtures("beams_runner")
 
 
 def test_the_default_runner_is_a_local_one_that_fetches_nothing() -> None:
@@ -90,44 +88,6 @@ def test_a_mode_that_loses_rows_is_refused() -> None:
 def test_workers_that_no_machine_could_start_are_refused(number: int) -> None:
     with pytest.raises(RequestError, match=r"^--direct_num_workers: 0, for one a core, to 256$"):
         beam_options([f"--direct_num_workers={number}"])
-
-
-def test_what_beam_cannot_read_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RequestError, match=r"^argument --direct_num_workers: invalid int value"):
-        beam_options(["--direct_num_workers", "two"])
-    assert capfd.readouterr() == ("", "")
-
-
-def test_options_that_were_not_given_get_their_defaults() -> None:
-    options = request(HistogramOptions, ASKED | {"epsilon": None, "confidence": "0.9"})
-    assert options.epsilon is None
-    assert (options.confidence, options.mechanism, options.max_messages) == (0.9, "auto", 1)
-
-
-def test_a_malformed_option_is_named_as_it_is_typed() -> None:
-    with pytest.raises(RequestError, match=r"^--min-reports must be a whole number, not 'few'$"):
-        request(HistogramOptions, ASKED | {"min_reports": "few"})
-    with pytest.raises(RequestError, match=r"^--colour: Extra inputs are not permitted"):
-        request(HistogramOptions, ASKED | {"colour": "red"})
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("epsilon", "-1", "--epsilon must be a number greater than 0, not '-1'"),
-        ("epsilon", "701", "--epsilon must be a number of at most 700, not '701'"),
-        ("epsilon", "nan", "--epsilon must be a finite number, not 'nan'"),
-        ("epsilon", "much", "--epsilon must be a number, not 'much'"),
-        ("delta", "-1e-6", "--delta must be a number of at least 0, not '-1e-6'"),
-        ("delta", "1", "--delta must be a number less than 1, not '1'"),
-        ("min_reports", "1.5", "--min-reports must be a whole number, not '1.5'"),
-        ("output", "", "--output must be at least 1 character long, not ''"),
-    ],
-)
-def test_what_is_wrong_is_said_in_plain_words(option: str, value: str, said: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        request(HistogramOptions, ASKED | {option: value})
-    assert str(caught.value) == said
 
 
 class Unasked:

@@ -17,6 +17,9 @@ from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED, SENT, r
 from transforms.elements.progress import ROWS
 from transforms.units.contributions import ChooseDoFn
 
+pytestmark = pytest.mark.usefixtures("beams_runner")
+
+
 USERS = 600
 BEGIN = datetime(2024, 5, 1, tzinfo=timezone.utc)
 PLAN = """\

@@ -12,7 +12,6 @@ from mechanisms.targets.rules import Target
 from pipelines.errors import RequestError
 from pipelines.metrics.options import MetricOptions
 from pipelines.metrics.terms import (
-    cautioned,
     least_batch,
     least_reports,
     require_proven,
@@ -73,8 +72,3 @@ def test_a_release_above_what_was_asked_is_refused():
     for epsilon in (1.0030001, math.inf):
         with pytest.raises(RequestError, match="--epsilon: 1 is less than what can be proven"):
             require_proven(options(), proven(epsilon))
-
-
-def test_a_large_delta_is_remarked_on():
-    assert cautioned(1e-6, 999_999) == []
-    assert len(cautioned(1e-6, 1_000_000)) == 1

@@ -16,7 +16,7 @@ from tests.fakes.losing_engine import losing, nothing
 from transforms.collector.collect_counts import CountMessages
 from transforms.units.contributions import ChooseDoFn
 
-pytestmark = pytest.mark.verify
+pytestmark = [pytest.mark.verify, pytest.mark.usefixtures("beams_runner")]
 
 ROWS = 3000
 TRAIN = [

@@ -214,16 +214,6 @@ def test_a_release_of_classes_tells_the_model_and_no_exact_number(run, log) -> N
         assert not re.search(rf"(?<![\d.]){exact:,}(?![\d.])|(?<![\d.,]){exact}(?![\d.])", said)
 
 
-@pytest.mark.verify
-def test_classes_of_few_rows_are_released_like_many(run, log) -> None:
-    write(LACKING + 2)
-    outcome = run(CLASSES)
-    assert outcome.code == 0, outcome.err
-    statement, model = released()
-    assert statement["in_words"][0].startswith("Of no use: noise drowns even the number of rows")
-    assert not np.any(model["layers"][0]["weights"])
-
-
 def test_the_estimator_errs_by_what_the_statement_tells(run, log) -> None:
     assert run(WORDS).code == 0
     release = Release(Path("out"), {"name": "sums"})

@@ -192,22 +192,6 @@ def test_rows_with_categories(job, tmp_path):
     assert made.statistic.coordinates == ["f0", "f1"]
 
 
-def test_what_to_expect_is_told(job):
-    made = job(vector=("v=3:-5,5",), mechanism="meanest", min_reports=500, unusable="count")
-    worst = made.mechanism.worst_variance
-    assert made.design.name == "meanest"
-    assert made.protection.bits == 3 * made.design.bits
-    assert f"± {100 * (worst / 500) ** 0.5 / 2:.2g} %" in made.expected_error
-    assert f"at most {(worst / ROWS) ** 0.5:.3g} with 2,000 reports" in made.prospect
-
-
-def test_files_that_a_request_names():
-    asked = VectorMeanOptions(
-        input=("x",), output="y", category=("c=c.txt", "k=0..2"), shrink="prior", prior="p.txt"
-    )
-    assert asked.declared_files == ("c.txt", "0..2", "p.txt")
-
-
 def test_a_prior_is_read(job, tmp_path):
     (tmp_path / "prior.txt").write_text("1\n2.5\n-3e0\n")
     made = job(vector=("v=3:-5,5",), shrink="prior", prior=str(tmp_path / "prior.txt"))

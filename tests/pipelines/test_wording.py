@@ -9,9 +9,7 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines.wording import (
     RAW_ROWS,
-    covered,
     factor,
-    large_delta,
     meaning,
     one_line,
     upward,
@@ -88,15 +86,3 @@ def test_a_mechanism_without_a_guarantee_says_so_and_why() -> None:
 def test_a_guarantee_in_one_line_is_rounded_up() -> None:
     line = one_line(Guarantee("shuffle", 1.00001, 1.00000001e-6, "user", "proof"))
     assert line == "shuffle: epsilon 1.001, delta 1.001e-06, per user"
-
-
-def test_a_large_delta_is_told_in_people() -> None:
-    said = large_delta(1e-3, 5000)
-    assert said.startswith("delta is not small against 1/n: ")
-    assert "about 5 of 5,000 reports" in said
-    assert "far below 0.0002 " in said
-
-
-def test_error_bars_do_not_cover_the_draw_of_a_users_row() -> None:
-    assert "not the draw of one row of each user" in covered("user")
-    assert "draw" not in covered("row")

@@ -47,11 +47,6 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
     assert "99" not in [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
 
 
-def test_the_table_fits_on_a_narrow_screen(run) -> None:
-    outcome = run(["size", "--epsilon", "1", "--counts", "915"])
-    assert max(map(len, outcome.out.splitlines())) <= 80
-
-
 def test_average_rows_show_messages_bytes_and_error(run) -> None:
     asked = "--epsilon 1 --averages 9 --digits 2,3 --reports 1e5"
     outcome = run(["size", *asked.split()])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -152,15 +150,6 @@ def test_bad_requests_get_one_line(capsys, words, said):
     assert err.count("\n") == 1
     assert err.startswith("hushbeam: ")
     assert said in err
-
-
-def test_planning_rows_does_not_wait_for_beam():
-    words = ["size", *SOURCE, "--users", "1000"]
-    script = (
-        "import sys; from pipelines.cli.cli import main;"
-        f"code = main({words!r}); sys.exit(code or 'apache_beam' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
 
 
 def test_what_hiding_absence_costs_is_told(capsys):
