@@ -19,7 +19,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.codes import CountCodes, sent
-from pipelines.metrics.counting.drowned import Typical, drowned
+from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
@@ -31,7 +31,7 @@ from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
-from pipelines.metrics.statistics.wording import ErrorTerms, Forecast
+from pipelines.metrics.statistics.wording import Forecast
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import MANY, Share
 from pipelines.releases.statement import head, versions
@@ -70,12 +70,10 @@ class ByCounters(OfStatistic):
     """A statistic of noisy counters: reports in slots, dummies among them, nothing exact.
 
     Attributes:
-        design: the counters, their dummies and what holds for them.
         reporting: what makes a report of all rows of a unit.
         sealed: whether each message is sealed by itself.
     """
 
-    design: Any
     reporting: Any
     sealed: bool = False
     min_reports: int = 0
@@ -242,22 +240,9 @@ class ByCounters(OfStatistic):
         return float(self._forecast.error)
 
     @property
-    def error_terms(self) -> ErrorTerms:
-        """What is said of that."""
-        terms: ErrorTerms = self.statistic.wording.errors
-        return terms
-
-    @property
     def influence(self) -> float:
         """How far one liar moves a figure, at the most."""
         return self.shape.influence(self)
-
-    @property
-    def typical(self) -> Typical | None:
-        """What a figure and its error may be expected to be; None if nobody knows how many are."""
-        if self.options.expected is None:
-            return None
-        return Typical(self._forecast.figure, self._forecast.noise)
 
     @cached_property
     def _drowned(self) -> tuple[str, ...]:
@@ -269,12 +254,11 @@ class ByCounters(OfStatistic):
 
     @property
     def prospect(self) -> str | None:
-        own = f"{self.protection.messages:,.{0 if self.protection.messages.is_integer() else 2}f}"
-        of = f", if {self.expected:,} {self.unit}s take part" * self.error_terms.divides
+        messages = self.protection.messages
+        own = f"{messages:,.{0 if messages.is_integer() else 2}f}"
         return (
             f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
-            f"{self.design.number:,.0f} dummies, and the standard error{self.error_terms.of} is "
-            f"{three_digits(self.error)}{of}"
+            f"{self.design.number:,.0f} dummies, and {error_words(self)}"
         )
 
     @property
@@ -438,18 +422,9 @@ class ByCounters(OfStatistic):
         return words | settled
 
     @property
-    def noise_law(self) -> dict[str, Any]:
-        # One counter is one figure, and the shuffler's noise of each is of its own.
-        dummies, work = getattr(self.design, "dummies", None), self.statistic.workload
-        alone = work.amount is None and work.people == "nobody" and work.most == 1
-        if not (alone and work.shape == "cells" and isinstance(dummies, Independent)):
-            return {}
-        law = dummies.laws[0]
-        return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
-
-    @property
     def error_statement(self) -> dict[str, Any]:
-        terms, covers = self.error_terms, self.error_terms.covers
+        terms = self.statistic.wording.errors
+        covers = terms.covers
         if not terms.divides and self.statistic.workload.amount is not None and self.accuracy.coin:
             most = f"{self.rounded:,} {self.unit}s at the most"
             covers = f"the noise of the dummies, and roundings of {most}; not what was truncated"
@@ -457,7 +432,7 @@ class ByCounters(OfStatistic):
         if terms.divides:
             of = {f"{self.unit}s": self.expected, terms.key: self.error}
             return {"standard_error_if": of, **said}
-        return {terms.key: self.error, **said, **self.noise_law}
+        return {terms.key: self.error, **said, **_law_of(self)}
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
@@ -469,6 +444,28 @@ class ByCounters(OfStatistic):
             "messages_per_user": self.protection.messages,
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }
+
+
+def error_words(release: ByCounters) -> str:
+    """How far off a figure may be expected to be.
+
+    Args:
+        release: ready to run.
+    """
+    terms = release.statistic.wording.errors
+    of = f", if {release.expected:,} {release.unit}s take part" * terms.divides
+    return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
+
+
+def _law_of(release: ByCounters) -> dict[str, Any]:
+    """The law of the noise, where one counter is one figure, and the shuffler's own noise of it."""
+    dummies, work = getattr(release.design, "dummies", None), release.statistic.workload
+    alone = work.amount is None and work.people == "nobody" and work.most == 1
+    alone = alone and work.shape == "cells" and not release.options.remembers
+    if not (alone and isinstance(dummies, Independent)):
+        return {}
+    law = dummies.laws[0]
+    return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
 
 
 @lru_cache(maxsize=64)  # a ledger asks for it again with every window
