@@ -366,7 +366,7 @@ def test_dummies_of_devices_say_whom_they_count_on(run, log: str) -> None:
 def test_fewer_messages_are_bought_with_error(log: str) -> None:
     asked = {"dummies": "devices", "enrolled": 100}
     free, few = metric("rows", log, **asked), metric("rows", log, **asked, max_messages=2.0)
-    assert few.messages <= 2 < free.messages
+    assert few.protection.messages <= 2 < free.protection.messages
     assert few.error > free.error
 
 
