@@ -39,8 +39,6 @@ class Randomised(Metric):
     with one design and one message a user, and stands here to be said better by who knows more.
     """
 
-    design: Any
-
     @property
     def designs(self) -> tuple[Design[Any], ...]:
         """Those of which a user takes part in one; the first is the release's own."""
@@ -169,12 +167,13 @@ class Randomised(Metric):
         words += [FUSED] * self.options.fused
         if self.part is not None:
             words.insert(0, one_of_many(self.unit, self.part.share))
+        covered = protected(self.unit, self.options.hides, self.options.fill)
         exact = not (self.options.hides or self.options.fill)
         return {
-            **head(self.kind, promises(self), self.protected, words, self.min_reports),
+            **head(self.kind, promises(self), covered, words, self.min_reports),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
             **counted(*self.reported(estimate), tallies, exact, self.unit),
-            "unusable": self.unusable(estimate),
+            "unusable": _treatment(self, estimate),
             "poisoning": lies and lies.statement(),
             "request": self.request,
             "mechanism": self.mechanism_statement,
@@ -183,13 +182,8 @@ class Randomised(Metric):
         }
 
     @property
-    def protected(self) -> str:
-        """What the promises are about, in everyday words."""
-        return protected(self.unit, self.options.hides, self.options.fill)
-
-    @property
     def shared_words(self) -> list[str]:
-        return [self.protected]
+        return [protected(self.unit, self.options.hides, self.options.fill)]
 
     @property
     def neighbours(self) -> str:
@@ -203,14 +197,6 @@ class Randomised(Metric):
             which: what is known of the values that can be used.
         """
         return f"any other {which}" + (", or by none that can be used" * self.options.hides)
-
-    def unusable(self, estimate: Any) -> dict[str, Any]:
-        """What became of values that cannot be used."""
-        if self.options.hides:
-            return {"treated": "reported as one more value"} | self.unusable_share(estimate)
-        if self.options.fill is not None:
-            return {"treated": f"reported as {self.options.fill}"}
-        return {"treated": "left out, and counted as they are"}
 
     def poisoning(self, estimate: Any) -> Poisoning | None:
         """What one liar in a hundred can do to it; None if nobody has worked that out."""
@@ -266,3 +252,12 @@ class Randomised(Metric):
         if reports >= self.min_reports:
             return None
         return f"{reports:,} reports came, fewer than --min-reports {self.min_reports:,}"
+
+
+def _treatment(metric: Randomised, estimate: Any) -> dict[str, Any]:
+    """What became of values that cannot be used."""
+    if metric.options.hides:
+        return {"treated": "reported as one more value"} | metric.unusable_share(estimate)
+    if metric.options.fill is not None:
+        return {"treated": f"reported as {metric.options.fill}"}
+    return {"treated": "left out, and counted as they are"}

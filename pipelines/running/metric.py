@@ -77,10 +77,6 @@ class Running(ByCounters):
             raise RequestError(f"--epsilon, --delta, --horizon: {error}") from None
 
     @property
-    def noise_law(self) -> dict[str, Any]:
-        return {}  # totals share noise, and that of the counters is not used
-
-    @property
     def protection(self) -> Protection:
         made = self.noise, self.reporting
         return Protection("running-totals", "central", made, 0.0, 0.0)

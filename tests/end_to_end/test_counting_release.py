@@ -314,7 +314,7 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
 def test_fewer_messages_are_bought_with_error(log: str) -> None:
     asked = {"dummies": "devices", "enrolled": 100}
     free, few = metric("rows", log, **asked), metric("rows", log, **asked, max_messages=2.0)
-    assert few.messages <= 2 < free.messages
+    assert few.protection.messages <= 2 < free.protection.messages
     assert few.error > free.error
 
 

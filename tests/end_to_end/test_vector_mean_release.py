@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import cli
+from pipelines.metrics.metric import columns_read
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from tests.fakes import canaries
@@ -197,7 +198,8 @@ def test_a_column_of_lists_and_columns_are_the_same_rows(rows_log, workspace) ->
         job = resolve(options, open_rng=fresh_stream)
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
-            read = pipeline | ReadTelemetry(job.telemetry.files[:1], tuple(sorted(job.columns)))
+            columns = tuple(sorted(columns_read(job)))
+            read = pipeline | ReadTelemetry(job.telemetry.files[:1], columns)
             return job.estimated(job.reports(read))
 
         (counted,) = run_pipeline(build).elements

@@ -57,10 +57,9 @@ class Window:
 
     @property
     def metrics(self):
-        slots = [int(one.layout.types.size) for one in self.counters]
         return [
-            SimpleNamespace(name=f"m{place}", slots=size, crowds=None)
-            for place, size in enumerate(slots)
+            SimpleNamespace(name=f"m{place}", counters=one, crowds=None)
+            for place, one in enumerate(self.counters)
         ]
 
     @cached_property

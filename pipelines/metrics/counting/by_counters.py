@@ -20,7 +20,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.codes import CountCodes, sent
 from pipelines.metrics.counting.design import MOST_SEALED, target_of
-from pipelines.metrics.counting.drowned import Typical, drowned
+from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
@@ -32,7 +32,7 @@ from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
-from pipelines.metrics.statistics.wording import ErrorTerms, Forecast
+from pipelines.metrics.statistics.wording import Forecast
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import MANY, Share
 from pipelines.releases.statement import head, versions
@@ -71,12 +71,10 @@ class ByCounters(OfStatistic):
     """A statistic of noisy counters: reports in slots, dummies among them, nothing exact.
 
     Attributes:
-        design: the counters, their dummies and what holds for them.
         reporting: what makes a report of all rows of a unit.
         sealed: whether each message is sealed by itself.
     """
 
-    design: Any
     reporting: Any
     sealed: bool = False
     min_reports: int = 0
@@ -167,7 +165,7 @@ class ByCounters(OfStatistic):
         return replace(self, statistic=statistic, design=design, reporting=reporting)
 
     def divided(self) -> Self:
-        return replace(self, sealed=True).redesigned()
+        return self if self.sealed else replace(self, sealed=True).redesigned()
 
     # What is known of its noise.
 
@@ -258,22 +256,9 @@ class ByCounters(OfStatistic):
         return float(self._forecast.error)
 
     @property
-    def error_terms(self) -> ErrorTerms:
-        """What is said of that."""
-        terms: ErrorTerms = self.statistic.wording.errors
-        return terms
-
-    @property
     def influence(self) -> float:
         """How far one liar moves a figure, at the most."""
         return self.shape.influence(self)
-
-    @property
-    def typical(self) -> Typical | None:
-        """What a figure and its error may be expected to be; None if nobody knows how many are."""
-        if self.options.expected is None:
-            return None
-        return Typical(self._forecast.figure, self._forecast.noise)
 
     @cached_property
     def _drowned(self) -> tuple[str, ...]:
@@ -285,12 +270,11 @@ class ByCounters(OfStatistic):
 
     @property
     def prospect(self) -> str | None:
-        own = f"{self.protection.messages:,.{0 if self.protection.messages.is_integer() else 2}f}"
-        of = f", if {self.expected:,} {self.unit}s take part" * self.error_terms.divides
+        messages = self.protection.messages
+        own = f"{messages:,.{0 if messages.is_integer() else 2}f}"
         return (
             f"a {self.unit} sends {own} message{'s' * (own != '1')}, the release has "
-            f"{self.design.number:,.0f} dummies, and the standard error{self.error_terms.of} is "
-            f"{three_digits(self.error)}{of}"
+            f"{self.design.number:,.0f} dummies, and {error_words(self)}"
         )
 
     @property
@@ -454,24 +438,9 @@ class ByCounters(OfStatistic):
         return words | settled
 
     @property
-    def counts_alone(self) -> bool:
-        """Whether figures are numbers of units, and nothing beside them."""
-        work = self.statistic.workload
-        return work.amount is None and work.people == "nobody" and work.shape == "cells"
-
-    @property
-    def noise_law(self) -> dict[str, Any]:
-        # One counter is one figure, and the shuffler's noise of each is of its own.
-        dummies = getattr(self.design, "dummies", None)
-        one = self.counts_alone and self.statistic.workload.most == 1
-        if not (one and isinstance(dummies, Independent)):
-            return {}
-        law = dummies.laws[0]
-        return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
-
-    @property
     def error_statement(self) -> dict[str, Any]:
-        terms, covers = self.error_terms, self.error_terms.covers
+        terms = self.statistic.wording.errors
+        covers = terms.covers
         if not terms.divides and self.statistic.workload.amount is not None and self.accuracy.coin:
             most = f"{self.rounded:,} {self.unit}s at the most"
             covers = f"the noise of the dummies, and roundings of {most}; not what was truncated"
@@ -479,7 +448,7 @@ class ByCounters(OfStatistic):
         if terms.divides:
             of = {f"{self.unit}s": self.expected, terms.key: self.error}
             return {"standard_error_if": of, **said}
-        return {terms.key: self.error, **said, **self.noise_law}
+        return {terms.key: self.error, **said, **_law_of(self)}
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
@@ -491,6 +460,38 @@ class ByCounters(OfStatistic):
             "messages_per_user": self.protection.messages,
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }
+
+
+def error_words(release: ByCounters) -> str:
+    """How far off a figure may be expected to be.
+
+    Args:
+        release: ready to run.
+    """
+    terms = release.statistic.wording.errors
+    of = f", if {release.expected:,} {release.unit}s take part" * terms.divides
+    return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
+
+
+def counts_alone(release: ByCounters) -> bool:
+    """Whether figures are numbers of units, one total each.
+
+    Args:
+        release: ready to run.
+    """
+    work = release.statistic.workload
+    alone = work.amount is None and work.people == "nobody" and work.shape == "cells"
+    return alone and not release.options.remembers
+
+
+def _law_of(release: ByCounters) -> dict[str, Any]:
+    """The law of the noise, where one counter is one figure, and the shuffler's own noise of it."""
+    dummies = getattr(release.design, "dummies", None)
+    one = counts_alone(release) and release.statistic.workload.most == 1
+    if not (one and isinstance(dummies, Independent)):
+        return {}
+    law = dummies.laws[0]
+    return {"law": {"farthest": law.mu, "falls": list(law.falls)}}
 
 
 @lru_cache(maxsize=64)  # a ledger asks for it again with every window

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.by_counters import ByCounters
+from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import JOB
 from pipelines.metrics.protection import Protection
@@ -74,9 +74,7 @@ class ByJob(ByCounters):
 
     @property
     def prospect(self) -> str | None:
-        error = f"the standard error{self.error_terms.of} is {three_digits(self.error)}"
-        of = f", if {self.expected:,} {self.unit}s take part" * self.error_terms.divides
-        return f"the job sees the rows, and adds noise to exact totals: {error}{of}"
+        return f"the job sees the rows, and adds noise to exact totals: {error_words(self)}"
 
     @property
     def undivided(self) -> str:
@@ -98,13 +96,10 @@ class ByJob(ByCounters):
     # What is said of it.
 
     @property
-    def noise_law(self) -> dict[str, Any]:
-        return {"law": self.design.noises[0].law} if self.counts_alone else {}
-
-    @property
     def error_statement(self) -> dict[str, Any]:
         said = super().error_statement
-        return said | {"covers": said["covers"].replace("the noise of the dummies", "the noise")}
+        said["covers"] = said["covers"].replace("the noise of the dummies", "the noise")
+        return said | ({"law": self.design.noises[0].law} if counts_alone(self) else {})
 
     def _who(self) -> str:
         return _WHO

@@ -34,13 +34,25 @@ class Typical(NamedTuple):
         return self.error > self.figure > 0
 
 
+def typical_of(metric: ByCounters) -> Typical | None:
+    """What a figure and its error may be expected to be; None if nobody knows how many units are.
+
+    Args:
+        metric: ready to run.
+    """
+    if metric.options.expected is None:
+        return None
+    forecast = metric.statistic.forecast(metric.accuracy, metric.expected)
+    return Typical(forecast.figure, forecast.noise)
+
+
 def drowned(metric: ByCounters) -> list[str]:
     """That noise drowns what is released, and which k, b or n would do; nothing if it does not.
 
     Args:
         metric: ready to run.
     """
-    typical = metric.typical
+    typical = typical_of(metric)
     if typical is None or not typical.drowned:
         return []
     remedies = [*_smaller(metric), *_users(metric, typical), "a larger epsilon"]
@@ -70,7 +82,7 @@ def _asking(metric: ByCounters, changes: dict[str, Any]) -> ByCounters:
 def _does(metric: ByCounters, changes: dict[str, Any]) -> bool:
     """Whether noise leaves something of the same request with changes."""
     try:
-        other = _asking(metric, changes).typical
+        other = typical_of(_asking(metric, changes))
     except RequestError:
         return False
     return other is not None and not other.drowned
@@ -108,7 +120,7 @@ def _users(metric: ByCounters, typical: Typical) -> list[str]:
         if metric.options.enrolled is not None:
             changes["enrolled"] = max(expected, metric.options.enrolled)
         try:
-            other = _asking(metric, changes).typical
+            other = typical_of(_asking(metric, changes))
         except RequestError:
             return []
         if other is None or not other.drowned:

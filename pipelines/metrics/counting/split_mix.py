@@ -101,7 +101,7 @@ class BySplitMix(ByCounters):
         metric = super().of(given)
         noise = metric.accuracy.noise
         rounding = metric.accuracy.rounding(metric.expected)
-        if metric.error_terms.divides and not rounding <= noise:
+        if metric.statistic.wording.errors.divides and not rounding <= noise:
             raise RequestError(
                 f"--enrolled: a word holds total and count of so many devices in "
                 f"{metric.design.high:,} units, and rounding to them would err "
@@ -171,10 +171,6 @@ class BySplitMix(ByCounters):
     @property
     def mechanism(self) -> TotalOfWords:  # type: ignore[override]
         return TotalOfWords(self.design.modulus)
-
-    @property
-    def counters(self) -> None:
-        return None
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
