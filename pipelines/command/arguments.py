@@ -152,11 +152,11 @@ def _publishing(options: type[ReleaseOptions], place: str) -> Run:
     """What publishes at a place, given its options, what is for Beam, and who pays."""
 
     def command(arguments: argparse.Namespace, beam_arguments: list[str]) -> int:
-        asked = request(options, typed(arguments))
+        form = request(options, typed(arguments))
         # Beam takes a second to import, and warns while it does: what is refused need not wait,
         # and by now logs are silent.
         publish: Callable[..., int] = imported(place)
-        return publish(asked, beam_arguments, payment(arguments))
+        return publish(form, beam_arguments, payment(arguments))
 
     return command
 

@@ -51,11 +51,11 @@ def deferred(
     def command(arguments: argparse.Namespace, rest: list[str]) -> int:
         if not beam:
             no_more(rest)
-        asked: Any = arguments
+        words: Any = arguments
         if options is not None:
-            asked = request(options, {name: vars(arguments)[name] for name in options.model_fields})
+            words = request(options, {name: vars(arguments)[name] for name in options.model_fields})
         does: Callable[..., int] = run if callable(run) else imported(run)
-        return does(asked, *[rest] * beam)
+        return does(words, *[rest] * beam)
 
     return command
 

@@ -341,12 +341,12 @@ class TablesQuestion(PlannerQuestion):
             f"a unit sends {design.sent}; any other value, or none, is one more of each column",
             "columns", "cells", "standard error",
         )  # fmt: skip
-        for place, asked in enumerate(tabs.asked):
-            error, cells = design.variance(asked) ** 0.5, tabs.cells(asked)
-            columns = [column + 1 for column, _ in asked]
+        for place, own in enumerate(tabs.asked):
+            error, cells = design.variance(own) ** 0.5, tabs.cells(own)
+            columns = [column + 1 for column, _ in own]
             answers.add("rows", {"columns": columns, "cells": cells, "error": error})
             if place < _SHOWN:
-                shape = " × ".join(f"{size:,}" for size in tabs.shape(asked))
+                shape = " × ".join(f"{size:,}" for size in tabs.shape(own))
                 named = ", ".join(map(str, columns))
                 rows.add_row(f"{named}: {shape}", f"{cells:,}", f"{error:,.4g}")
         return rows

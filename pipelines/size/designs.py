@@ -26,13 +26,13 @@ from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
 from pipelines.size.counters import instead
-from pipelines.size.question import Question, Users, empty
+from pipelines.size.question import SizingQuestion, Users, empty
 from pipelines.wording import one_line, upward
 
 _ERRORS = ("error", "to_zero", "to_mean", "half_width")
 
 
-class DesignQuestion(Question):
+class DesignQuestion(SizingQuestion):
     """A request to compare mechanisms."""
 
     model: Literal["local", "shuffle"] = option("who is trusted", "shuffle")

@@ -49,7 +49,7 @@ Users = Annotated[Whole, Field(ge=1, le=1 << 40)]
 """How many of them are expected."""
 
 
-class Question(RequestOptions, ABC):
+class SizingQuestion(RequestOptions, ABC):
     """A request to `hushbeam size`.
 
     Attributes:
@@ -71,7 +71,7 @@ class Question(RequestOptions, ABC):
         """
 
 
-class PlannerQuestion(Question):
+class PlannerQuestion(SizingQuestion):
     """A request to size noisy counters."""
 
     title: ClassVar[str] = "noisy counters, whatever they count"
@@ -178,7 +178,7 @@ def add_to(parser: Any, shared: Any, questions: Iterable[Any]) -> None:
             group.add_argument(flag(name), *_ALSO.get(name, ()), default=None, help=text, **how)
 
 
-def question_of(typed: Mapping[str, Any], shared: Any, questions: Sequence[Any]) -> Question:
+def question_of(typed: Mapping[str, Any], shared: Any, questions: Sequence[Any]) -> SizingQuestion:
     """What is asked.
 
     Args:
@@ -197,7 +197,7 @@ def question_of(typed: Mapping[str, Any], shared: Any, questions: Sequence[Any])
             if name not in question.model_fields and (name, said[name]) != ("model", "shuffle"):
                 raise RequestError(f"{flag(name)} means nothing beside {flag(question.asks)}")
         own = {name: given for name, given in said.items() if name in question.model_fields}
-        chosen: Question = request(question, own)
+        chosen: SizingQuestion = request(question, own)
         return chosen
     for name in said:
         if name not in shared.model_fields:

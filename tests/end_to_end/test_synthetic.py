@@ -150,9 +150,12 @@ def test_a_column_may_be_called_as_the_mark(run) -> None:
     ("words", "complaint"),
     [
         (["out", "--output", "made.txt"], "--output: made.txt ends in none of .parquet, .csv"),
-        (["out", "--output", "made.csv", "--rows", "0"], "--rows: a whole number of 1 to"),
-        (["out", "--output", "made.csv", "--rows", "1e20"], "--rows: a whole number of 1 to"),
-        (["out", "--output", "made.csv", "--rows", "few"], "--rows: a whole number of 1 to"),
+        (["out", "--output", "made.csv", "--rows", "0"], "--rows must be a number of at least 1"),
+        (
+            ["out", "--output", "made.csv", "--rows", "1e20"],
+            "--rows must be a number of at most 100,000,000",
+        ),
+        (["out", "--output", "made.csv", "--rows", "few"], "--rows must be a whole number"),
         (["out", "--output", "there.csv"], "--output: there.statement.json is there already"),
         (["nowhere", "--output", "made.csv"], "nowhere: there is no release"),
     ],
