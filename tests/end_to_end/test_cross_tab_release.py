@@ -253,8 +253,11 @@ def test_intervals_cover_as_often_as_they_say(
     epsilon: float, tables: tuple[str, ...] | None, log: pa.Table
 ) -> None:
     """Of 600 releases intervals hold in 88.5 % or more: what does so in 95 % misses that by 7.3
-    standard deviations, for any of 160 figures less than once in 10^9 runs."""
-    some, runs = metric(epsilon=epsilon, **({} if tables is None else {"tables": tables})), 600
+    standard deviations, for any of 160 figures less than once in 10^9 runs. Of 300, in which all
+    160 are made, it is 85.8 %."""
+    some = metric(epsilon=epsilon, **({} if tables is None else {"tables": tables}))
+    runs = 300 if tables is None else 600
+    least = 0.95 - 7.3 * (0.95 * 0.05 / runs) ** 0.5
     restart(12)
     true = truth(log, some)
     values = np.stack([
@@ -277,8 +280,8 @@ def test_intervals_cover_as_often_as_they_say(
         low, high = (table[f"{end}_simultaneous"].to_numpy() for end in ("lower", "upper"))
         together += bool(((low <= true) & (true <= high)).all())
     covered = inside / runs
-    assert (covered >= 0.885).all(), covered
-    assert together >= 0.885 * runs
+    assert (covered >= least).all(), covered
+    assert together >= least * runs
     error = table["standard_error"].to_numpy()
-    # A mean of 600 squares of a law whose kurtosis is 6 at the most has a deviation of 0.09.
-    assert np.abs(square / runs / error**2 - 1).max() < 7 * 0.09
+    # A mean of squares of a law whose kurtosis is 6 at the most: 0.09 of 600, 0.13 of 300.
+    assert np.abs(square / runs / error**2 - 1).max() < 7 * (5 / runs) ** 0.5
