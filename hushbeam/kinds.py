@@ -151,8 +151,7 @@ def _publish(
     kind: str, options: ReleaseOptions, beam: list[str], payment: Payment | None, handed: Handed
 ) -> None:
     from pipelines.command.single import publish_one
-    from pipelines.jobs.run import beam_options
-    from pipelines.plan.run import runs_here
+    from pipelines.jobs.run import beam_options, runs_here
     from pipelines.releases.release import holds_release
 
     if handed.any and not runs_here(beam_options(beam)):

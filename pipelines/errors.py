@@ -42,6 +42,10 @@ class FailedError(Exception):
     """The run failed, in words of our own: unlike a stranger's they cannot quote the data."""
 
 
+class OutOfSightError(FailedError):
+    """The waiting has ended, and not the job: on other machines it may go on, and publish."""
+
+
 class Caution(UserWarning):
     """Something to think over, in words of our own: unlike an error it ends nothing."""
 

@@ -17,6 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam import typehints
 from apache_beam.portability.api import schema_pb2
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import schema_from_element_type
@@ -156,12 +157,27 @@ class PublishStep(beam.PTransform):
     def expand(self, source: beam.PCollection | beam.pvalue.PBegin) -> beam.PCollection:
         # Who wrote the YAML file has not passed hushbeam's door: the runner is looked at here.
         beam_options([f"--runner={type(source.pipeline.runner).__name__}"])
+        if isinstance(source, beam.PCollection):
+            self._require_whole(source)
         columns, telemetry = columns_read(self._metric), self._metric.telemetry
         tables = source | "Read" >> (
             RowsToTables(tuple(sorted(columns))) if telemetry.unread else telemetry.read(columns)
         )
         step = PublishAndTellDoFn(self._metric.options.output, self._release_id)
         return self._metric.whole(tables) | "Release" >> beam.ParDo(step)
+
+    def _require_whole(self, rows: beam.PCollection) -> None:
+        """Refuse rows in windows: a window that nobody is in has no release, which tells of that.
+
+        Raises:
+            RequestError: they are, or have no end.
+        """
+        if not isinstance(rows.windowing.windowfn, GlobalWindows) or not rows.is_bounded:
+            raise RequestError(
+                f"{type(self).__name__}: one release is made of all rows, and these come in "
+                "windows or without end: put them into GlobalWindows, or have `hushbeam stream` "
+                "release a window at a time"
+            )
 
 
 def class_name(kind: str) -> str:

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mechanisms.channel import Guarantee
-from pipelines.errors import Caution, FailedError, RequestError, WithheldError, system_reason
+from pipelines.errors import (
+    Caution,
+    FailedError,
+    OutOfSightError,
+    RequestError,
+    WithheldError,
+    system_reason,
+)  # fmt: skip
 from pipelines.logs.inputs import Telemetry, unreadable
 from pipelines.releases import release
 from pipelines.releases.schema import own
@@ -102,6 +109,8 @@ def carry_out(
     work += encoded * (1 if job.options.unit == "row" else USERS_COST)
     try:
         counted = run_beam(pipeline, for_beam, screen, rows, 0 if alone else work)
+    except OutOfSightError:
+        raise
     except Exception as error:
         require_nothing_lost()
         why = _failed(job, error)

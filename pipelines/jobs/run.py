@@ -28,7 +28,14 @@ from rich.console import Console
 from pipelines.compat import signatures
 from pipelines.compat.signatures import ViewedOptions
 from pipelines.compat.worker_processes import cores, may_fork, worker_processes
-from pipelines.errors import FailedError, RequestError, UnknownWordsError, reason
+from pipelines.errors import (
+    STOPPED,
+    FailedError,
+    OutOfSightError,
+    RequestError,
+    UnknownWordsError,
+    reason,
+)
 from pipelines.views.console import counters, progress
 from transforms.elements.progress import reset
 from transforms.files import systems
@@ -48,6 +55,9 @@ _LOSING_MODE = "multi_threading"
 _PROCESSES = "multi_processing"
 
 _MOST_WORKERS = 256
+
+# Runners whose jobs end with this process.
+_HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
 
 _MODE, _WORKERS = "--direct_running_mode", "--direct_num_workers"
 
@@ -145,6 +155,7 @@ def run_beam(
     Raises:
         RequestError: the options do not make a pipeline, or the runner's job server is not there.
         FailedError: the job failed elsewhere, or was cancelled.
+        OutOfSightError: the waiting ended early, and the job may go on elsewhere.
         Exception: it failed here, with whatever its steps raised.
     """
     reset()  # first of all: what an earlier run has counted explains nothing of this one
@@ -156,8 +167,13 @@ def run_beam(
     pipeline = opened(options)
     with signatures.kept():
         pipeline | job
-        with _workers(pipeline, work) as run, progress(screen, rows) as follow:
+        with (
+            _workers(pipeline, work) as run,
+            progress(screen, rows) as follow,
+            _in_sight(options) as seen,
+        ):
             result = _submitted(pipeline, run)
+            seen(result)
             follow(result)
             state = result.wait_until_finish()
     # Who has written a template says DONE, and knows of no job.
@@ -170,6 +186,50 @@ def run_beam(
     with contextlib.suppress(Exception):  # what was published is published, counted or not
         return counters(result)
     return {}
+
+
+def runs_here(options: PipelineOptions) -> bool:
+    """Whether a job cannot outlive this process.
+
+    Args:
+        options: Beam's.
+    """
+    runner = options.view_as(StandardOptions).runner or ""
+    return runner.rpartition(".")[2] in _HERE
+
+
+@contextlib.contextmanager
+def _in_sight(options: PipelineOptions) -> Iterator[Callable[[PipelineResult], None]]:
+    """Tell a job that has failed from one that goes on where nobody here can stop it.
+
+    Yields:
+        What takes Beam's result, once there is one.
+
+    Raises:
+        OutOfSightError: the waiting ended early.
+    """
+    results: list[PipelineResult] = []
+    try:
+        yield results.append
+    except RequestError:
+        raise
+    except BaseException as error:
+        stopped = STOPPED.is_set() or not isinstance(error, Exception)
+        if runs_here(options) or not (results or stopped) or _is_over(results):
+            raise
+        why = "interrupted" if stopped else f"the waiting failed with {type(error).__name__}"
+        raise OutOfSightError(
+            f"{why}; the job may go on where its runner is, and publish: look at it there, and "
+            "stop it there"
+        ) from None
+
+
+def _is_over(results: Sequence[PipelineResult]) -> bool:
+    """Whether a job is known to have ended."""
+    try:
+        return any(PipelineState.is_terminal(result.state) for result in results)
+    except Exception:  # nobody answers
+        return False
 
 
 def opened(options: PipelineOptions) -> beam.Pipeline:

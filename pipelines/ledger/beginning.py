@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from pipelines.ledger.reservation import now
 from pipelines.ledger.snapshot import Snapshot, fact_of
 from pipelines.ledger.witness import Seen, witness_at
 from pipelines.storage.formats import OtherFormatError
-from pipelines.storage.paths import folder_of
 from pipelines.storage.secrets import state_folder
 
 
@@ -262,8 +262,11 @@ def _place(path: str, witness: str | None) -> str:
             "--witness is missing: a file or gs://BUCKET/witness.json that is not restored with "
             "the ledger, such as one beside the releases"
         )
-    name = path.removeprefix(folder_of(path)).strip(os.sep)
-    return os.path.join(state_folder("--witness"), "witnesses", f"{name}-{_word()[:8]}.json")
+    # Known by its place: who deletes a ledger, and begins it anew there, finds the old witness.
+    real = os.path.realpath(path)
+    mark = hashlib.sha256(real.encode()).hexdigest()[:16]
+    name = f"{os.path.basename(real)}-{mark}.json"
+    return os.path.join(state_folder("--witness"), "witnesses", name)
 
 
 def _said(budget: Budget) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipelines.errors import FailedError, RequestError
+from pipelines.errors import FailedError, OutOfSightError, RequestError
 from pipelines.ledger.book import Book
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import (
@@ -70,6 +71,9 @@ class CollectionLedger(Book):
         try:
             with alive(reservation.sign):
                 yield reservation
+        except OutOfSightError:
+            reservation.hand_over()
+            raise
         finally:
             reservation.close()
 
@@ -107,8 +111,11 @@ class CollectionLedger(Book):
         began(entry)  # before others of this process can see it, and take it for lost
         try:
             reservation = self._decided(request, entry)
-        except BaseException:
+        except BaseException as error:
             ended(entry)
+            if not isinstance(error, Exception):  # interrupted, perhaps once it was written
+                with contextlib.suppress(RequestError, FailedError):
+                    self.change(entry.id, after_failure)
             raise
         if reservation.published or reservation.entry.id != entry.id:
             ended(entry)

@@ -153,6 +153,8 @@ def paid(payment: Payment | None, price: Callable[[], ReleasePrice]) -> Iterator
     from pipelines.ledger.ledger import CollectionLedger
 
     cost = price()
+    # Workers look it up, too, and have folders of their own.
+    payment = payment._replace(ledger=beside("", payment.ledger))
     ledger = CollectionLedger.open(payment.ledger, [siblings(beside("", cost.output))])
     with ledger.spend(_spend(payment, cost, ledger.read())) as reservation:
         yield Right(reservation.entry.output, reservation, payment.ledger)

@@ -19,7 +19,7 @@ from rich.table import Table
 from mechanisms.wire.report import Form
 from pipelines.errors import DONE, Caution, FailedError, RequestError, WithheldError
 from pipelines.jobs.publishing import require_able, require_nothing_lost
-from pipelines.jobs.run import REPORT_COST, beam_options, run_beam
+from pipelines.jobs.run import REPORT_COST, beam_options, run_beam, runs_here
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
 from pipelines.parties.batches import remove
 from pipelines.parties.command import ShuffleRequest
@@ -39,7 +39,6 @@ from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.summary import SUMMARY, Summary, answered, nearby, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.plan.run import runs_here
 from pipelines.plan.split import require_counters, require_sealable, split
 from pipelines.releases import release
 from pipelines.request import answers

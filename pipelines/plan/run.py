@@ -55,7 +55,6 @@ from transforms.files.systems import escaped
 
 if TYPE_CHECKING:
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,6 @@ class ReleaseTarget:
 
 # By each metric: an id of its secret, and the windows that were drawn from it.
 Remembered = tuple[tuple[str, tuple[str, ...]], ...]
-
-# Runners whose jobs end with the process that asked for them.
-HERE = frozenset({"FnApiRunner", "DirectRunner", "SwitchingDirectRunner"})
 
 
 def run(path: str, window: str | None, beam_arguments: list[str]) -> str | None:
@@ -204,6 +200,8 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
     """
     if not any(metric.options.remembers for metric in job.metrics):
         return ()
+    from pipelines.jobs.run import runs_here
+
     if not runs_here(for_beam()):
         raise RequestError(
             "--runner: running totals go on from a secret of this machine, which workers of "
@@ -293,12 +291,7 @@ def _published(
     """Run it; False if the run was handed over to a service."""
     statement = job.statement(right.stamp)
     whole = pipeline(job.metrics, ReleaseTarget(right.output, statement, job.plan.ledger))
-    try:
-        ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
-    except KeyboardInterrupt:  # only the waiting ends: the job may yet publish
-        if not runs_here(for_beam()):
-            right.conclude(published=False)
-        raise
+    ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
     if not ended:
         right.conclude(published=False)
         return False
@@ -337,14 +330,6 @@ def unusable(statement: Mapping[str, Any]) -> dict[str, str]:
     """
     missing = statement.get("missing", {})
     return {name: said["why"] for name, said in missing.items() if "unusable" in said}
-
-
-def runs_here(for_beam: PipelineOptions) -> bool:
-    """Whether the job cannot outlive this process."""
-    from apache_beam.options.pipeline_options import StandardOptions
-
-    runner = for_beam.view_as(StandardOptions).runner or ""
-    return runner.rpartition(".")[2] in HERE
 
 
 def show(job: PlanJob, screen: Screen) -> None:

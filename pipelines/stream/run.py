@@ -16,9 +16,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from pipelines.errors import DONE, WITHHELD, Caution, RequestError
 from pipelines.jobs.publishing import rows_are_public
-from pipelines.jobs.run import beam_options, run_beam
+from pipelines.jobs.run import beam_options, run_beam, runs_here
 from pipelines.plan.loading import load
-from pipelines.plan.run import runs_here
 from pipelines.request import answers
 from pipelines.storage.stores import require_reachable
 from pipelines.stream.calendar import CalendarDriver
