@@ -163,10 +163,10 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
         min_reports: the least batch for which a shuffle guarantee was computed.
     """
     if guarantee.model == "none":
-        return f"Nothing is promised about a single report before it is shuffled: {guarantee.how}."
+        return f"Nothing is promised about a single report by itself: {guarantee.how}."
     seen = {
         "local": "sees in the randomised reports, even knowing whose each one is,",
-        "central": "but the collector sees in this release",
+        "central": "sees in this release",
         "shuffle": f"sees in this release, or in the shuffled {_batch(min_reports)} it was made "
         "from,",
     }[guarantee.model]
@@ -175,7 +175,7 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
     else:
         contributed = f"all that any one {guarantee.whose} contributes"
         likelier = f"{contributed} than without it, or the other way round"
-    trusted = " The collector counted the exact values." * (guarantee.model == "central")
+    trusted = " Whoever runs the job counted the exact values." * (guarantee.model == "central")
     return promised(seen, likelier, guarantee) + trusted
 
 

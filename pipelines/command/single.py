@@ -40,14 +40,14 @@ def publish_one(
     for_beam = prepared(beam_arguments)
     metric = resolve(options)
     screen = Screen()
-    if metric.prospect is not None:
-        answers.tell(prospect=metric.prospect)
-        screen.print(metric.prospect, highlight=False, soft_wrap=True)
     with paid(payment, lambda: _price(name, metric)) as right:
         if right.published:
             say_where(right.output, screen)
             _require_figures(right.output)
             return DONE
+        if metric.prospect is not None:  # of what goes on, and not of what is refused
+            answers.tell(prospect=metric.prospect)
+            screen.print(metric.prospect, highlight=False, soft_wrap=True)
         from pipelines.metrics.release import ReleaseMetric
 
         whole = ReleaseMetric(metric, right.stamp, right.ledger)

@@ -142,8 +142,9 @@ class Telemetry:
         kinds = []
         for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
+                has = "several columns" if column in schema.names else "no column"
                 raise RequestError(
-                    f"{flag}: {shown(file)} has no column {column!r} (or several); "
+                    f"{flag}: {shown(file)} has {has} {column!r}; "
                     f"{listed(file, schema, self.reading, column)}"
                 )
             kinds.append(schema.field(column).type)

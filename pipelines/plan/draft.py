@@ -13,6 +13,7 @@ from pipelines.errors import DONE, Caution, RequestError, reason
 from pipelines.plan.findings import Finding, findings, spelt
 from pipelines.plan.sample import USER, Sample, guess, sampled, texts_of, within
 from pipelines.request import answers
+from pipelines.views.console import Screen
 from transforms.columns import is_moment, is_numeric
 from transforms.encoders.prefixes import accepts
 from transforms.encoders.users import UserDigest
@@ -59,6 +60,11 @@ def init(log: Sequence[str], output: str | None) -> int:
     except OSError as error:
         raise RequestError(f"--output: cannot write {output}: {reason(error)}") from None
     answers.tell(output=output)
+    to_do = text.count("TO DECIDE") + text.count("TO FINISH")
+    Screen().say(
+        f"{output}: {to_do} lines wait for what only people know (TO DECIDE, TO FINISH); then "
+        f"`hushbeam check {output}`"
+    )
     return DONE
 
 

@@ -153,17 +153,24 @@ def made(statement: Mapping[str, Any], own: Iterable[Fact] = ()) -> list[Fact]:
     return [*facts, made_with(statement)]
 
 
+def _cut(part: Mapping[str, Any]) -> str:
+    """How many units lost something: a noisy number, of which nobody can be fewer than none."""
+    number, error = part["estimate"], part["standard_error"]
+    if number < 0:
+        return f"No {part['what']}, as far as noise shows (standard error {digits(error, error)})."
+    return f"About {digits(number, error)} {part['what']} (standard error {digits(error, error)})."
+
+
 def left_out(statement: Mapping[str, Any]) -> list[str]:
     """What was left out or truncated, in sentences."""
-    said = [
-        f"About {digits(part['estimate'], part['standard_error'])} {part['what']} (standard error "
-        f"{digits(part['standard_error'], part['standard_error'])})."
-        for part in statement.get("cut", {}).values()
-    ]
+    said = [_cut(part) for part in statement.get("cut", {}).values()]
     bounds = statement.get("bounds") or statement["request"].get("bounds")
     if bounds:
         clipped = "; ".join(_bounds(bounds))
-        said.append(f"Numbers were clipped to {clipped}. How many were is not published.")
+        how_many = (
+            "" if "limited" in statement.get("cut", {}) else " How many were is not published."
+        )
+        said.append(f"Numbers were clipped to {clipped}.{how_many}")
     if rejects := statement.get("rejects"):
         reasons = ", ".join(f"{name}: {amount:,}" for name, amount in rejects.items())
         said.append(f"Rows that could not be used were left out: {reasons}.")

@@ -386,7 +386,7 @@ def test_a_stream_reads_files_of_many_writers_as_one_log(files, run) -> None:
     [
         (
             {"where": "valu == 'x'"},
-            "where: no such column (or several): 'valu', at position 1; it has: ",
+            "where: no such column: 'valu', at position 1; it has: ",
         ),
         ({"where": "number"}, "--where: yes or no is needed: column 'number' holds a whole number"),
         ({"where": "value == 'CANARY-Q"}, "--where: a quote is opened and not closed, at"),

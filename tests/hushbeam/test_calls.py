@@ -242,7 +242,7 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch) -> None:
         ),
         (
             lambda: hushbeam.mean(TABLE, column="nothing", bounds=(0, 1), epsilon=1),
-            "column: the table has no column 'nothing' (or several); it has: value, user, ",
+            "column: the table has no column 'nothing'; it has: value, user, ",
         ),
         (
             lambda: hushbeam.histogram(TABLE, column="value", domain=["a", "b", "a"], epsilon=1),

@@ -466,3 +466,17 @@ def test_releases_are_seen_in_folders_whose_names_are_globs(tmp_path: Path) -> N
         (folder / "out" / "mon" / release.STATEMENT).write_text("{}")
         found = release.newest([siblings(str(folder / "out" / "tue"))], None)
         assert found == [str(folder / "out" / "mon")]
+
+
+def test_a_ledger_that_was_deleted_is_not_begun_anew(tmp_path: Path) -> None:
+    """Its witness stands in a place that is known by the ledger's own."""
+    path = str(tmp_path / "one.sqlite")
+    population = Population(name="trips", unit="user", scope="user", budget=ONE)
+    init(LedgerRequest(path, population, None))
+    os.rename(path, f"{path}.away")
+    with pytest.raises(RequestError, match=r"has seen a ledger of \d+ changes that is not at"):
+        init(LedgerRequest(path, population, None))
+    assert not os.path.exists(path)
+    os.rename(f"{path}.away", path)
+    with CollectionLedger.open(path).spend(request("day 1", str(tmp_path / "out"))) as reservation:
+        reservation.commit()

@@ -63,7 +63,9 @@ def require_known(tree: Expression) -> None:
 def _column(tree: Column, schema: pa.Schema) -> Bound:
     if schema.get_field_index(tree.name) < 0:  # none, or more than one
         # What there is instead is for those to say who know which names are no cells.
-        why = f"no such column (or several): {tree.name!r}"
+        why = (
+            f"{'several columns' if tree.name in schema.names else 'no such column'}: {tree.name!r}"
+        )
         raise ExpressionError(why, tree.position, tree.name)
     name = tree.name
     return Bound(kind_of(schema.field(name).type), lambda batch: column_values(batch.column(name)))

@@ -39,7 +39,7 @@ from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
 from pipelines.wording import FUSED, RAISING_NONE, among
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import UNUSABLE
+from transforms.encoders.reports import LIMITED, UNUSABLE
 from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
@@ -348,20 +348,28 @@ class ByCounters(OfStatistic):
         return dict(self.statistic.unusable(self.evidence(estimate), confidence))
 
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
-        """Where numbers are added up, how many were none: of how many that is, nobody publishes."""
-        beside = self.evidence(estimate).beside
+        """That many units were truncated; and where numbers are added up, how many were none.
+
+        Of how many that is, nobody publishes.
+        """
+        evidence = self.evidence(estimate)
+        truncated = truncation(self, evidence, confidence[0])
+        if self.unusable_parts(estimate, confidence[0]):
+            return truncated  # their share says it
+        beside = evidence.beside
         many, some = (beside(UNUSABLE, sure) for sure in confidence)
         if many is None or some is None:
-            return []
+            return truncated
         declared = self.options.expected or self.options.enrolled
         # Without a number that was declared nobody knows of how many they are.
         count, far = some if declared is None else many
         if not count - far > MANY * (declared or 0):
-            return []
+            return truncated
         known = f"of {declared:,} that were declared" if declared else _UNKNOWN
         return [
+            *truncated,
             f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
-            f"be used, which adds nothing to the sum; {known}"
+            f"be used, which adds nothing to the sum; {known}",
         ]
 
     # What is said of it.
@@ -469,8 +477,42 @@ def error_words(release: ByCounters) -> str:
         release: ready to run.
     """
     terms = release.statistic.wording.errors
-    of = f", if {release.expected:,} {release.unit}s take part" * terms.divides
+    declared = "" if release.options.expected else ", which --expected says"
+    of = f", if {release.expected:,} {release.unit}s take part{declared}" * terms.divides
     return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
+
+
+def truncation(release: ByCounters, evidence: Evidence, confidence: float) -> list[str]:
+    """A caution if much of the figures is of units that had more: they are of what was counted.
+
+    The number of units that were truncated is noisy, and published anyway.
+
+    Args:
+        release: that was made.
+        evidence: of its batch.
+        confidence: that there are as many.
+    """
+    limited = evidence.beside(LIMITED, confidence)
+    if limited is None:
+        return []
+    work, (count, far) = release.statistic.workload, limited
+    # What a unit that was cut raises all figures by, which is the most that one may.
+    if evidence.people.size:
+        of_one, all_of_it = float(work.most_groups), float(np.abs(evidence.people).sum())
+    else:
+        of_one = float(work.most_groups * release.influence)
+        all_of_it = float(np.abs(evidence.totals).sum())
+    if not (count > far and (count - far) * of_one > MANY * all_of_it):
+        return []
+    share = min(count * of_one / max(all_of_it, 1.0), 1.0)
+    grouped = work.groups > work.most_groups
+    raised = ["--rows-per-user"] * grouped + ["--per-value"] * (work.most > 1)
+    raised += ["--bounds"] * (work.amount is not None)
+    return [
+        f"about {count:,.0f} {release.unit}s, give or take {far:,.0f}, had more than was counted, "
+        f"and make about {100 * share:.0f} % of these figures, which are of what was counted: "
+        f"larger {' or '.join(raised)} would count more, with more noise, for another price"
+    ]
 
 
 def counts_alone(release: ByCounters) -> bool:

@@ -65,7 +65,8 @@ class Count(Statistic):
             return pairs
         k, b = self.options.rows_per_user, self.options.per_value
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
-        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        values = "one value" if k == 1 else f"{k:,} different values"
+        several = f"; a user counts for {values} at the most, drawn uniformly"
         return [f"The figures count {what}{several * bool(self.domains)}.", *pairs]
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class Histogram(Statistic):
     @property
     def wording(self) -> Wording:
         k, unit = self.options.rows_per_user, self.options.unit
-        several = f"; a user counts for {k:,} different values at the most, drawn uniformly"
+        values = "one value" if k == 1 else f"{k:,} different values"
+        several = f"; a user counts for {values} at the most, drawn uniformly"
         words = (
             f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "
             f"is for a count; for a share, divide it by the number of {unit}s."

@@ -61,8 +61,9 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
     narrows = bool(metric.options.view.where) and not metric.options.hides_presence
     # All intervals of a metric hold together.
     sure = metric.unusable_parts(estimate, WITHHELD)
+    others = tuple(metric.unusable_cautions(estimate, (CAUTIONED, WITHHELD)))
     if not sure:
-        return Verdict(tuple(metric.unusable_cautions(estimate, (CAUTIONED, WITHHELD))))
+        return Verdict(others)
     if min(part.lower for part in sure.values()) > ALL:
         least = min(sure.values())
         said = (
@@ -71,7 +72,8 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
         )
         if narrows:
             # Whoever asks of a few, and says so, gets what was asked for.
-            return Verdict((f"{said}, rows for which `where` does not hold among them; {_LOOK}",))
+            among = "rows for which `where` does not hold among them"
+            return Verdict((f"{said}, {among}; {_LOOK}", *others))
         why = (
             f"{said}, so that share alone is published. It was drawn with noise, so it is paid "
             f"for like all figures; {_LOOK}. If so many have none in truth, say so: "
@@ -79,20 +81,21 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
         )
         return Verdict((), why, sure)
     if narrows:
-        return Verdict()
+        return Verdict(others)
     many = {
         name: part
         for name, part in metric.unusable_parts(estimate, CAUTIONED).items()
         if part.lower > MANY
     }
     if not many:
-        return Verdict()
+        return Verdict(others)
     named = [f"{name or 'a noisy share'} {part}" for name, part in many.items()]
     more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
     return Verdict(
         (
             f"many of the {metric.unit}s have no value that can be used: "
             f"{', '.join(named[:_SHOWN])}{more}, with {100 * CAUTIONED:g} % confidence; {_LOOK}",
+            *others,
         )
     )
 

@@ -92,7 +92,7 @@ def test_what_expressions_compute(text: str, values: list[object]) -> None:
 @pytest.mark.parametrize(
     ("text", "why", "position"),
     [
-        ("secods > 1", "no such column (or several): 'secods'", 1),
+        ("secods > 1", "no such column: 'secods'", 1),
         ("lowr(country)", "there is no function 'lowr'; did you mean lower?", 1),
         ("country > 3", "cannot compare two kinds: column 'country' holds a text", 9),
         ("flag < true", "truths have no order", 6),
