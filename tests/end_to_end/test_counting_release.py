@@ -302,8 +302,16 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         none = pipeline | beam.Create([np.empty(0, np.uint64)])
         both = (none | AddDummies(design, fresh_stream)).messages
-        sizes = both | "Sizes" >> beam.Map(amount) | "All" >> beam.CombineGlobally(sum)
-        again = both | "Again" >> beam.Map(amount) | "All again" >> beam.CombineGlobally(sum)
+        sizes = (
+            both
+            | "Sizes" >> beam.Map(lambda block: amount(block))
+            | "All" >> beam.CombineGlobally(sum)
+        )
+        again = (
+            both
+            | "Again" >> beam.Map(lambda block: amount(block))
+            | "All again" >> beam.CombineGlobally(sum)
+        )
         return (sizes, again) | beam.Flatten()
 
     restart(1)

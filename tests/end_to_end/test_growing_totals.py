@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import apache_beam as beam
 import numpy as np
@@ -13,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.metrics.counting.by_counters import ByCounters
-from pipelines.running import totals
+from pipelines.running import kept, totals
+from pipelines.storage.paths import new_file
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 from tests.fakes.few import few
@@ -220,14 +223,16 @@ def test_what_the_disk_refused_is_said_and_whether_the_window_stands(
     asked, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     asked("a")
-    wrote, failures = totals.write, [28]
+    failures = [28]
 
-    def full(path: str, data: bytes, secret: bool = False) -> None:
-        if secret == (part == "secret") and failures:
+    @contextmanager
+    def full(path: str, secret: bool = False) -> Iterator[BinaryIO]:
+        if failures:
             raise OSError(failures.pop(), "No space left on device")
-        wrote(path, data, secret)
+        with new_file(path, secret) as stream:
+            yield stream
 
-    monkeypatch.setattr(totals, "write", full)
+    monkeypatch.setattr(kept if part == "secret" else totals, "new_file", full)
     error = asked("b", code=2)["error"]
     assert "No space left on device" in error
     assert "drawn before" not in error

@@ -74,7 +74,7 @@ def test_counts_have_noise_and_say_whom_one_trusts(run, log: str, domain: str) -
 
 def test_every_release_draws_noise_of_its_own(log: str, domain: str) -> None:
     options = request(registry.options("count"), asked(log, domain, "count") | {"input": (log,)})
-    metric = registry.find_for(options).resolve(options, ALONE)
+    metric = resolve(options, ALONE)
     exact = Counted(np.zeros(metric.design.codes, np.int64), 0, 0)
     seeds = iter([5, 6])
 

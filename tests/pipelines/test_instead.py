@@ -17,6 +17,7 @@ from pipelines.metrics.instead import instead, said
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import EitherOptions
+from pipelines.metrics.permanent import promises
 from pipelines.metrics.resolving import resolve
 
 ROWS = 50_000
@@ -50,7 +51,7 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 def test_what_is_said_is_what_counters_expect(kind, asked, alone, log, tmp_path):
     reports = resolved(kind, log, tmp_path, **asked, **alone, min_reports=40_000)
-    release = reports.promises[0]
+    release = promises(reports)[0]
     counters = resolved(
         kind, log, tmp_path, **asked, dummies="shuffler", expected=40_000,
         epsilon=release.epsilon, delta=release.delta,

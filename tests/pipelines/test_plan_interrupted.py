@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines.errors import OutOfSightError
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.rules import InProgressError
 from pipelines.plan import run
@@ -31,28 +33,35 @@ metrics:
 """
 
 
-def interrupted(*_: object, **__: object) -> NoReturn:
-    raise KeyboardInterrupt
+def ending(error: BaseException) -> Callable[..., NoReturn]:
+    def carry_out(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return carry_out
 
 
 @pytest.mark.parametrize(
-    ("runner", "state", "handed_over"),
-    [("FnApiRunner", "returned", False), ("FlinkRunner", "reserved", True)],
+    ("error", "state", "handed_over"),
+    [(KeyboardInterrupt(), "returned", False), (OutOfSightError("lost"), "reserved", True)],
 )
 def test_what_may_yet_be_published_stays_reserved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: str, state: str, handed_over: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    state: str,
+    handed_over: bool,
 ) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("FOLDER", str(tmp_path)))
     plan = load(str(path))
     begun_by(path)
-    monkeypatch.setattr(run, "carry_out", interrupted)
+    monkeypatch.setattr(run, "carry_out", ending(error))
 
     def again() -> None:
-        options = PipelineOptions([f"--runner={runner}"])
+        options = PipelineOptions([])
         run.release_window(plan, "day", unread_job, lambda *_: beam.Create([]), lambda: options)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(error)):
         again()
     (entry,) = CollectionLedger.open(plan.ledger or "").entries()
     assert (entry.state, entry.handed_over) == (state, handed_over)
