@@ -263,6 +263,8 @@ def test_figures_are_right_and_all_else_the_same_without_one_who_takes_part(
             part.pop("estimate")
         statement.pop("took_part", None)
         statement.pop("unusable", None)
+        for caution in statement.pop("cautions", ()):  # by the noisy number of who was cut
+            statement["in_words"].remove(caution)
     assert statements[0] == statements[1]
     kind = ASKED[case]["kind"] if case in ASKED else "strings"
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]

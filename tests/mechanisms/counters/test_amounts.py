@@ -122,7 +122,7 @@ def test_units_keep_rounding_below_a_hundredth_of_the_noise() -> None:
 
 def test_bad_amounts_are_refused() -> None:
     for groups, k in ((3, 0), (3, 4), (0, 0)):
-        with pytest.raises(ValueError, match="most_groups must lie in 1 .."):
+        with pytest.raises(ValueError, match=r"most_groups must lie in 1 \.\."):
             Amounts(groups, k)
     for most in (0, -1, 1 << 31):
         with pytest.raises(ValueError, match="largest number must lie"):
