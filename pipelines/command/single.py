@@ -7,6 +7,7 @@ from pipelines.jobs.engine import prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where, show_release
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
+from pipelines.logs.inputs import Source
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
@@ -38,7 +39,7 @@ def publish_one(
         FailedError: the job ended without a release.
     """
     for_beam = prepared(beam_arguments)
-    metric = resolve(options)
+    metric = resolve(options, Source(paid=payment is not None))
     screen = Screen()
     with paid(payment, lambda: _price(name, metric)) as right:
         if right.published:

@@ -211,10 +211,13 @@ class Source(NamedTuple):
             metric's own options name.
         seed: what public randomness comes from, so that clients and collectors agree on it; None
             to draw it.
+        paid: whether a ledger looks at where the release is to go: what it has paid for may stand
+            there already.
     """
 
     telemetry: Telemetry | None = None
     seed: int | None = None
+    paid: bool = False
 
     def open(self, request: Request, empty: bool = False, days: Sequence[str] = ()) -> Telemetry:
         """The files of a request, after a look at where its release is to go.
@@ -230,7 +233,8 @@ class Source(NamedTuple):
         """
         telemetry = self.telemetry
         if telemetry is None:
-            release.require_vacant(request.output)
+            if not self.paid:
+                release.require_vacant(request.output)
             telemetry = (
                 open_days(request.input, days, request.reading)
                 if days

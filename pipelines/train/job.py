@@ -129,14 +129,22 @@ def build_objective(options: TrainOptions, schema: Schema) -> Objective:
     return Logistic(inputs, penalty) if classes == 2 else Softmax(inputs, penalty, classes)
 
 
-def prepare(options: TrainOptions, open_rng: Generator = SecureRandom) -> TrainJob:
+def prepare(
+    options: TrainOptions, open_rng: Generator = SecureRandom, paid: bool = False
+) -> TrainJob:
     """Check a request against its input and plan the run; reads footers only.
+
+    Args:
+        options: of the request.
+        open_rng: opens generators on workers.
+        paid: as of `inputs.Source`.
 
     Raises:
         RequestError: something is wrong with the request or the input.
     """
     require_sense(options)
-    release.require_vacant(options.output)
+    if not paid:
+        release.require_vacant(options.output)
     telemetry = inputs.open_telemetry(options.input, reading=options.reading)
     if options.user_column is not None:
         inputs.check_user_column(telemetry, options.user_column)

@@ -171,7 +171,7 @@ def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | Non
     """
     for_beam = beam_options(beam_arguments)
     FileSystems.set_options(for_beam)  # before the first file is looked for
-    job = prepare(options)
+    job = prepare(options, paid=payment is not None)
     screen = console.Screen()
     files = digests(job.telemetry.files)
     price = ReleasePrice("train", job.guarantees[0], job.plan.profile, options.output, files)
