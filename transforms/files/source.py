@@ -269,6 +269,8 @@ def _recognised(path: str, chosen: Format) -> tuple[str, str]:
         return other, CUT_OFF
     if other and not _bare(path)[1]:
         known = _BY_NAME.get(other)
+        if known is None and _named(path) is None:
+            return "", f"it begins as {other} does, which is not read: save it as Parquet or CSV"
         do = f"give it a name that ends in {known.endings[0]}" if known else "that is not read here"
         return chosen.name, f"its first bytes are those of {other}: {do}"
     if _named(path) is None:

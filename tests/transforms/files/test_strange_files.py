@@ -405,7 +405,11 @@ def test_a_name_without_an_ending_is_what_its_first_bytes_say(tmp_path: Path) ->
             "what {} is cannot be told: neither its name nor its first bytes",
         ),
         ("log.txt", b"a,b\n1,2\n", "give text a name that ends in .csv, .tsv, .jsonl, .ndjson"),
-        ("log.csv.zip", b"PK\x03\x04" + bytes(40), "its first bytes are those of zip"),
+        (
+            "log.csv.zip",
+            b"PK\x03\x04" + bytes(40),
+            "begins as zip does, which is not read: save it as Parquet or CSV",
+        ),
         ("log.csv", b"\x1f\x8b" + bytes(40), "its first bytes are those of gzip"),
         ("log.parquet", b"ORC" + bytes(40), "those of ORC: give it a name that ends in .orc"),
         ("log.orc", b"PAR1" + bytes(40), "those of Parquet: give it a name that ends in .parquet"),
