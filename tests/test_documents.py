@@ -51,9 +51,8 @@ def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
         for block in (block for language, block in fences if language in ("", "sh")):
             lines = (line.strip() for line in block.replace("\\\n", " ").splitlines())
             found = [re.fullmatch(r"hushbeam ([a-z-]+ .*?)(?:  +#.*)?", line) for line in lines]
-            words = tuple(
-                " ".join(one[1].split()) for one in found if one and not _ELSEWHERE.search(one[1])
-            )
+            spaced = (" ".join(one[1].split()) for one in found if one)
+            words = tuple(one for one in spaced if not _ELSEWHERE.search(one))
             if words:
                 yield page.name, words
 

@@ -43,17 +43,16 @@ def test_beams_options_after_ours(words: list[str], run, log, domain, workspace)
 def test_a_crash_in_a_worker_process_says_nothing(run, log, domain, workspace, monkeypatch) -> None:
     # Between the footer and the rows the file turns into something else, so Beam's own reader
     # fails, and logs a traceback in a process that the command does not control.
-    from pipelines.metrics.statistics.histogram import Histogram
+    from pipelines.metrics.resolving import resolve
 
-    def resolve_and_spoil(options):
-        metric = honest(options)
+    def resolve_and_spoil(*asked):
+        metric = resolve(*asked)
         (workspace / "CANARY-FILE.parquet").write_bytes(b"CANARY-VALUE")
         return metric
 
     table = canaries.table()
     pq.write_table(table, workspace / "CANARY-FILE.parquet")
-    honest = Histogram.resolve
-    monkeypatch.setattr(Histogram, "resolve", resolve_and_spoil)
+    monkeypatch.setattr("pipelines.command.single.resolve", resolve_and_spoil)
     asked = canaries.request("CANARY-FILE.parquet", domain=domain)
     words = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     outcome = run([*asked, *words])

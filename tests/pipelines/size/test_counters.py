@@ -86,7 +86,7 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
     for kind in (Sum, Mean):
-        metric = kind.resolve(request(registry.options(kind.kind), asked | {"dummies": "job"}))
+        metric = resolve(request(registry.options(kind.kind), asked | {"dummies": "job"}))
         shown = rows[kind.kind, "the job's noise"]
         assert (shown["messages"], shown["dummies"], shown["error"]) == (0, None, metric.error)
         assert shown["error"] < rows[kind.kind, "correlated dummies"]["error"]
