@@ -150,7 +150,7 @@ def alike(
         ValueError: no such noise meets the target.
 
     >>> alike(Independent((Laplace(14, 1.0),)), [Level(1, 1)], "add or remove", 0.5, 1e-6, 2.0)
-    Independent(laws=(Laplace(mu=28, slope=0.5),))
+    Independent(laws=(Laplace(mu=27, slope=0.5),))
     """
     require_epsilon(epsilon)
     target = _Target(tuple(levels), neighbours, epsilon, delta)
