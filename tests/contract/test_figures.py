@@ -31,7 +31,7 @@ QUICK, MANY = 100, 250
 FEW = 60
 """In place of `QUICK`, where a release has one of them: a third of a standard error passes there in
 0.006 % of the cases if noise is normal, and in 15 % if it is Laplace's."""
-RUNS = 12
+RUNS = 18
 """Of each form, at least: intervals that hold together one by one are then told from joint ones."""
 
 CASES = [(kind, name) for kind in registry.names() for name in forms.offered(kind)]

@@ -80,7 +80,7 @@ MUTANTS = (
         "np.minimum(shares.lower, estimates)",
         "np.minimum(estimates, estimates)",
         _CONTRACT,
-        known_by="figures_are_true and histogram and shuffle and 100",
+        known_by="figures_are_true and histogram and shuffler and 250",
     ),
     Mutant(
         "figures-one-less-the-share",
@@ -89,7 +89,7 @@ MUTANTS = (
         '"unbiased": unbiased, "standard_error"',
         '"unbiased": 1 - unbiased, "standard_error"',
         _CONTRACT,
-        known_by="figures_are_true and histogram and shuffle and 100",
+        known_by="figures_are_true and histogram and shuffler and 250",
     ),
     Mutant(
         "figures-joint-band-too-narrow",
@@ -98,7 +98,7 @@ MUTANTS = (
         "evidence.shares(confidence, evidence.totals.size)",
         "evidence.shares(confidence, 1)",
         _CONTRACT,
-        known_by="figures_are_true and histogram and local and 100",
+        known_by="figures_are_true and histogram and shuffler and 250",
     ),
     Mutant(
         "figures-quantiles-outside-their-intervals",
@@ -116,7 +116,7 @@ MUTANTS = (
         '"estimate": estimates, "unbiased": unbiased,',
         '"estimate": unbiased, "unbiased": estimates,',
         _CONTRACT,
-        known_by="figures_are_true and histogram and shuffle and 100",
+        known_by="figures_are_true and histogram and shuffler and 250",
     ),
     Mutant(
         "figures-labels-in-the-wrong-column",
