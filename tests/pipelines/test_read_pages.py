@@ -59,6 +59,7 @@ def test_a_page_says_what_its_release_holds(request_: Request, workspace) -> Non
     require_title(page.title, statement, registry.options(request_.kind).brief)
     name = statement["headline"]["table"]
     first, figure = tables[name], statement["figures"][name]
+    assert (figure == "quantile") == (request_.kind == "distribution")  # a number of the column
     if figure == "quantile":
         ((number, beside),) = page.figures
         (row,) = [row for row in first.to_pylist() if row["p"] == 0.5]
