@@ -77,7 +77,7 @@ def test_no_promise_is_made_against_who_runs_the_job(model: str) -> None:
 def test_a_mechanism_without_a_guarantee_says_so_and_why() -> None:
     none = Guarantee.none("the shuffler reads the value among the dummies")
     assert meaning(none, min_reports=10) == (
-        "Nothing is promised about a single report before it is shuffled: "
+        "Nothing is promised about a single report by itself: "
         "the shuffler reads the value among the dummies."
     )
     assert one_line(none).startswith("one report alone: no guarantee (the shuffler reads")

@@ -168,7 +168,8 @@ def read_columns(path: str, columns: Sequence[str]) -> pa.Table:
         for column in columns:
             if schema.get_field_index(column) < 0:
                 known = ", ".join(schema.names)
-                raise RequestError(f"--data: {path} has no column {column!r}; it has: {known}")
+                has = "several columns" if column in schema.names else "no column"
+                raise RequestError(f"--data: {path} has {has} {column!r}; it has: {known}")
         return file.read(columns=list(columns)).select(list(columns))
 
 
