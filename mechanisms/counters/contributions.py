@@ -45,8 +45,11 @@ class Contributions(NamedTuple):
         return np.asarray(self.amounts / np.maximum(self.rows, 1))
 
     def at_most(self, most: int) -> "Contributions":
-        """The same with so many rows of a group at the most; the rest is cut."""
-        beyond = (self.amounts > most).any(axis=1)
+        """The same with so many rows of a group at the most; the rest is cut.
+
+        With 1 users are counted, of whom further rows of a group say nothing more.
+        """
+        beyond = (self.amounts > most).any(axis=1) & (most > 1)
         return self._replace(amounts=np.minimum(self.amounts, most), cut=self.cut | beyond)
 
 

@@ -87,7 +87,7 @@ async function totals(
   }
   while (found.length < unit.most_groups) found.push({ group: NONE, amount: 0, rows: 0 });
   if (unit.numbers === null) {
-    limited ||= found.some((total) => total.amount > unit.most);
+    limited ||= unit.most > 1 && found.some((total) => total.amount > unit.most);
     for (const total of found) total.amount = Math.min(total.amount, unit.most);
   } else {
     if (unit.averaged) for (const total of found) total.amount /= Math.max(total.rows, 1);

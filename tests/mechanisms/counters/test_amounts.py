@@ -145,3 +145,11 @@ def test_bad_amounts_are_refused() -> None:
     for noise, n in ((0.0, 3), (math.nan, 3), (1.0, 0)):
         with pytest.raises(ValueError, match="there must be noise"):
             units(noise, n, 1.0)
+
+
+def test_further_rows_of_a_user_who_is_counted_once_are_not_cut() -> None:
+    made = pairs([0, 0, 1], [1, 1, 2], 2, 2, SeededRandom(1)).placed(2)
+    assert made.at_most(1).cut.tolist() == [False, False]
+    assert pairs([0] * 3, [1] * 3, 1, 2, SeededRandom(1)).placed(2).at_most(2).cut.tolist() == [
+        True
+    ]
