@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.randomness import SeededRandom
+from tests.fakes.parties import TRUNCATED
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
 
@@ -58,7 +59,7 @@ def test_it_is_said_of_most_and_not_of_none(kind: str, run: Any) -> None:
     outcome = run(f"{KINDS[kind]} {COMMON}".split())
     assert outcome.code == 0, outcome.said
     said = Release(Path("out")).statement
-    (caution,) = (line for line in said["cautions"] if "had more than was counted" in line)
+    (caution,) = (line for line in said["cautions"] if TRUNCATED in line)
     assert caution in outcome.err.replace("\n", " ")
     assert f"larger {WIDER[kind].split()[0]}" in caution
     assert (
@@ -73,7 +74,7 @@ def test_figures_of_all_that_there_is_have_no_caution(kind: str, run: Any) -> No
     words = f"{KINDS[kind]} {COMMON} {WIDER[kind]}"
     outcome = run(words.split() if "bounds" not in WIDER[kind] else _wide(words).split())
     assert outcome.code == 0, outcome.said
-    assert "had more than was counted" not in outcome.said.replace("\n", " ")
+    assert TRUNCATED not in outcome.said.replace("\n", " ")
 
 
 def _wide(words: str) -> str:

@@ -353,7 +353,7 @@ class ByCounters(OfStatistic):
         Of how many that is, nobody publishes.
         """
         evidence = self.evidence(estimate)
-        truncated = truncation(self, evidence, confidence[0])
+        truncated = truncation(self, evidence, confidence[1])
         if self.unusable_parts(estimate, confidence[0]):
             return truncated  # their share says it
         beside = evidence.beside
