@@ -95,7 +95,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """(where, what) of all there is in JSON, whatever varies by itself left out."""
     parts = (
         value.items() if isinstance(value, dict)
-        else enumerate(one for one in value if not _is_caution(one)) if isinstance(value, list)
+        else enumerate(one for one in value if not _is_by_noise(one)) if isinstance(value, list)
         else ()
     )  # fmt: skip
     if not isinstance(value, dict | list):
@@ -105,9 +105,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(part, f"{path}/{name}")
 
 
-def _is_caution(line: Any) -> bool:
-    """Whether it says that many were cut, which it does by a noisy number: now and then."""
-    return isinstance(line, str) and TRUNCATED in line
+def _is_by_noise(line: Any) -> bool:
+    """Whether noise decides that it is said: that many were cut, or what a model is worth."""
+    return isinstance(line, str) and any(said in line for said in (TRUNCATED, "his model errs"))
 
 
 def counts(folder: Path, outcome: Any) -> set[tuple[str, int]]:

@@ -12,9 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from mechanisms.randomness import SeededRandom
+from pipelines.metrics.counting.options import CountOptions
+from pipelines.metrics.resolving import resolve
+from pipelines.metrics.unusable.share import CAUTIONED, WITHHELD
 from tests.fakes.parties import TRUNCATED
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
+from transforms.collector.collect_counts import Counted
 
 USERS, ROWS = 4000, 12_000  # three a user
 COMMON = "--user-column u --epsilon 1 --input log.parquet --output out"
@@ -79,3 +83,21 @@ def test_figures_of_all_that_there_is_have_no_caution(kind: str, run: Any) -> No
 
 def _wide(words: str) -> str:
     return words.replace("--bounds 0,1 ", "")
+
+
+def test_noise_alone_says_it_of_nobody_one_time_in_two_thousand(workspace: Path) -> None:
+    """By the exact law of what is added to the number of those who had more."""
+    pq.write_table(pa.table({"u": [0], "c": ["a"]}).slice(0, 0), "nobody.parquet")
+    words: Any = {"input": ("nobody.parquet",), "output": "out", "user_column": "u", "epsilon": 1}
+    options = CountOptions(**words, column="c", domain="c.txt", dummies="job")
+    release: Any = resolve(options)
+    law = release.design.level_law(len(release.design.levels) - 1)
+
+    def said(noise: int) -> bool:
+        counts = np.zeros(release.mechanism.codes, np.int64)
+        counts[release.design.layout.starts[-2]] = noise
+        estimate = Counted(counts, 0, 0)
+        return bool(release.unusable_cautions(estimate, (CAUTIONED, WITHHELD)))
+
+    least = next(noise for noise in range(5000) if said(noise))
+    assert 1e-4 < 1 - law.below(least - 1) <= 5e-4

@@ -61,4 +61,13 @@ MUTANTS = (
         ("tests/pipelines/site/test_build.py",),
         known_by="comes_first",
     ),
+    Mutant(
+        "a-caution-that-noise-brings",
+        "Of nobody one small release in forty says that many users had more than was counted.",
+        "pipelines/metrics/counting/by_counters.py",
+        "truncation(self, evidence, confidence[1])",
+        "truncation(self, evidence, confidence[0])",
+        ("tests/end_to_end/test_truncation.py",),
+        known_by="nobody",
+    ),
 )
