@@ -72,7 +72,7 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     telemetry = open_telemetry(release.input, True, release.reading)
     metric: Any = resolve(release, Source(telemetry=telemetry))
     said = {*release.model_fields_set} - {
-        "input", "output", "epsilon", "delta", "large_delta", "confidence", "dummies",
+        "input", "output", "epsilon", "delta", "large_delta", "confidence", "drawn_by",
         "user_column", "expected",
     }  # fmt: skip
     terms = {name: metric.request[name] for name in sorted(said - release.unsaid)}

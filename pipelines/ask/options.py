@@ -166,7 +166,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         words |= {"user_column": user_column, "epsilon": budget.epsilon, "delta": budget.delta}
         words["large_delta"] = True  # if it is, the session was begun so
         if kind is MeanOptions:
-            words["dummies"] = "shuffler"
+            words["drawn_by"] = "shuffler"
         return kind(**words)
 
     def parts(self, budget: GaussianFilter, left: int) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import Source
-from pipelines.metrics.counting.options import TRUSTED
+from pipelines.metrics.counting.options import JOB_TRUSTED
 from pipelines.metrics.metric import Metric
-from pipelines.metrics.options import EitherOptions
+from pipelines.metrics.options import JOB, EitherOptions
 from pipelines.metrics.permanent import promises
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.terms import answering_rows
@@ -34,10 +34,10 @@ def instead(metric: Metric) -> str | None:
     ):
         return None
     released = promises(metric)[0]
-    counted = options.model_copy(update={"dummies": "shuffler"})
-    kept = options.model_fields_set - counted.idle - counted.of_reports
+    counted = options.model_copy(update={"drawn_by": JOB})
+    kept = options.model_fields_set - counted.idle - counted.meaningless
     request: dict[str, Any] = {name: getattr(options, name) for name in kept}
-    request |= {"dummies": "shuffler", "epsilon": released.epsilon, "delta": released.delta}
+    request |= {"drawn_by": JOB, "epsilon": released.epsilon, "delta": released.delta}
     units = metric.min_reports or answering_rows(metric)
     if units:
         request["expected"] = units
@@ -57,4 +57,4 @@ def said(metrics: Iterable[Metric]) -> list[str]:
     lines = [
         f"  {name}: {error}" if name else f"  {error}" for name, error in alternatives if error
     ]
-    return [f"{TRUSTED}:", *lines] if lines else []
+    return [f"{JOB_TRUSTED}:", *lines] if lines else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict, PrivateAttr, model_validator
 
 from pipelines.metrics.file_options import FileOptions
 from pipelines.request.options import PROMISE, RESULT, option
@@ -23,16 +23,24 @@ LOCAL_OR_SHUFFLE = (
 CLIENTS_SHARE = 0.9
 """The share of users that a promise counts on where clients draw the noise, if nobody says."""
 
-WHO_DRAWS = (
-    "shuffler: it draws them, here the job, and has to be trusted to. devices: each of those that "
-    "are --enrolled draws its share in every window, and --honest-share of them have to be "
-    "trusted. job: no dummies, for whoever runs the job is trusted with the rows: it counts "
-    "exactly and adds noise to counts, sums, means and histograms; delta is then 0"
-)
-"""Of dummies."""
-
+DrawnBy = Literal["job", "each-report", "shuffler", "devices"]
 JOB: Literal["job"] = "job"
-"""Who draws in the central model."""
+EACH_REPORT: Literal["each-report"] = "each-report"
+SHUFFLER: Literal["shuffler"] = "shuffler"
+DEVICES: Literal["devices"] = "devices"
+
+OF_COUNTERS = (
+    "job: it counts exactly and adds noise to totals, as a trusted collector does; whoever runs it "
+    "is trusted with the rows. shuffler: nothing that users say is randomised, but dummies are "
+    "drawn among it; the shuffler has to be trusted to draw them. devices: each of those that are "
+    "--enrolled draws its share of dummies in every window; --honest-share of them have to be "
+    "trusted. All of these hide who takes part"
+)
+OF_REPORTS = (
+    "each-report: every report is randomised by itself, as --model says, and nobody is trusted "
+    "with a value; options that only such reports have imply it"
+)
+"""Who draws the noise."""
 
 COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
@@ -87,6 +95,7 @@ class ReleaseOptions(FileOptions):
             on from, before a row is read.
         looks_back: whether a release takes rows of earlier windows, too; it then has an option
             `day`, which a plan fills with the window's name, and says with `days` which.
+        usually: who draws the noise where nobody says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -107,6 +116,7 @@ class ReleaseOptions(FileOptions):
     publisher: ClassVar[str] = "pipelines.command.single:publish_one"
     remembers: ClassVar[str] = ""
     looks_back: ClassVar[bool] = False
+    usually: ClassVar[DrawnBy] = JOB
 
     input: tuple[str, ...] = option(
         "files or globs, local or gs://: Parquet, ORC, Arrow, Avro, CSV or JSON lines, by their "
@@ -179,13 +189,23 @@ class ReleaseOptions(FileOptions):
         return "row" if self.user_column is None else "user"
 
     @classmethod
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        """Who draws the noise: as somebody says, or as options imply that one alone has.
+
+        Args:
+            written: option -> what was asked.
+        """
+        said: DrawnBy | None = written.get("drawn_by")
+        return said or cls.usually
+
+    @classmethod
     def hides_who(cls, written: Mapping[str, Any]) -> bool:
         """Whether nobody learns how many take part; the model is then "shuffle".
 
         Args:
-            written: option -> what was asked; without `dummies` every report has noise of its own.
+            written: as of `who_draws`.
         """
-        return written.get("dummies") is not None
+        return cls.who_draws(written) != EACH_REPORT
 
     @property
     def hides_presence(self) -> bool:
@@ -201,12 +221,6 @@ class ReleaseOptions(FileOptions):
     def hidden_by(self) -> str:
         """Where that is which hides the people in what this very request asks of a statistic."""
         return COUNTED
-
-    @property
-    def drawn_by(self) -> str:
-        """Who draws its noise, as the request has it: by `dummies`, or each report in a `model`."""
-        option, usual = ("dummies", "shuffler") if self.hides_presence else ("model", "shuffle")
-        return str(getattr(self, option, None) or usual)
 
     @property
     def idle(self) -> frozenset[str]:
@@ -311,6 +325,10 @@ class SeveralOptions(ShuffledOptions):
 class BoundedOptions(SeveralOptions):
     """What a person says of counters whose dummies devices may draw."""
 
+    drawn_by: DrawnBy | None = option(
+        f"who draws the noise. {OF_COUNTERS} (default: job)", None, group=PROMISE
+    )
+
     enrolled: Count | None = option(
         "of devices' dummies: how many devices are enrolled. Each of them sends in every window, "
         "whether it has something to say or not, so that nobody sees who takes part; the number is "
@@ -318,9 +336,18 @@ class BoundedOptions(SeveralOptions):
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
 
+    @model_validator(mode="after")
+    def _decided(self) -> Self:
+        """With who draws the noise, whoever says so."""
+        written = {name: getattr(self, name) for name in self.model_fields_set}
+        self.__dict__["drawn_by"] = self.who_draws(written)  # which nobody said: no field is set
+        return self
+
     @property
     def hidden_by(self) -> str:
-        return ADDED if getattr(self, "dummies", None) == JOB else super().hidden_by
+        if self.drawn_by == JOB:
+            return ADDED
+        return super().hidden_by if self.hides_presence else REPORTED
 
     @property
     def usual(self) -> int:
@@ -383,21 +410,28 @@ class EitherOptions(MetricOptions, BoundedOptions):
 
     of_reports: ClassVar[frozenset[str]] = frozenset()  # its own, that mean nothing for counters
 
-    dummies: Literal["shuffler", "devices", "job"] | None = option(
-        f"nothing that users say is randomised, but dummies are drawn among it: the error is that "
-        f"of a trusted collector, and who takes part is hidden. {WHO_DRAWS} (default: every report "
-        "is randomised by itself)",
-        None, group=PROMISE,
-    )  # fmt: skip
+    drawn_by: DrawnBy | None = option(
+        f"who draws the noise. {OF_COUNTERS}. {OF_REPORTS} (default: job)", None, group=PROMISE
+    )
 
-    @property
-    def hidden_by(self) -> str:
-        return super().hidden_by if self.hides_presence else REPORTED
+    @classmethod
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        if written.get("drawn_by") is None and any(
+            written.get(name) is not None for name in cls.of_randomised()
+        ):
+            return EACH_REPORT
+        return super().who_draws(written)
+
+    @classmethod
+    def of_randomised(cls) -> frozenset[str]:
+        """Options that only randomised reports have."""
+        own = {*MetricOptions.model_fields} - {*BoundedOptions.model_fields} | cls.of_reports
+        return frozenset(own - {"honest_share", "rows_per_user", "max_messages"})
 
     @property
     def idle(self) -> frozenset[str]:
         if self.hides_presence:
-            others = frozenset({"honest_share"} if self.dummies == "devices" else {})
+            others = frozenset({"honest_share"} if self.drawn_by == DEVICES else {})
             return (
                 frozenset(MetricOptions.model_fields)
                 - frozenset(BoundedOptions.model_fields)
@@ -406,8 +440,13 @@ class EitherOptions(MetricOptions, BoundedOptions):
         return frozenset(EitherOptions.model_fields) - frozenset(MetricOptions.model_fields)
 
     @property
+    def meaningless(self) -> frozenset[str]:
+        """Of its own, what means nothing beside the others."""
+        return self.of_reports if self.hides_presence else frozenset()
+
+    @property
     def unstated(self) -> frozenset[str]:
-        return super().unstated | (self.of_reports if self.hides_presence else frozenset())
+        return super().unstated | self.meaningless
 
 
 class NumberOptions(EitherOptions):

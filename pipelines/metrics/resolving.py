@@ -35,7 +35,7 @@ def resolve(
     else:
         noise.require(options, answering.kind)
         statistic, telemetry = answering.read(options, source)
-        why = noise.objection(statistic.workload, options.drawn_by)
+        why = noise.objection(statistic.workload, options.who_draws(dict(options)))
         if why is not None:
             raise RequestError(f"{noise.option(options)}: {why}")
         metric = noise.of(Ingredients(statistic, telemetry, source, open_rng))

@@ -147,7 +147,7 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
     most = [m for place in places if (m := enrolled(parted.metrics[place])) is not None]
     if not most or one:
         if request.devices is not None:
-            why = "one device sends what it has" if one else "no metric here says dummies: devices"
+            why = "one device sends what it has" if one else "no metric here says drawn_by: devices"
             raise RequestError(f"--devices: {why}: leave it out")
         return 0
     if request.devices is None:

@@ -160,7 +160,7 @@ def _about_clients(job: PlanJob, whole: bool) -> tuple[bool, list[str]]:
     Another design takes as long to be found as all of the rest, so it is if somebody asks.
     """
     if not has_clients(job):
-        slots = any(getattr(m.options, "dummies", None) == "devices" for m in job.metrics)
+        slots = any(m.options.who_draws(dict(m.options)) == "devices" for m in job.metrics)
         return False, (_about_slots(job) if whole else [_ASK]) * slots
     if not job.counts_on_others:
         return True, []

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
-from pipelines.metrics.options import CLIENTS_SHARE, ReleaseOptions
+from pipelines.metrics.options import CLIENTS_SHARE, DEVICES, EACH_REPORT, DrawnBy, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.plan.consistency import (
     about,
@@ -83,6 +83,8 @@ class PlanDocument(PlanPart):
         epsilon: of one window, all metrics together, in nats.
         delta: of one window; by default each metric's own.
         large_delta: whether one above 0.01 is meant.
+        drawn_by: who draws the noise of metrics that do not say; by default the job, or each
+            report where the plan or the metric says what only randomised reports have.
         model: of metrics that name none.
         min_reports: of metrics that name none.
         epsilon_local: of metrics that name none.
@@ -122,6 +124,7 @@ class PlanDocument(PlanPart):
     epsilon: Epsilon
     delta: Delta | None = None
     large_delta: bool = False
+    drawn_by: DrawnBy | None = None
     model: Literal["local", "shuffle"] = "shuffle"
     min_reports: Count | None = None
     epsilon_local: Epsilon | None = None
@@ -327,7 +330,18 @@ class PlanDocument(PlanPart):
     def model_of(self, metric: MetricRequest) -> str:
         """Who a metric trusts: as it says itself, or the plan."""
         named = str(metric.options.get("model", self.model))
-        return "shuffle" if _hides(metric) else named
+        return "shuffle" if self.hides(metric) else named
+
+    def who_draws(self, metric: MetricRequest) -> DrawnBy:
+        """Who draws a metric's noise: as it says itself, or the plan, or as either implies."""
+        kind = registry.options(metric.kind)
+        said = {n: getattr(self, n) for n in _OF_REPORTS & self.model_fields_set}
+        said |= {"drawn_by": self.drawn_by} | metric.options
+        return kind.who_draws({n: x for n, x in said.items() if n in kind.model_fields})
+
+    def hides(self, metric: MetricRequest) -> bool:
+        """Whether nobody learns from a metric how many take part."""
+        return self.who_draws(metric) != EACH_REPORT
 
     @property
     def promised(self) -> Neighbours:
@@ -338,7 +352,7 @@ class PlanDocument(PlanPart):
     @property
     def hides_all(self) -> bool:
         """Whether nobody learns from any metric how many take part."""
-        return all(map(_hides, self.metrics))
+        return all(map(self.hides, self.metrics))
 
     def spending(self, divided: bool) -> dict[str, float]:
         """What of epsilon each metric's reports spend.
@@ -391,12 +405,13 @@ class PlanDocument(PlanPart):
             "epsilon_local": self.epsilon_local,
             "honest_share": self.honest_share or (CLIENTS_SHARE if clients else None),
             "neighbours": self.promised,
+            "drawn_by": self.drawn_by,
         }
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
-        idle = _OF_REPORTS if _hides(metric) else _OF_COUNTERS
-        choices = metric.options.get("dummies"), metric.options.get("mechanism")
-        if choices[0] == "devices" or choices[1] == "split-mix":
+        drawer = self.who_draws(metric)
+        idle = _OF_COUNTERS if drawer == EACH_REPORT else _OF_REPORTS
+        if drawer == DEVICES or metric.options.get("mechanism") == "split-mix":
             idle -= {"honest_share"}
         known = kind.model_fields.keys() - idle
         common = {name: value for name, value in common.items() if name in known}
@@ -433,11 +448,6 @@ def _joined(*parts: Any) -> Any:
         else:
             return part
     return words
-
-
-def _hides(metric: MetricRequest) -> bool:
-    """Whether nobody learns from a metric how many take part."""
-    return registry.options(metric.kind).hides_who(metric.options)
 
 
 def _looks_back(metric: MetricRequest) -> bool:

@@ -23,7 +23,7 @@ _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _LONGEST = 64  # of a plan's names
 _MOST = 8  # metrics of strings; a plan divides its epsilon among all that it has
 # Beside a count that hides who takes part, no metric may publish how many did.
-_HIDDEN = "dummies: shuffler"
+_HIDDEN = "drawn_by: shuffler"
 _MANY = 0.5  # of a column's values that are written in a way of their own
 _LONG = 2000  # signs of a column's name that an expression holds
 

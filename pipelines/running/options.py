@@ -13,7 +13,7 @@ _HORIZON = "which windows there are"
 _GROWS = "a total that grows window by window"
 # What counters are told of their noise, and who draws it; here there is none.
 _OF_DUMMIES = frozenset(
-    {"dummies", "enrolled", "honest_share", "max_messages", "mechanism", "neighbours"}
+    {"drawn_by", "enrolled", "honest_share", "max_messages", "mechanism", "neighbours"}
 )
 
 

@@ -93,7 +93,7 @@ class CountsQuestion(PlannerQuestion):
         # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
         groups = self.counts + (self.counts > 1)
         amounts = Amounts(groups, k, b)
-        place = {"rows_per_user": k, "per_value": b, "dummies": drawer}
+        place = {"rows_per_user": k, "per_value": b, "drawn_by": drawer}
         more: Any = {
             "drawers": [drawer], "beside": (Level(1, 1),) * (b > 1 or groups > k),
             "correlated": b > 1, "most_masked": most_masked(groups),
@@ -199,7 +199,7 @@ class AveragesQuestion(PlannerQuestion):
     title: ClassVar[str] = "average rows over noisy counters"
 
     averages: Whole = option(
-        "how many numbers a row has: shows what `hushbeam vector-mean --dummies shuffler` costs "
+        "how many numbers a row has: shows what `hushbeam vector-mean --drawn-by shuffler` costs "
         "and errs by, for several --digits and as many users as --reports says (10^6)",
         metavar="D", ge=1, le=LARGEST_DIMENSION,
     )  # fmt: skip
@@ -322,7 +322,7 @@ class TablesQuestion(PlannerQuestion):
 
     tables: Several = option(
         "how many values each column has: shows the standard error of a cell of each table of "
-        "`hushbeam cross-tab`; with --model local and --reports, of `--dummies none`",
+        "`hushbeam cross-tab`; with --model local and --reports, of `--drawn-by each-report`",
         metavar="D,D,...",
     )  # fmt: skip
     model: Literal["local", "shuffle"] = "shuffle"

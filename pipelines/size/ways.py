@@ -101,11 +101,11 @@ def table(question: PlannerQuestion, limits: str, users: int) -> Table:
 
 def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     """Every way, sums first."""
-    drawn = {"neighbours": neighbours, "expected": n, "dummies": "shuffler"}
+    drawn = {"neighbours": neighbours, "expected": n, "drawn_by": "shuffler"}
     enrolled = drawn | {"enrolled": n}
-    devices, split = enrolled | {"dummies": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
+    devices, split = enrolled | {"drawn_by": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
     for name in (Sum.kind, Mean.kind):
-        yield _Way(name, "the job's noise", drawn | {"dummies": JOB})
+        yield _Way(name, "the job's noise", drawn | {"drawn_by": JOB})
         yield _Way(name, "correlated dummies", drawn)
         yield _Way(name, "same, three parties", drawn, ByCounters.divided)
         yield _Way(name, "independent dummies", drawn, _alone)

@@ -159,7 +159,7 @@ class SumsPlan:
         rounds, design = self.rounds, self.design
         described: dict[str, Any] = {
             "mechanism": "counters",
-            "dummies": "drawn by the shuffler",
+            "drawn_by": "shuffler",
             "published_in": "sufficient statistics (Foulds et al., UAI 2016) in the augmented "
             "shuffle model (Murakami, Sei, Eriguchi, arXiv 2504.07362)",
             "sums": len(self.products.pairs),

@@ -129,7 +129,7 @@ def made(statement: Mapping[str, Any], own: Iterable[Fact] = ()) -> list[Fact]:
         own: what is said of its kind alone.
     """
     described, options = statement["mechanism"], statement["request"]
-    drawn = f", dummies drawn by the {described['dummies']}" if "dummies" in described else ""
+    drawn = f", dummies drawn by the {described['drawn_by']}" if "drawn_by" in described else ""
     laws = noise(described.get("constants", {}).get("noise", []))
     facts: list[Fact] = [("mechanism", described["name"].replace("_", " ") + drawn)]
     facts.append(("published in", described["source"]))

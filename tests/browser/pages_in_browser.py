@@ -48,7 +48,7 @@ metrics:
   - {name: all, kind: count}
   - {name: values, kind: count, column: value, domain: values.txt}
   - {name: shares, kind: histogram, column: value, domain: values.txt, min_reports: 1000}
-  - {name: spread, kind: distribution, dummies: shuffler, column: real, bounds: "0,300", bins: 64}
+  - {name: spread, kind: distribution, drawn_by: shuffler, column: real, bounds: "0,300", bins: 64}
 """
 
 

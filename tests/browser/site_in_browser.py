@@ -81,9 +81,9 @@ budget: {epsilon: 4, delta: 1.0e-5}
 epsilon: 2
 metrics:
   - {name: all, kind: count}
-  - {name: by-group, kind: mean, dummies: shuffler, column: real, bounds: "0,300", group_by: value,
+  - {name: by-group, kind: mean, drawn_by: shuffler, column: real, bounds: "0,300", group_by: value,
      groups: values.txt}
-  - {name: spread, kind: distribution, dummies: shuffler, column: real, bounds: "0,300", bins: 64}
+  - {name: spread, kind: distribution, drawn_by: shuffler, column: real, bounds: "0,300", bins: 64}
   - {name: shares, kind: histogram, column: value, domain: values.txt, min_reports: 900}
 """
 

@@ -43,7 +43,7 @@ def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     drawn = _choices(fields["dummies"].annotation) if usable else []
     found: dict[str, dict[str, Any]] = {}
     if "model" in fields and (not hidden or "none" in drawn):
-        said = {"dummies": "none"} if "none" in drawn else {}
+        said = {"drawn_by": "each-report"} if "none" in drawn else {}
         models = _choices(fields["model"].annotation)
         found |= {model: {"model": model, **said} for model in models}
     found |= {name: {"dummies": name} for name in drawn if name != "none"}
@@ -68,7 +68,7 @@ def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
     fields = options.model_fields
     switches = [({name: True}, {}) for name, field in fields.items() if field.annotation is bool]
     if "mechanism" in fields:
-        switches.append(({"mechanism": SPLIT_MIX}, {"dummies": "shuffler"}))
+        switches.append(({"mechanism": SPLIT_MIX}, {"drawn_by": "shuffler"}))
     found = []
     for change, beside in switches:
         said = beside if "dummies" in fields else {}

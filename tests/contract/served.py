@@ -22,7 +22,7 @@ class Column:
 
     Attributes:
         noise: what serves a workload, where a kind has no way of its own.
-        drawn_by: as of `ReleaseOptions.drawn_by`.
+        drawn_by: as of `ReleaseOptions.drawer`.
         asked: the options that ask for it.
     """
 
@@ -32,11 +32,11 @@ class Column:
 
 
 def _reports(model: str) -> Column:
-    return Column(ByReports, model, {"model": model, "dummies": None})
+    return Column(ByReports, model, {"model": model, "drawn_by": "each-report"})
 
 
 def _counters(drawn_by: str) -> Column:
-    return Column(ByCounters, drawn_by, {"dummies": drawn_by})
+    return Column(ByCounters, drawn_by, {"drawn_by": drawn_by})
 
 
 COLUMNS = {
@@ -44,9 +44,9 @@ COLUMNS = {
     "each report, shuffled": _reports("shuffle"),
     "dummies of the shuffler": _counters("shuffler"),
     "dummies of devices": _counters("devices"),
-    "integers added by the job": Column(ByJob, "job", {"dummies": "job"}),
+    "integers added by the job": Column(ByJob, "job", {"drawn_by": "job"}),
     "split and mix": Column(
-        BySplitMix, "shuffler", {"dummies": "shuffler", "mechanism": SPLIT_MIX}
+        BySplitMix, "shuffler", {"drawn_by": "shuffler", "mechanism": SPLIT_MIX}
     ),
 }  # fmt: skip
 """Heading -> what hides the people."""

@@ -209,7 +209,7 @@ def test_days_before_the_service_began_are_no_gap(run, refused, workspace: Path)
         ("--retention=5", "a cohort is known for as many periods as are looked at, 3, and not 5"),
         ("--rows-per-user=2", "--rows-per-user: a user has 1 different values"),
         ("--time=user", "--time: 'user' holds string; moments or dates are needed"),
-        ("--releases=9 --dummies=devices --enrolled=99", "--releases: devices' noise has no"),
+        ("--releases=9 --drawn-by=devices --enrolled=99", "--releases: devices' noise has no"),
         ("--user-column=", "--user-column is missing"),
     ],
 )

@@ -69,7 +69,7 @@ def refuse(refused, log, domain) -> Callable[..., None]:
                 ("unknown mechanism 'magic'; there are: grr", {"mechanism": "magic"}),
                 ("argument --model: invalid choice: 'central'", {"model": "central"}),
                 ("boost has a curator count values as they are", {"mechanism": "boost"}),
-                ("take --dummies job", {"mechanism": "laplace", "model": "local"}),
+                ("take --drawn-by job", {"mechanism": "laplace", "model": "local"}),
                 ("olh does not serve the", {"mechanism": "olh", "bound": "published"}),
                 ("argument --model: invalid choice: 'trusted'", {"model": "trusted"}),
                 ("argument --out-of-domain: invalid choice", {"out_of_domain": "keep"}),

@@ -47,14 +47,14 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "mean": (
         {"kind": "mean", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D",
-         "dummies": "shuffler"}, "group",
+         "drawn_by": "shuffler"}, "group",
     ),
     "mean of reports": (
         {"kind": "mean", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D",
          "min_reports": 300}, "group",
     ),
     "histogram": (
-        {"kind": "histogram", "column": "X", "domain": "D", "dummies": "shuffler"}, "value",
+        {"kind": "histogram", "column": "X", "domain": "D", "drawn_by": "shuffler"}, "value",
     ),
     "histogram of reports": (
         {"kind": "histogram", "column": "X", "domain": "D", "min_reports": 300}, "value",
@@ -64,7 +64,7 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
 # Kinds of numbers alone, or of texts alone.
 MORE: dict[str, tuple[dict[str, Any], str]] = {
     "distribution": (
-        {"kind": "distribution", "column": "X", "bounds": "1,3", "bins": 8, "dummies": "shuffler"},
+        {"kind": "distribution", "column": "X", "bounds": "1,3", "bins": 8, "drawn_by": "shuffler"},
         "value",
     ),
     "distribution of reports": (
@@ -72,13 +72,13 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
         "value",
     ),
     "vector-mean": (
-        {"kind": "vector-mean", "number": ["X=0,2"], "dummies": "shuffler"}, "value",
+        {"kind": "vector-mean", "number": ["X=0,2"], "drawn_by": "shuffler"}, "value",
     ),
     "vector-mean of reports": (
         {"kind": "vector-mean", "number": ["X=0,2"], "min_reports": 300}, "value",
     ),
     "sum of it": ({"kind": "sum", "column": "X", "bounds": "0,2", "whole_numbers": True}, ""),
-    "mean of it": ({"kind": "mean", "column": "X", "bounds": "0,2", "dummies": "shuffler"}, ""),
+    "mean of it": ({"kind": "mean", "column": "X", "bounds": "0,2", "drawn_by": "shuffler"}, ""),
     "mean of reports of it": (
         {"kind": "mean", "column": "X", "bounds": "0,2", "min_reports": 300}, "",
     ),
@@ -86,7 +86,7 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
 STRINGS: dict[str, tuple[dict[str, Any], str]] = {
     "levels": (
         {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
-         "dummies": "shuffler"}, "value",
+         "drawn_by": "shuffler"}, "value",
     ),
     "levels of reports": (
         {"kind": "strings", "search": "levels", "column": "X", "max_length": 2, "alphabet": ["ab"],
@@ -195,7 +195,7 @@ def test_groups_are_compared_whoever_draws_the_noise(dummies: str | None, run) -
     city = rng.choice(["Oslo", "Rome"], 4000)
     pq.write_table(pa.table({"city": city, "x": rng.uniform(0, 1, 4000)}), "log.parquet")
     Path("cities.txt").write_text("Oslo\nRome\n")
-    more = [] if dummies is None else ["--dummies", dummies]
+    more = [] if dummies is None else ["--drawn-by", dummies]
     words = ["mean", "--input", "log.parquet", "--column", "x", "--bounds", "0,1", "--group-by",
              "city", "--groups", "cities.txt", "--epsilon", "3", "--output", "out"]  # fmt: skip
     assert run([*words, *more]).code == 0

@@ -62,42 +62,42 @@ ASKED: dict[str, dict[str, Any]] = {
         "expected": 2000,
     },
     "mean": {
-        "kind": "mean", "column": "number", "bounds": "-3,3", "dummies": "shuffler",
+        "kind": "mean", "column": "number", "bounds": "-3,3", "drawn_by": "shuffler",
         "expected": 2000,
     },
     "mean of users": {
-        "kind": "mean", "column": "real", "bounds": "0,300", "dummies": "shuffler",
+        "kind": "mean", "column": "real", "bounds": "0,300", "drawn_by": "shuffler",
         "expected": 500,
     } | USERS,
     "means": {
         "kind": "mean", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
-        "dummies": "shuffler", "expected": 2000,
+        "drawn_by": "shuffler", "expected": 2000,
     },
     "sum of devices": {
-        "kind": "sum", "column": "real", "bounds": "0,1000", "dummies": "devices", "enrolled": 600,
+        "kind": "sum", "column": "real", "bounds": "0,1000", "drawn_by": "devices", "enrolled": 600,
     } | USERS,
     "means of devices": {
         "kind": "mean", "column": "real", "bounds": "0,300", "group_by": "value", "groups": DOMAIN,
-        "dummies": "devices", "enrolled": 3000, "honest_share": 0.8,
+        "drawn_by": "devices", "enrolled": 3000, "honest_share": 0.8,
     },
     "row": {
         "kind": "vector-mean", "number": ("number=-3,3", "real=0,200"),
-        "category": (f"value={DOMAIN}",), "dummies": "shuffler", "expected": 2000,
+        "category": (f"value={DOMAIN}",), "drawn_by": "shuffler", "expected": 2000,
     },
     "row of users": {
-        "kind": "vector-mean", "number": ("number=-3,3", "real=0,300"), "dummies": "shuffler",
+        "kind": "vector-mean", "number": ("number=-3,3", "real=0,300"), "drawn_by": "shuffler",
         "expected": 500,
     } | USERS,
 }  # fmt: skip
 FIGURES = dict(ASKED)
-SHARES = {"kind": "histogram", "dummies": "shuffler", "expected": 500} | VALUES
+SHARES = {"kind": "histogram", "drawn_by": "shuffler", "expected": 500} | VALUES
 ASKED["shares"] = SHARES
 ASKED["shares of users"] = SHARES | {"out_of_domain": "other", "rows_per_user": 3} | USERS
 ASKED["distribution"] = {
-    "kind": "distribution", "column": "number", "bounds": "-3,4", "bins": 14, "dummies": "shuffler",
+    "kind": "distribution", "column": "number", "bounds": "-3,4", "bins": 14, "drawn_by": "shuffler",
 }  # fmt: skip
 ASKED["distribution of users"] = {
-    "kind": "distribution", "column": "real", "bounds": "0,300", "dummies": "shuffler",
+    "kind": "distribution", "column": "real", "bounds": "0,300", "drawn_by": "shuffler",
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
 TABS = {
@@ -109,7 +109,7 @@ ASKED["tabs of users"] = TABS | USERS
 STRINGS = {
     "kind": "strings", "search": "levels", "column": "value",
     "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", "max_length": 20,
-    "dummies": "shuffler", "expected": 500,
+    "drawn_by": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
 every_case = pytest.mark.parametrize("case", ASKED)
 FIRST = {"events", "means", "sum of devices", "row", "tabs", "distribution"}
@@ -322,7 +322,7 @@ def test_a_range_is_drawn_once_however_often_it_is_read() -> None:
 
 
 def test_fewer_messages_are_bought_with_error(log: str) -> None:
-    asked = {"dummies": "devices", "enrolled": 100}
+    asked = {"drawn_by": "devices", "enrolled": 100}
     free, few = metric("rows", log, **asked), metric("rows", log, **asked, max_messages=2.0)
     assert few.protection.messages <= 2 < free.protection.messages
     assert few.error > free.error
@@ -356,44 +356,60 @@ def test_fewer_messages_are_bought_with_error(log: str) -> None:
         ("rows", {"epsilon": None}, "--epsilon is missing"),
         ("rows", {"epsilon": 1e-6}, "needs more than"),
         ("pairs", {"epsilon": 1e-7}, "dummies"),
-        ("mean", {"min_reports": 9}, "--min-reports: with --dummies shuffler no report is random"),
-        ("mean", {"mechanism": "hm"}, "--mechanism: with --dummies shuffler no report is random"),
+        ("mean", {"min_reports": 9}, "--min-reports: with --drawn-by shuffler no report is random"),
+        ("mean", {"mechanism": "hm"}, "--mechanism: with --drawn-by shuffler no report is random"),
         (
             "shares",
             {"min_reports": 9},
-            "--min-reports: with --dummies shuffler no report is random",
+            "--min-reports: with --drawn-by shuffler no report is random",
         ),
-        ("shares", {"bound": "published"}, "--bound: with --dummies shuffler no report is random"),
+        ("shares", {"bound": "published"}, "--bound: with --drawn-by shuffler no report is random"),
         ("shares", {"postprocess": "shrinkage"}, "it is auto, none or pop"),
         ("shares of users", {"postprocess": "pop"}, "it is auto, none, for shares of several"),
-        ("shares", {"dummies": None}, "--expected: says something of dummies, and none are"),
-        ("mean", {"dummies": None, "expected": 9}, "says something of dummies, and none are"),
-        ("rows", {"dummies": "devices"}, "--enrolled is missing: with --dummies devices say how"),
-        ("rows", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
-        ("rows", {"honest_share": 0.5}, "--honest-share: says something of --dummies devices"),
-        ("mean", {"enrolled": 9}, "--enrolled: says something of --dummies devices"),
+        (
+            "shares",
+            {"drawn_by": "each-report"},
+            "--expected: says something of dummies, and none are",
+        ),
+        (
+            "mean",
+            {"drawn_by": "each-report", "expected": 9},
+            "says something of dummies, and none are",
+        ),
+        ("rows", {"drawn_by": "devices"}, "--enrolled is missing: with --drawn-by devices say how"),
+        ("rows", {"enrolled": 9}, "--enrolled: says something of --drawn-by devices"),
+        ("rows", {"honest_share": 0.5}, "--honest-share: says something of --drawn-by devices"),
+        ("mean", {"enrolled": 9}, "--enrolled: says something of --drawn-by devices"),
         (
             "rows",
-            {"dummies": "devices", "enrolled": 99, "max_messages": 1.01},
+            {"drawn_by": "devices", "enrolled": 99, "max_messages": 1.01},
             "--enrolled, --max-messages, --epsilon, --delta: these counters need",
         ),
         ("events", {"max_messages": 3}, "a user raises 5 counters, each of them a message"),
         (
             "values",
-            {"dummies": "devices", "enrolled": 3, "epsilon": 1e-4},
+            {"drawn_by": "devices", "enrolled": 3, "epsilon": 1e-4},
             "--enrolled, --epsilon, --delta:",
         ),
-        ("row", {"shrink": "zero"}, "--shrink: with --dummies shuffler no report is randomised"),
-        ("row", {"unusable": "count"}, "--unusable: with --dummies shuffler no report is"),
+        ("row", {"shrink": "zero"}, "--shrink: with --drawn-by shuffler no report is randomised"),
+        ("row", {"unusable": "count"}, "--unusable: with --drawn-by shuffler no report is"),
         ("row", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts here, drawn"),
-        ("row", {"dummies": None, "expected": None, "digits": 3}, "--digits: says something of"),
+        (
+            "row",
+            {"drawn_by": "each-report", "expected": None, "digits": 3},
+            "--digits: says something of",
+        ),
         ("row", {"digits": 17}, "--digits must be a number of at most 16"),
         ("row", {"number": None}, "--number or --vector is missing"),
-        ("row", {"dummies": "devices", "enrolled": 9}, "--dummies devices: no dummies of devices"),
-        ("strings of users", {"oracle": "grr"}, "--oracle: with --dummies shuffler no report is"),
+        (
+            "row",
+            {"drawn_by": "devices", "enrolled": 9},
+            "--drawn-by devices: no dummies of devices",
+        ),
+        ("strings of users", {"oracle": "grr"}, "--oracle: with --drawn-by shuffler no report is"),
         ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
-        ("strings of users", {"dummies": "devices"}, "--dummies: invalid choice: 'devices'"),
-        ("mean", {"dummies": "nobody"}, "dummies"),
+        ("strings of users", {"drawn_by": "devices"}, "--drawn-by: invalid choice: 'devices'"),
+        ("mean", {"drawn_by": "nobody"}, "dummies"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
         ("sum", {"bounds": "0,1e308", "whole_numbers": None}, "--bounds: they must lie within"),
@@ -592,7 +608,7 @@ def test_very_many_bins(run, refused, log: str) -> None:
     truth = np.searchsorted(np.sort(numbers), found["high"].to_numpy(), side="left")
     assert np.abs(below - truth)[:-1].max() <= 2 * FAR * error
     refused(words("distribution", log, bins=100_001), "--bins must be a number of at most 100,000")
-    randomised = words("distribution", log, bins=4096, dummies=None, output="other")
+    randomised = words("distribution", log, bins=4096, drawn_by="each-report", output="other")
     refused(randomised, "at most 1,024, not 4,096: one randomised report tells no more apart")
 
 

@@ -37,7 +37,7 @@ ASKED: dict[str, Any] = {
     "output": "out",
 }
 N, OF_EACH = 3000, 2
-DIVIDED: dict[str, Any] = {"dummies": "none", "model": "local", "epsilon": 4.0}
+DIVIDED: dict[str, Any] = {"drawn_by": "each-report", "model": "local", "epsilon": 4.0}
 
 
 @pytest.fixture(autouse=True)
@@ -208,9 +208,9 @@ def test_some_tables(run, log: pa.Table) -> None:
         ({"tables": ["city,plan", "plan,city"]}, "--tables: plan,city is named twice"),
         ({"rows_per_user": 2, "user_column": "user"}, "--rows-per-user: one row of a user counts"),
         ({"epsilon": 1e-6}, "--epsilon, --delta: "),
-        ({"model": "local"}, "--model: with --dummies shuffler no report is randomised"),
+        ({"model": "local"}, "--model: with --drawn-by shuffler no report is randomised"),
         ({"delta": 0}, "--delta: dummies need more than 0"),
-        ({"enrolled": 5}, "--enrolled: says something of --dummies devices"),
+        ({"enrolled": 5}, "--enrolled: says something of --drawn-by devices"),
         (DIVIDED | {"unusable": "count"}, "--unusable: a value that is missing, or not declared"),
         (DIVIDED | {"max_messages": 3}, "--max-messages: says something of dummies"),
         (DIVIDED | {"enrolled": 5}, "--enrolled: says something of dummies"),

@@ -31,7 +31,7 @@ output: out/{{window}}
 epsilon: {epsilon}
 model: local
 {more}metrics:
-  - {{name: tabs, kind: cross-tab, columns: [value, number], dummies: none,
+  - {{name: tabs, kind: cross-tab, columns: [value, number], drawn_by: each-report,
      domains: [value=values.txt, "number=-3..3"]}}
 """
 MEAN = '  - {name: mean, kind: mean, column: number, bounds: "-3,3"}\n'

@@ -37,7 +37,7 @@ FORMS = {
     "sum": "sum --column x --bounds 0,10 --epsilon 1 --user-column u",
     "mean": f"mean --column x --bounds 0,10 --epsilon 1 {USER}",
     "mean-count": f"mean --column x --bounds 0,10 --epsilon 1 --model local {USER}",
-    "mean-dummies": "mean --column x --bounds 0,10 --epsilon 2 --user-column u --dummies shuffler",
+    "mean-dummies": "mean --column x --bounds 0,10 --epsilon 2 --user-column u --drawn-by shuffler",
     "distribution": f"distribution --column x --bounds 0,10 --epsilon 2 --model local {USER}",
     "vector-mean": f"vector-mean --number x=0,10 --number y=0,1 --epsilon 3 {USER}",
     "strings": f"strings --search levels --column c --epsilon 4 --max-length 4 {USER}",

@@ -139,7 +139,7 @@ NUMBER = ["--column", "x", "--bounds", "0,10", "--epsilon", "4"]
         # Of each user one row at the most has both; the last group is of all other rows.
         ([*COUNT, "--user-column", "user"], lambda hits: [0, 0, len(hits), 0, 0]),
         (["sum", *NUMBER], lambda hits: [4.0 * len(hits)]),
-        (["mean", *NUMBER, "--dummies", "shuffler", "--expected", "3000"], lambda hits: [4.0]),
+        (["mean", *NUMBER, "--drawn-by", "shuffler", "--expected", "3000"], lambda hits: [4.0]),
     ],
     ids=["count", "sum", "mean"],
 )

@@ -39,9 +39,9 @@ COUNTED: dict[str, dict[str, Any]] = {
     "count of users": _VALUES | {"user_column": "user", "rows_per_user": 3},
     "sum": _REAL,
     "sum by shares": _REAL | {"mechanism": "split-mix", "enrolled": 2100},
-    "mean": _REAL | {"dummies": "shuffler"},
-    "distribution of users": _REAL | {"bins": 8, "dummies": "shuffler", "user_column": "user"},
-    "histogram": _VALUES | {"dummies": "devices", "enrolled": 2100},
+    "mean": _REAL | {"drawn_by": "shuffler"},
+    "distribution of users": _REAL | {"bins": 8, "drawn_by": "shuffler", "user_column": "user"},
+    "histogram": _VALUES | {"drawn_by": "devices", "enrolled": 2100},
 }
 MORE = {
     "large table": Case("histogram", "shuffle", "row").asked | {"mechanism": "olh"},

@@ -93,7 +93,7 @@ def test_an_option_of_totals_needs_a_horizon(refused, option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [["--dummies", "devices"], ["--max-messages", "9"], ["--shuffler", "fused"]]
+    "more", [["--drawn-by", "devices"], ["--max-messages", "9"], ["--shuffler", "fused"]]
 )
 def test_what_says_something_of_dummies_is_refused(asked, more: list[str]) -> None:
     assert more[0] in asked("a", *more, code=2)["error"]

@@ -34,7 +34,7 @@ def asked(log: str, domain: str, kind: str) -> dict[str, Any]:
     return {
         "count": values, "histogram": values, "sum": numbers | {"whole_numbers": True},
         "mean": numbers, "distribution": numbers,
-    }[kind] | {"input": log, "output": "out", "epsilon": 0.5, "dummies": "job"}  # fmt: skip
+    }[kind] | {"input": log, "output": "out", "epsilon": 0.5, "drawn_by": "job"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -102,13 +102,13 @@ def test_a_total_errs_no_more_than_among_dummies(kind: str, log: str, domain: st
 @pytest.mark.parametrize(
     ("kind", "changes", "complaint"),
     [
-        ("count", {"enrolled": 9}, "--enrolled: says something of dummies, and --dummies job has"),
+        ("count", {"enrolled": 9}, "--enrolled: says something of dummies, and --drawn-by job has"),
         ("count", {"max_messages": 9}, "--max-messages: says something of dummies"),
-        ("mean", {"honest_share": 0.9}, "--honest-share: with --dummies job no report is random"),
-        ("mean", {"min_reports": 9}, "--min-reports: with --dummies job no report is randomised"),
+        ("mean", {"honest_share": 0.9}, "--honest-share: with --drawn-by job no report is random"),
+        ("mean", {"min_reports": 9}, "--min-reports: with --drawn-by job no report is randomised"),
         ("sum", {"shuffler": "fused"}, "--shuffler fused: nothing is shuffled where the job adds"),
         ("sum", {"mechanism": "split-mix", "enrolled": 99}, "the shuffler adds the noise"),
-        ("distribution", {}, "--dummies job: it adds noise to totals, not to a tree of bins"),
+        ("distribution", {}, "--drawn-by job: it adds noise to totals, not to a tree of bins"),
     ],
 )
 def test_what_means_nothing_beside_it_is_refused(
@@ -121,7 +121,7 @@ def test_what_means_nothing_beside_it_is_refused(
 def test_a_plan_may_have_it_and_three_parties_may_not(run, log: str, domain: str) -> None:
     Path("plan.yaml").write_text(
         f"collection: total\nversion: 1\ninput: {log}\noutput: out\nepsilon: 2.0\ndelta: 1.0e-6\n"
-        "metrics:\n  - {name: much, kind: count, dummies: job, column: value, "
+        "metrics:\n  - {name: much, kind: count, drawn_by: job, column: value, "
         f"domain: {domain}}}\n"
         "  - {name: usual, kind: sum, column: number, bounds: '-3,5'}\n"
     )

@@ -345,7 +345,7 @@ def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, 
     [
         ("kind: mean, model: local, column: real, bounds: '0,300', min_reports: null", "min_rep"),
         ("kind: histogram, column: value, domain: 0..9, mechanism: oue", "several messages"),
-        ("kind: histogram, column: value, domain: 0..9, dummies: job", "exact"),
+        ("kind: histogram, column: value, domain: 0..9, drawn_by: job", "exact"),
         ("kind: mean, model: local, column: real, choose_bounds: true", "choose_bounds"),
         (
             "kind: vector-mean, number: ['real=0,300', 'number=-3,3'], mechanism: laplace_vector, "

@@ -45,9 +45,9 @@ OTHERS = """\
 """
 # These have hundreds of thousands of dummies, which take minutes to seal.
 LARGE = """\
-  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}
-  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}
-  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, dummies: shuffler}
+  - {name: avg, kind: mean, column: city, bounds: "0,2", drawn_by: shuffler}
+  - {name: shape, kind: distribution, column: city, bounds: "0,2", drawn_by: shuffler}
+  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, drawn_by: shuffler}
 """
 QUICK = "released/d1~0.25"
 

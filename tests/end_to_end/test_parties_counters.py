@@ -37,18 +37,18 @@ metrics:
 """
 ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100}\n"
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
-AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", dummies: shuffler}\n'
-SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", dummies: shuffler}\n'
-FREQUENT = "  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler}\n"
+AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", drawn_by: shuffler}\n'
+SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", drawn_by: shuffler}\n'
+FREQUENT = "  - {name: often, kind: strings, search: levels, column: city, drawn_by: shuffler}\n"
 VALUED = (
     "  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, "
-    "dummies: shuffler}\n"
+    "drawn_by: shuffler}\n"
 )
 ROW = (
-    "  - {name: row, kind: vector-mean, number: ['city=0,2', 'user=0,30'], dummies: shuffler,\n"
+    "  - {name: row, kind: vector-mean, number: ['city=0,2', 'user=0,30'], drawn_by: shuffler,\n"
     "     category: ['city2=0..1'], expected: 30}\n"
 )
-IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], dummies: shuffler}\n"
+IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], drawn_by: shuffler}\n"
 PLAIN = "plain reports would tell the shuffler"
 
 

@@ -34,12 +34,12 @@ honest_share: 0.5
 metrics:
   - {name: cities, kind: count, column: city, domain: 0..2, rows_per_user: 2, ABOUT}
   - {name: much, kind: sum, column: city, bounds: "0,2", whole_numbers: true, ABOUT}
-""".replace("ABOUT", "dummies: devices, enrolled: 40")
+""".replace("ABOUT", "drawn_by: devices, enrolled: 40")
 OTHERS = """\
   - {name: avg, kind: mean, column: city, bounds: "0,2", ABOUT}
   - {name: shape, kind: distribution, column: city, bounds: "0,2", bins: 4, ABOUT}
   - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, ABOUT}
-""".replace("ABOUT", "dummies: devices, enrolled: 40")
+""".replace("ABOUT", "drawn_by: devices, enrolled: 40")
 # What depends on what is drawn, or on the window's name.
 DRAWN = "created|release_id|shuffle_id|fingerprint|design|plan"
 FULL = 6.5  # standard errors: noise is near enough to normal for a false alarm below 1e-9
@@ -207,8 +207,8 @@ def test_bad_requests_are_one_line(refused, run, parted, monkeypatch) -> None:
     crowded = text.replace("0..2, rows_per_user: 2", "0..4000, rows_per_user: 100")
     Path("plan.yaml").write_text(crowded)
     refused(one, "of them for its dummies, and may have 1,169")
-    Path("plan.yaml").write_text(text.replace("dummies: devices, enrolled: 40", "expected: 40"))
-    refused([*one, "--devices", "devices.txt"], "no metric here says dummies: devices")
+    Path("plan.yaml").write_text(text.replace("drawn_by: devices, enrolled: 40", "expected: 40"))
+    refused([*one, "--devices", "devices.txt"], "no metric here says drawn_by: devices")
     Path("plan.yaml").write_text(text)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     outcome = run(own)

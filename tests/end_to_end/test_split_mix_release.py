@@ -36,7 +36,7 @@ ASKED: dict[str, Any] = {
 
 
 MEAN: dict[str, Any] = {
-    "column": "number", "bounds": "-3,5", "dummies": "shuffler", "epsilon": 2.0, "enrolled": 2500,
+    "column": "number", "bounds": "-3,5", "drawn_by": "shuffler", "epsilon": 2.0, "enrolled": 2500,
     "mechanism": "split-mix",
 }  # fmt: skip
 OF = {"sum": ASKED, "mean": MEAN}
@@ -204,7 +204,7 @@ def test_a_plan_settles_it_and_keeps_it_from_clients(run, log: str) -> None:
     Path("plan.yaml").write_text(
         f"collection: total\nversion: 1\ninput: {log}\noutput: out\nepsilon: 2.0\n"
         f"delta: 1.0e-6\nhonest_share: 0.8\nmetrics:\n  - {{name: much, kind: sum, {words}}}\n"
-        f"  - {{name: usual, kind: mean, dummies: shuffler, {words}}}\n"
+        f"  - {{name: usual, kind: mean, drawn_by: shuffler, {words}}}\n"
     )
     outcome = run(["check", "plan.yaml"])
     assert outcome.code == 0, outcome.said
@@ -219,17 +219,17 @@ def test_a_plan_settles_it_and_keeps_it_from_clients(run, log: str) -> None:
         ({"enrolled": None}, "--enrolled is missing: with --mechanism split-mix every enrolled"),
         ({"epsilon": 1e-6}, "--enrolled, --bounds, --epsilon, --delta: a range of 5 units"),
         ({"bounds": "5,-3"}, "--bounds: the first must be below the second"),
-        ({"dummies": "devices"}, "--mechanism split-mix: the shuffler adds the noise"),
+        ({"drawn_by": "devices"}, "--mechanism split-mix: the shuffler adds the noise"),
         ({"group_by": "number", "groups": "0..3"}, "split-mix: it hides one figure, and not one"),
         ({"max_messages": 3}, "--max-messages: 2,500 devices have to send"),
         ({"delta": 1e-13}, "is below what sigma 40 takes"),
-        ({"mechanism": "counters"}, "--enrolled: says something of --dummies devices"),
+        ({"mechanism": "counters"}, "--enrolled: says something of --drawn-by devices"),
         ({"kind": "mean", "enrolled": None}, "--enrolled is missing: with --mechanism split-mix"),
-        ({"kind": "mean", "dummies": None, "enrolled": None}, "say --dummies shuffler"),
-        ({"kind": "mean", "dummies": "devices"}, "--mechanism: with --dummies devices no report"),
+        ({"kind": "mean", "drawn_by": "each-report", "enrolled": None}, "say --drawn-by shuffler"),
+        ({"kind": "mean", "drawn_by": "devices"}, "--mechanism: with --drawn-by devices no report"),
         ({"kind": "mean", "rows_per_user": 2}, "--rows-per-user: a user has 1 different values"),
         ({"kind": "mean", "group_by": "number", "groups": "0..3"}, "split-mix: it hides one"),
-        ({"kind": "mean", "cells": 9}, "--cells: with --dummies shuffler no report is randomised"),
+        ({"kind": "mean", "cells": 9}, "--cells: with --drawn-by shuffler no report is randomised"),
         ({"kind": "mean", "enrolled": 10**8}, "a word holds total and count of so many devices in"),
     ],
 )

@@ -125,7 +125,7 @@ def test_windows_follow_the_calendar_with_rows_or_without(plan) -> None:
 
 
 def test_windows_have_noise_that_the_job_adds_with_rows_or_without(plan) -> None:
-    plan(last="  - {name: sure, kind: count, dummies: job, column: value, domain: %s}\n")
+    plan(last="  - {name: sure, kind: count, drawn_by: job, column: value, domain: %s}\n")
     land("a", rows(spread(0, 400), range(400)))
     serve(1.5, 2.6)
     for hour, n in ((0, 400), (1, 0)):

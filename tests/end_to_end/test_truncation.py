@@ -25,11 +25,11 @@ COMMON = "--user-column u --epsilon 1 --input log.parquet --output out"
 VALUES = "--column c --domain c.txt"
 KINDS = {
     "count": f"count {VALUES}",
-    "count by the job": f"count {VALUES} --dummies job",
-    "histogram": f"histogram {VALUES} --dummies shuffler",
+    "count by the job": f"count {VALUES} --drawn-by job",
+    "histogram": f"histogram {VALUES} --drawn-by shuffler",
     "sum": "sum --column x --bounds 0,1",
     "sums": "sum --column x --bounds 0,30 --group-by c --groups c.txt",
-    "mean": "mean --column x --bounds 0,1 --dummies job",
+    "mean": "mean --column x --bounds 0,1 --drawn-by job",
 }
 WIDER = {
     "count": "--rows-per-user 3",
@@ -89,7 +89,7 @@ def test_noise_alone_says_it_of_nobody_one_time_in_two_thousand(workspace: Path)
     """By the exact law of what is added to the number of those who had more."""
     pq.write_table(pa.table({"u": [0], "c": ["a"]}).slice(0, 0), "nobody.parquet")
     words: Any = {"input": ("nobody.parquet",), "output": "out", "user_column": "u", "epsilon": 1}
-    options = CountOptions(**words, column="c", domain="c.txt", dummies="job")
+    options = CountOptions(**words, column="c", domain="c.txt", drawn_by="job")
     release: Any = resolve(options)
     law = release.design.level_law(len(release.design.levels) - 1)
 

@@ -59,7 +59,7 @@ def test_a_newcomers_path(log: Path, run) -> None:
     assert "numbers with a decimal comma" in drafted.err
     asked = ["--input", "log.csv", "--delimiter", ";", "--types", "s=float", "--epsilon", "2"]
     for kind in ("mean", "distribution"):
-        for more in (["--min-reports", "1000"], ["--dummies", "shuffler", "--expected", "4000"]):
+        for more in (["--min-reports", "1000"], ["--drawn-by", "shuffler", "--expected", "4000"]):
             out = f"{kind}-{len(more)}"
             words = [kind, *asked, "--column", "s", "--bounds", "0,60", *more, "--output", out]
             outcome = run(words)
@@ -195,7 +195,7 @@ def test_three_parties_with_counters_withhold_alike(log: Path, run) -> None:
     """Few rows, for each is sealed; so little noise that they are enough."""
     lines = Path("log.csv").read_text().split("\n")
     Path("log.csv").write_text("\n".join(lines[:301]) + "\n")
-    one = '  - {name: s, kind: mean, column: s, bounds: "0,60", dummies: shuffler, expected: 300}'
+    one = '  - {name: s, kind: mean, column: s, bounds: "0,60", drawn_by: shuffler, expected: 300}'
     head = WITHOUT_LEDGER[: WITHOUT_LEDGER.index("  - ")].replace("epsilon: 4", "epsilon: 18")
     said = _parted(run, head.replace("min_reports: 1000\n", "") + one + "\n", True)
     assert (said["metrics"], said["withheld"]) == ([], ["s"])

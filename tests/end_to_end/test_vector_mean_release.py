@@ -252,7 +252,7 @@ def test_shares_of_a_category_are_of_all_units_also_of_those_without_one(noise: 
     Path("kinds.txt").write_text("a\nb\nc\n")
     asked = ["vector-mean", "--input", "quarter.parquet", "--number", "x=0,1", "--category",
              "kind=kinds.txt", "--epsilon", "4"]  # fmt: skip
-    drawn = ["--dummies", "shuffler", "--expected", "24000"]
+    drawn = ["--drawn-by", "shuffler", "--expected", "24000"]
     how = drawn if noise == "dummies" else ["--min-reports", "20000"]
     assert run([*asked, *how, "--output", "out"]).code == 0
     release = Release(Path("out"))

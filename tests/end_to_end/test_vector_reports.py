@@ -102,8 +102,8 @@ def test_other_statistics_of_the_log_follow_from_them(run, rows: np.ndarray) -> 
         ({"model": "shuffle"}, "--reports: a shuffled report is weak by itself"),
         ({"unusable": None}, "--reports: rows are of numbers that all users have"),
         ({"category": "user=users.txt", "mechanism": None}, "--reports: rows are of numbers"),
-        ({"dummies": "shuffler", "model": None, "unusable": None, "mechanism": None},
-         "--reports: with --dummies shuffler no report is randomised"),
+        ({"drawn_by": "shuffler", "model": None, "unusable": None, "mechanism": None},
+         "--reports: with --drawn-by shuffler no report is randomised"),
     ],
 )  # fmt: skip
 def test_what_makes_no_rows_is_refused(run, rows: np.ndarray, changes: Any, why: str) -> None:

@@ -26,7 +26,7 @@ COMMANDS = {
 }
 # Other requests of the same kinds, whose pages look different.
 MORE = {
-    "mean": ("--column real --bounds 0,300", "--column real --bounds 0,300 --dummies shuffler"),
+    "mean": ("--column real --bounds 0,300", "--column real --bounds 0,300 --drawn-by shuffler"),
     "count": (
         "",
         "--column value --domain values.txt --by number --by-domain=-3..3",
@@ -34,11 +34,11 @@ MORE = {
     ),
     "strings": ("--column value --max-length 20",),
     "sum": ("--column real --bounds 0,300 --group-by value --groups values.txt",),
-    "distribution": ("--column real --bounds 0,300 --bins 1024 --dummies shuffler",),
-    "vector-mean": ("--number real=0,300 --dummies shuffler",),
+    "distribution": ("--column real --bounds 0,300 --bins 1024 --drawn-by shuffler",),
+    "vector-mean": ("--number real=0,300 --drawn-by shuffler",),
 }
 
-_DEVICES = "--dummies devices --enrolled 4000"
+_DEVICES = "--drawn-by devices --enrolled 4000"
 # What a kind refuses, though another of its forms needs the option.
 REFUSED = {
     ("vector-mean", _DEVICES),
@@ -71,7 +71,7 @@ def forms(kind: str) -> Iterator[str]:
         yield from (f"--model {model}" for model in models(kind))
     if "dummies" in fields:
         offered = str(fields["dummies"].annotation)
-        yield from ["--dummies shuffler"] * ("'shuffler'" in offered)
+        yield from ["--drawn-by shuffler"] * ("'shuffler'" in offered)
         yield from [_DEVICES] * ("'devices'" in offered)
     if not {"model", "dummies"} & {*fields}:
         yield ""

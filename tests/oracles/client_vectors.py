@@ -264,11 +264,11 @@ metrics:
   - {name: apart, kind: sum, column: fare, bounds: "0,60", group_by: hour, groups: 1..9,
      rows_per_user: 2, expected: 20000}
   - {name: balance, kind: sum, column: fare, bounds: "-10,60", expected: 20000}
-  - {name: usual, kind: mean, dummies: shuffler, column: fare, bounds: "-10,60", group_by: hour,
+  - {name: usual, kind: mean, drawn_by: shuffler, column: fare, bounds: "-10,60", group_by: hour,
      groups: 1..9, rows_per_user: 2, expected: 20000}
-  - {name: hours, kind: histogram, dummies: shuffler, column: hour, domain: 1..9, rows_per_user: 2,
+  - {name: hours, kind: histogram, drawn_by: shuffler, column: hour, domain: 1..9, rows_per_user: 2,
      expected: 20000}
-  - {name: shape, kind: distribution, dummies: shuffler, column: fare, bounds: "-10,60", bins: 40,
+  - {name: shape, kind: distribution, drawn_by: shuffler, column: fare, bounds: "-10,60", bins: 40,
      expected: 20000}
 """
 PLANS = {

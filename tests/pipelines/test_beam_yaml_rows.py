@@ -24,7 +24,7 @@ def test_a_value_of_another_type_than_declared_is_not_quoted(value: object) -> N
 @pytest.mark.parametrize("window", [FixedWindows(60), Sessions(60)])
 def test_rows_in_windows_are_refused(window: WindowFn, tmp_path: Path) -> None:
     """A window that nobody is in would have no release, and whoever sees that knows it."""
-    step = steps.Count(output=str(tmp_path / "out"), epsilon=1.0, dummies="job")
+    step = steps.Count(output=str(tmp_path / "out"), epsilon=1.0, drawn_by="job")
     with beam.Pipeline() as pipeline:
         rows = pipeline | beam.Create([beam.Row(user="a")]) | beam.WindowInto(window)
         with pytest.raises(RequestError, match="Count: one release is made of all rows"):

@@ -77,7 +77,7 @@ def test_cells_of_cross_tabs_lie_in_their_intervals(log: str, workspace) -> None
 def test_a_distribution_without_noise_to_speak_of_is_published(epsilon: str, workspace) -> None:
     """Its laws' variances are rounded to 0 there, and nothing is divided by them."""
     (workspace / "one.csv").write_text("x\n30\n")
-    words = "--types x=float --column x --bounds 0,100 --bins 2 --dummies shuffler"
+    words = "--types x=float --column x --bounds 0,100 --bins 2 --drawn-by shuffler"
     ends = ["--epsilon", epsilon, "--output", "out"]
     assert cli.main(["distribution", "--input", "one.csv", *words.split(), *ends]) == 0
     table = pq.read_table("out/distribution.parquet")

@@ -43,7 +43,7 @@ KINDS = pytest.mark.parametrize(
         (HistogramOptions, {"column": "g", "domain": "0..4"}, {"mechanism": "grr"}),
         (MeanOptions, {"column": "v", "bounds": "0,10"}, {"cells": 16}),
         (DistributionOptions, {"column": "v", "bounds": "0,10", "bins": 16}, {"smooth": False}),
-        (CrossTabOptions, {"columns": ("g",), "domains": ("g=0..4",)}, {"dummies": "none"}),
+        (CrossTabOptions, {"columns": ("g",), "domains": ("g=0..4",)}, {"drawn_by": "each-report"}),
     ],
 )
 
@@ -53,7 +53,7 @@ def test_what_is_said_is_what_counters_expect(kind, asked, alone, log, tmp_path)
     reports = resolved(kind, log, tmp_path, **asked, **alone, min_reports=40_000)
     release = promises(reports)[0]
     counters = resolved(
-        kind, log, tmp_path, **asked, dummies="shuffler", expected=40_000,
+        kind, log, tmp_path, **asked, drawn_by="shuffler", expected=40_000,
         epsilon=release.epsilon, delta=release.delta,
     )  # fmt: skip
     assert said([reports]) == [f"{TRUSTED}:", f"  {counters.expected_error}"]

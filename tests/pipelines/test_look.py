@@ -110,7 +110,7 @@ def test_a_log_without_rows_is_no_failure(workspace: Path, run, log: str) -> Non
     looked = run(["look", "log.csv"])
     assert looked.code == 0
     assert "0 rows in 1 file; looked at: 0" in looked.out
-    metric = "metrics:\n  - {name: m, kind: mean, dummies: shuffler, column: x, bounds: '0,9'}\n"
+    metric = "metrics:\n  - {name: m, kind: mean, drawn_by: shuffler, column: x, bounds: '0,9'}\n"
     more = "input: log.csv\ntypes: {x: float}\n"
     Path("plan.yaml").write_text(HEAD.replace("min_reports: 500\n", "") + more + metric)
     assert run(["check", "plan.yaml"]).code == run(["check", "--look", "plan.yaml"]).code == 0

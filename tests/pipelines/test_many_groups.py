@@ -34,6 +34,6 @@ def test_a_sum_of_a_group_errs_as_one_laplace_noise(groups: int) -> None:
 @pytest.mark.parametrize("groups", [2, 229, 100_000])
 def test_a_mean_of_a_group_has_the_noise_of_a_mean_of_all(groups: int) -> None:
     many, one = (
-        resolved(MeanOptions, number, dummies="shuffler").accuracy.noise for number in (groups, 1)
+        resolved(MeanOptions, number, drawn_by="shuffler").accuracy.noise for number in (groups, 1)
     )
     assert many == pytest.approx(one, rel=0.05)

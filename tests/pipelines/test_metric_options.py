@@ -126,13 +126,13 @@ def test_what_means_something_beside_an_option_stands_under_a_heading(name: str,
 
 def test_an_option_of_a_search_needs_that_search(refused) -> None:
     words = ["strings", "--input", "x.parquet", "--column", "c", "--epsilon", "1", "--output", "o"]
-    for option in ("--alphabet lower", "--dummies shuffler", "--model local", "--enrolled 9"):
+    for option in ("--alphabet lower", "--drawn-by shuffler", "--model local", "--enrolled 9"):
         why = f"{option.split()[0]}: means nothing with --search threshold"
         refused([*words, *option.split()], why)
     refused([*words, "--search", "trees"], "invalid choice: 'trees'")
     words += ["--search", "levels"]
     refused([*words, "--rows-per-user", "2"], "--rows-per-user: says something of dummies")
-    refused([*words, "--dummies", "shuffler", "--system", "pem"], "--system: with --dummies")
+    refused([*words, "--drawn-by", "shuffler", "--system", "pem"], "--system: with --drawn-by")
     refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 
 

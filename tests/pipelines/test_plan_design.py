@@ -51,7 +51,7 @@ FARE = {"kind": "mean", "column": "fare", "bounds": "0,60"}
 KINDS = [
     CITY,
     {**CITY, "mechanism": "treehist"},
-    {**CITY, "dummies": "job"},
+    {**CITY, "drawn_by": "job"},
     {**CITY, "model": "shuffle", "mechanism": "poisson", "max_messages": 1000},
     {"kind": "strings", "search": "levels", "column": "city", "max_length": 4},
     FARE,

@@ -37,7 +37,7 @@ TEN = [f"{{name: m{k}, kind: histogram, column: c, domain: 1..915}}" for k in ra
 MIXED = [
     "{name: city, kind: histogram, column: c, domain: 1..50, mechanism: grr, share: 0.5}",
     "{name: fare, kind: histogram, column: f, domain: 1..9, mechanism: grr, model: local}",
-    "{name: zone, kind: histogram, column: z, domain: 1..9, dummies: job}",
+    "{name: zone, kind: histogram, column: z, domain: 1..9, drawn_by: job}",
 ]
 
 
@@ -70,7 +70,7 @@ def test_ten_equal_histograms_fill_one_budget(tmp_path: Path) -> None:
 def test_thirty_counts_have_the_noise_of_one_gaussian(tmp_path: Path) -> None:
     """Each would take Laplace noise if it were alone; thirty of them 1.57 times as much."""
     counts = [
-        f"{{name: m{k}, kind: count, dummies: shuffler, expected: 100000}}" for k in range(30)
+        f"{{name: m{k}, kind: count, drawn_by: shuffler, expected: 100000}}" for k in range(30)
     ]
     job = job_of(tmp_path, counts)
     gaussian = math.sqrt(30) / gaussian_mu(1.0, 1e-6)
@@ -80,7 +80,7 @@ def test_thirty_counts_have_the_noise_of_one_gaussian(tmp_path: Path) -> None:
 
 
 def test_thirty_means_leave_nothing_of_epsilon_unused(tmp_path: Path) -> None:
-    of_each = "kind: mean, column: c, bounds: '0,10', dummies: shuffler, expected: 100000"
+    of_each = "kind: mean, column: c, bounds: '0,10', drawn_by: shuffler, expected: 100000"
     means = [f"{{name: m{k}, {of_each}}}" for k in range(30)]
     job = job_of(tmp_path, means)
     assert 0.999 <= job.guarantees[0].epsilon <= 1.0
@@ -149,7 +149,9 @@ def test_no_metric_promises_less_than_the_plan(tmp_path: Path) -> None:
 
 def test_what_is_spent_does_not_stop_where_other_noise_takes_over(tmp_path: Path) -> None:
     """Of eight counts Laplace noise errs as little as Gaussian noise, at thrice the epsilons."""
-    counts = [f"{{name: m{k}, kind: count, dummies: shuffler, expected: 100000}}" for k in range(8)]
+    counts = [
+        f"{{name: m{k}, kind: count, drawn_by: shuffler, expected: 100000}}" for k in range(8)
+    ]
     job = job_of(tmp_path, counts)
     assert 0.999 <= job.guarantees[0].epsilon <= 1.0
     assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-6))
@@ -159,8 +161,8 @@ def test_what_is_spent_does_not_stop_where_other_noise_takes_over(tmp_path: Path
 def test_counters_are_designed_once_for_all_scales(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_each = "column: c, bounds: '0,10', dummies: shuffler, expected: 100000"
-    metrics = ["{name: a, kind: count, dummies: shuffler, expected: 100000}"]
+    of_each = "column: c, bounds: '0,10', drawn_by: shuffler, expected: 100000"
+    metrics = ["{name: a, kind: count, drawn_by: shuffler, expected: 100000}"]
     metrics += [f"{{name: {kind}, kind: {kind}, {of_each}}}" for kind in ("mean", "sum")]
     made: list[str] = []
     least = ByCounters.least

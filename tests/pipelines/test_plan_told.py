@@ -137,7 +137,7 @@ MIXED = """\
   - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100}
 """
 ALONE = """\
-  - {name: often, kind: strings, search: levels, column: city, dummies: shuffler, max_length: 4}
+  - {name: often, kind: strings, search: levels, column: city, drawn_by: shuffler, max_length: 4}
 """
 
 

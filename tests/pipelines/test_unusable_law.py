@@ -110,7 +110,7 @@ def mean(workspace: Path) -> Any:
     kind = registry.options("mean")
     asked = {
         "input": ["log.parquet"], "column": "x", "bounds": "0,1", "epsilon": 2.0, "output": "out",
-        "dummies": "shuffler", "expected": 4000,
+        "drawn_by": "shuffler", "expected": 4000,
     }  # fmt: skip
     options = request(kind, asked)
     return resolve(options)
@@ -145,7 +145,7 @@ def test_an_empty_log_and_one_that_is_just_usable_are_published(mean: Any) -> No
 
 ONE = {
     "mean": ["--bounds", "0,9", "--min-reports", "500"],
-    "distribution": ["--bounds", "0,9", "--dummies", "shuffler", "--expected", "3000"],
+    "distribution": ["--bounds", "0,9", "--drawn-by", "shuffler", "--expected", "3000"],
     "histogram": ["--domain", "domain.txt", "--min-reports", "500"],
 }
 

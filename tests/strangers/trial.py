@@ -129,7 +129,7 @@ def _column(
     )  # fmt: skip
     if numbers:
         yield from _figures(
-            name, f"mean of {column!r}", ["mean", *words, "--dummies", "shuffler"], at,
+            name, f"mean of {column!r}", ["mean", *words, "--drawn-by", "shuffler"], at,
             {None: sum(numbers) / len(numbers)}, True,
         )  # fmt: skip
 

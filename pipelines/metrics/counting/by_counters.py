@@ -114,7 +114,7 @@ class ByCounters(OfStatistic):
         Args:
             options: of the request.
         """
-        return f"--dummies {options.drawn_by}"
+        return f"--drawn-by {options.drawn_by}"
 
     @classmethod
     def of(cls, given: Ingredients) -> Self:
@@ -464,7 +464,7 @@ class ByCounters(OfStatistic):
             "name": self.protection.system,
             "source": wording.source(self.design),
             "constants": self.design.constants,
-            "dummies": "devices" if self.by_devices else "shuffler",
+            "drawn_by": "devices" if self.by_devices else "shuffler",
             "messages_per_user": self.protection.messages,
             "bits_per_message": max(1, (self.design.codes - 1).bit_length()),
         }

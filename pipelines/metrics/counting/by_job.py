@@ -55,8 +55,8 @@ class ByJob(ByCounters):
         named = sorted(options.model_fields_set & {"enrolled", "honest_share", "max_messages"})
         if named:
             raise RequestError(
-                f"{flag(named[0])}: says something of dummies, and --dummies {JOB} has none: leave "
-                "it out"
+                f"{flag(named[0])}: says something of dummies, and --drawn-by {JOB} has none: "
+                "leave it out"
             )
 
     @classmethod
@@ -80,7 +80,7 @@ class ByJob(ByCounters):
     def undivided(self) -> str:
         return (
             "the job that adds its noise has to see exact totals, and here no party does: take "
-            "--dummies shuffler or devices"
+            "--drawn-by shuffler or devices"
         )
 
     @property

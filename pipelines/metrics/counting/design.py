@@ -128,8 +128,8 @@ def rounded(
         return variance(units, amounts.variance(alone), amounts)
 
     # What the job adds to a total it adds once, whatever signs there are.
-    tried = [(wanted, options.dummies == JOB)]
-    if options.dummies == "shuffler" and options.epsilon is not None and wanted > 1:
+    tried = [(wanted, options.drawn_by == JOB)]
+    if options.drawn_by == "shuffler" and options.epsilon is not None and wanted > 1:
         tried = [(min(sizes, key=likely), True), *tried]
     candidates, why = [], RequestError("")
     for units, shared in tried:
@@ -186,16 +186,16 @@ def meeting(
     named = "max_messages" in options.model_fields_set
     most = (options.max_messages if named else None) or math.inf
     limits: dict[str, Any] = {"most_messages": most}
-    if sealed and options.dummies == "devices":
+    if sealed and options.drawn_by == "devices":
         limits = {"most_messages": min(MOST_SLOTS, most), "slotted": True}
     devices = {"enrolled": options.enrolled, "honest_share": options.honest_share or CLIENTS_SHARE}
     if sealed:  # one job draws a number for each counter, however large
         limits["most_dummies"] = MOST_DUMMIES
-    rest: Any = {"drawers": (options.dummies,), "beside": tuple(beside), **limits, **devices}
+    rest: Any = {"drawers": (options.drawn_by,), "beside": tuple(beside), **limits, **devices}
     # What errs least alone is seldom what errs least at the same price of many.
     more = {"releases": options.together} | more
     try:
         return _least_error(*target, **(rest | more))
     except ValueError as error:
-        known = "--enrolled, " * (options.dummies == "devices") + "--max-messages, " * named
+        known = "--enrolled, " * (options.drawn_by == "devices") + "--max-messages, " * named
         raise RequestError(f"{known}--epsilon, --delta: {error}") from None

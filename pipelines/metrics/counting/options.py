@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Literal
 from pipelines.errors import RequestError
 from pipelines.metrics.options import (
     CLIENTS_SHARE,
+    DEVICES,
     JOB,
-    WHO_DRAWS,
+    SHUFFLER,
     BoundedOptions,
+    DrawnBy,
     EitherOptions,
     SeveralOptions,
     published,
@@ -22,12 +24,12 @@ DELTA = 1e-6
 """Where nobody names one: it cannot follow from how many take part, for that is hidden."""
 
 TRUSTED = (
-    "--dummies shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
+    "--drawn-by shuffler would hide who takes part, too, and trusts the shuffler to draw the noise"
 )
 """What is said of counters where randomised reports are asked for."""
 
 JOB_TRUSTED = (
-    "--dummies job would hide who takes part, too, and trusts whoever runs the job with the rows"
+    "--drawn-by job would hide who takes part, too, and trusts whoever runs the job with the rows"
 )
 """The same of exact totals to which the job adds noise."""
 
@@ -66,19 +68,12 @@ class HiddenOptions(SeveralOptions):
         None, group=PROMISE, gt=0,
     )  # fmt: skip
 
-    @classmethod
-    def hides_who(cls, written: Mapping[str, Any]) -> bool:
-        return True
-
 
 class CountingOptions(HiddenOptions, BoundedOptions):
     """What a person asks of any release over noisy counters."""
 
     subject: ClassVar[str] = "what is counted"
 
-    dummies: Literal["shuffler", "devices", "job"] = option(
-        f"who draws the noise. {WHO_DRAWS}", "shuffler", group=PROMISE
-    )
     honest_share: float | None = option(
         "of devices' dummies: the share of the enrolled devices who follow the protocol; the "
         f"promise counts on no others, whatever they send (default: {CLIENTS_SHARE})",
@@ -92,9 +87,9 @@ class CountingOptions(HiddenOptions, BoundedOptions):
 
     @property
     def idle(self) -> frozenset[str]:
-        if self.dummies == JOB:
+        if self.drawn_by == JOB:
             return frozenset({"enrolled", "honest_share", "max_messages"})
-        return frozenset({"enrolled", "honest_share"} if self.dummies == "shuffler" else {})
+        return frozenset({"enrolled", "honest_share"} if self.drawn_by == SHUFFLER else {})
 
 
 class CountOptions(CountingOptions):
@@ -195,6 +190,10 @@ examples:
     )  # fmt: skip
     output: str = published("sum.parquet")
 
+    @classmethod
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        return drawn_for(written) or super().who_draws(written)
+
     @property
     def hidden_by(self) -> str:
         return MIXED if self.mechanism == SPLIT_MIX else super().hidden_by
@@ -202,6 +201,16 @@ examples:
     @property
     def idle(self) -> frozenset[str]:
         return frozenset() if self.mechanism == SPLIT_MIX else super().idle
+
+
+def drawn_for(written: Mapping[str, Any]) -> DrawnBy | None:
+    """Who draws the noise of a mechanism that leaves no choice, if nobody says.
+
+    Args:
+        written: as of `ReleaseOptions.who_draws`.
+    """
+    said = written.get("drawn_by")
+    return SHUFFLER if said is None and written.get("mechanism") == SPLIT_MIX else said
 
 
 def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:
@@ -224,16 +233,16 @@ def require_drawn(options: BoundedOptions) -> None:
     Raises:
         RequestError: with what to do.
     """
-    drawn = getattr(options, "dummies", None) == "devices"
+    drawn = options.drawn_by == DEVICES
     if drawn and options.enrolled is None:
         raise RequestError(
-            "--enrolled is missing: with --dummies devices say how many devices are enrolled, all "
+            "--enrolled is missing: with --drawn-by devices say how many devices are enrolled, all "
             "of which send in every window; it is public knowledge, not taken from the data"
         )
     named = sorted(options.model_fields_set & {"enrolled", "honest_share"})
     if named and not drawn:
         raise RequestError(
-            f"{flag(named[0])}: says something of --dummies devices; others draw on their own"
+            f"{flag(named[0])}: says something of --drawn-by devices; others draw on their own"
         )
 
 
@@ -262,7 +271,7 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
 
 
 def require_counted(options: EitherOptions) -> None:
-    """Refuse options that mean nothing where dummies are the noise.
+    """Refuse options that mean nothing where no report is randomised.
 
     Args:
         options: of a request for counters.
@@ -271,7 +280,7 @@ def require_counted(options: EitherOptions) -> None:
         RequestError: one was named.
     """
     idle = options.idle - {"enrolled"}  # of which `require_drawn` says more
-    named = sorted(options.model_fields_set & (idle | options.of_reports))
+    named = sorted(options.model_fields_set & (idle | options.meaningless))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "
@@ -279,7 +288,7 @@ def require_counted(options: EitherOptions) -> None:
         )
     if named:
         raise RequestError(
-            f"{flag(named[0])}: with --dummies {options.dummies} no report is randomised and no "
+            f"{flag(named[0])}: with --drawn-by {options.drawn_by} no report is randomised and no "
             "number of reports is known: leave it out"
         )
 
@@ -290,6 +299,9 @@ def require_randomised(options: EitherOptions) -> None:
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle - {"dummies", "neighbours"}))
+    named = sorted(options.model_fields_set & (options.idle - {"drawn_by", "neighbours"}))
     if named:
-        raise RequestError(f"{flag(named[0])}: says something of dummies, and none are asked for")
+        raise RequestError(
+            f"{flag(named[0])}: says something of totals with noise, and here every "
+            "report is randomised: leave it out"
+        )

@@ -87,7 +87,7 @@ class BySplitMix(ByCounters):
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
         if drawn_by != "shuffler":
-            return "the shuffler adds the noise: leave --dummies at that"
+            return "the shuffler adds the noise: leave --drawn-by at that"
         if work.shape != "cells" or work.amount is None:
             return "it hides one sum or one mean of numbers, and nothing else"
         return None if work.groups == 1 else "it hides one figure, and not one of each group"
@@ -287,7 +287,7 @@ class BySplitMix(ByCounters):
                 "low": design.low, "high": design.high, "modulus": design.modulus,
                 "shares": design.shares, "noise": recorded(design.noise),
             },
-            "dummies": "shuffler",
+            "drawn_by": "shuffler",
             "messages_per_user": self.protection.messages,
             "bits_per_message": design.modulus.bit_length() - 1,
         }  # fmt: skip

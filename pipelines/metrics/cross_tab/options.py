@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import field_validator
 
 from pipelines.metrics.counting.options import PRESENCE
-from pipelines.metrics.options import WHO_DRAWS, EitherOptions, published
+from pipelines.metrics.options import (
+    DEVICES,
+    SHUFFLER,
+    DrawnBy,
+    EitherOptions,
+    published,
+)
 from pipelines.request.options import PROMISE, option
-
-NOBODY = "none"
 
 
 class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.cross_tab:CrossTab"
+    usually: ClassVar[DrawnBy] = SHUFFLER
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"rows_per_user"})
     sizing: ClassVar[str] = "pipelines.size.counters:TablesQuestion"
@@ -26,8 +30,8 @@ class CrossTabOptions(EitherOptions):
     description: ClassVar[str] = (
         "Tables of one column and of two: how many users, or rows, have each value and each pair "
         "of values. All tables are estimated together, so their totals agree exactly. "
-        f"{PRESENCE} With --dummies none nobody is trusted: users are divided among the tables, "
-        "and every report is randomised."
+        f"{PRESENCE} With --drawn-by each-report nobody is trusted: users are divided among "
+        "the tables, and every report is randomised."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:
@@ -42,7 +46,7 @@ examples, with the files of the repository:
   in the local model: nobody is trusted, and errors grow with the square root of the users
     hushbeam cross-tab --input examples/flights.parquet --columns origin,carrier \\
         --domains origin=examples/origins.txt carrier=examples/carriers.txt \\
-        --dummies none --model local --epsilon 2 --output flights-local
+        --drawn-by each-report --model local --epsilon 2 --output flights-local
 """
     withheld: ClassVar[str] = "too little budget, or too few reports"
     subject: ClassVar[str] = "what is counted"
@@ -67,11 +71,6 @@ examples, with the files of the repository:
         "between (default: all of them)",
         (), metavar="NAME[,NAME]",
     )  # fmt: skip
-    dummies: Literal["shuffler", "devices", "job", "none"] = option(  # type: ignore[assignment]
-        f"who draws the noise. {WHO_DRAWS}. none: every report is randomised by itself, as --model "
-        "says; each user reports a cell of one table, drawn for it",
-        "shuffler", group=PROMISE,
-    )  # fmt: skip
     max_messages: float | None = option(
         "of dummies: how many messages a user may send on average, dummies among them (default: as "
         "many as give the least error)",
@@ -79,15 +78,11 @@ examples, with the files of the repository:
     )  # fmt: skip
     output: str = published("cross-tab.parquet")
 
-    @classmethod
-    def hides_who(cls, written: Mapping[str, Any]) -> bool:
-        return written.get("dummies") != NOBODY
-
     @property
     def idle(self) -> frozenset[str]:
         if not self.hides_presence:
-            return (super().idle | {"max_messages"}) - {"dummies"}
-        return super().idle | ({"enrolled"} if self.dummies != "devices" else set())
+            return (super().idle | {"max_messages"}) - {"drawn_by"}
+        return super().idle | ({"enrolled"} if self.drawn_by != DEVICES else set())
 
     @field_validator("columns", "domains", "hierarchies", "tables", mode="before")
     @classmethod

@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import NumberOptions, declared_bounds, published
+from pipelines.metrics.options import (
+    EACH_REPORT,
+    DrawnBy,
+    NumberOptions,
+    declared_bounds,
+    published,
+)
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Whole
 
@@ -28,6 +34,7 @@ class DistributionOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
+    usually: ClassVar[DrawnBy] = EACH_REPORT
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
     brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
@@ -46,7 +53,7 @@ example:
     output: str = published("distribution.parquet", "quantiles.parquet")
     bins: Whole | None = option(
         "how many bins lie between the bounds (default: about the square root of the number of "
-        f"reports, a power of two from 8 to 512, and at most {MOST_BINS:,}; with --dummies 1,024, "
+        f"reports, a power of two from 8 to 512, and at most {MOST_BINS:,}; with --drawn-by 1,024, "
         f"and at most {MOST_COUNTED:,})",
         None, group=RESULT, metavar="B", ge=LEAST_BINS, le=MOST_COUNTED,
     )  # fmt: skip

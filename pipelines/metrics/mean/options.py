@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
@@ -12,8 +13,9 @@ from pipelines.metrics.counting.options import (
     MIXED,
     SPLIT_MIX,
     SPLIT_MIX_TERMS,
+    drawn_for,
 )
-from pipelines.metrics.options import NumberOptions, published
+from pipelines.metrics.options import SHUFFLER, DrawnBy, NumberOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count
 
@@ -41,6 +43,9 @@ class MeanOptions(NumberOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
     counted: ClassVar[str] = metric
+    of_reports: ClassVar[frozenset[str]] = frozenset(
+        {"mechanism", "choose_bounds", "groups_public", "cells", "interval"}
+    )
     files: ClassVar[tuple[str, ...]] = ("groups",)
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
@@ -82,7 +87,7 @@ examples:
     mechanism: str = option(
         lambda: "auto takes the one with the least worst-case variance; or one of: "
         f"{', '.join(of_task('mean'))}; of private groups only "
-        f"{', '.join(of_task('group means'))}. With --dummies shuffler: {SPLIT_MIX}, of one mean, "
+        f"{', '.join(of_task('group means'))}. With --drawn-by shuffler: {SPLIT_MIX}, of one mean, "
         f"whose standard error is {MEAN_FACTOR}: {SPLIT_MIX_TERMS}",
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
@@ -93,10 +98,14 @@ examples:
         "plug-in", group=RESULT,
     )  # fmt: skip
 
+    @classmethod
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        return drawn_for(written) or super().who_draws(written)
+
     @property
     def mixed(self) -> bool:
         """Whether numbers are split into shares."""
-        return self.mechanism == SPLIT_MIX and self.dummies == "shuffler"
+        return self.mechanism == SPLIT_MIX and self.drawn_by == SHUFFLER
 
     @property
     def idle(self) -> frozenset[str]:
@@ -107,9 +116,8 @@ examples:
         return frozenset([self.group_by] if self.groups_public and self.group_by else [])
 
     @property
-    def of_reports(self) -> frozenset[str]:  # type: ignore[override]
-        mechanism = frozenset() if self.mixed else frozenset({"mechanism"})
-        return mechanism | {"choose_bounds", "groups_public", "cells", "interval"}
+    def meaningless(self) -> frozenset[str]:
+        return super().meaningless - ({"mechanism"} if self.mixed else set())
 
     @property
     def hidden_by(self) -> str:
@@ -126,7 +134,7 @@ def require_sense(options: MeanOptions) -> None:
     """
     if options.mechanism == SPLIT_MIX:
         raise RequestError(
-            f"--mechanism {SPLIT_MIX}: its noise is drawn by the shuffler; say --dummies shuffler"
+            f"--mechanism {SPLIT_MIX}: its noise is drawn by the shuffler; say --drawn-by shuffler"
         )
     grouped = options.group_by is not None
     if options.groups_public and not grouped:

@@ -82,7 +82,7 @@ class BinsByReports(ByReports):
         if options.bins is not None and options.bins > MOST_BINS:
             raise RequestError(
                 f"--bins must be a number of at most {MOST_BINS:,}, not {options.bins:,}: one "
-                "randomised report tells no more apart; with --dummies shuffler it may be "
+                "randomised report tells no more apart; with --drawn-by shuffler it may be "
                 f"{MOST_COUNTED:,}"
             )
         least = terms.least_reports(options, options.model, given.telemetry.rows)

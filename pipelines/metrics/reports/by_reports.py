@@ -35,7 +35,7 @@ class ByReports(OfStatistic, Randomised):
     @classmethod
     def option(cls, options: Any) -> str:
         """As of `ByCounters.option`."""
-        return f"--model {options.drawn_by}"
+        return f"--drawn-by {options.drawn_by}"
 
     @classmethod
     def of(cls, given: Ingredients) -> ByReports:

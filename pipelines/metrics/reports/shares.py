@@ -239,7 +239,7 @@ def _model(options: HistogramOptions) -> str:
     if not named.of_reports:
         raise RequestError(
             f"--mechanism: {named.name} has a curator count values as they are, and serves "
-            "`hushbeam evaluate` alone: where the job may see them, take --dummies job"
+            "`hushbeam evaluate` alone: where the job may see them, take --drawn-by job"
         )
     return options.model or named.default_model
 

@@ -79,7 +79,7 @@ class ActiveUsers(Statistic):
         if options.user_column is None:
             raise RequestError("--user-column is missing: name the column that tells users apart")
         require_bounded(options, 1)
-        if options.releases > 1 and options.dummies == "devices":
+        if options.releases > 1 and options.drawn_by == "devices":
             raise RequestError("--releases: devices' noise has no choice of laws: leave it out")
         _ = options.activity  # refused here, if nothing can be told so
         alone = source.telemetry is None

@@ -167,4 +167,6 @@ def _require_postprocess(options: HistogramOptions) -> None:
     served = {None, "auto", "none"} | ({"pop"} if options.rows_per_user == 1 else set())
     if options.postprocess not in served:
         why = " or pop" if "pop" in served else ", for shares of several values add up to more"
-        raise RequestError(f"--postprocess: with --dummies {options.dummies} it is auto, none{why}")
+        raise RequestError(
+            f"--postprocess: with --drawn-by {options.drawn_by} it is auto, none{why}"
+        )

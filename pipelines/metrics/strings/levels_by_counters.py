@@ -1,4 +1,4 @@
-"""`hushbeam strings --search levels --dummies shuffler`: by counters of prefixes."""
+"""`hushbeam strings --search levels --drawn-by shuffler`: by counters of prefixes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LevelsByCounters(CountedStrings):
     def redesigned(self) -> Self:
         raise RequestError(
             "its counters are what earlier levels let stand, so a shuffler would have to be told "
-            "them level by level; leave `dummies` out, or run it in one job"
+            "them level by level; say `drawn_by: each-report`, or run it in one job"
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import EitherOptions, published
+from pipelines.metrics.options import EACH_REPORT, JOB, DrawnBy, EitherOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import AS_TYPED, Count, Delta
 
@@ -23,6 +23,7 @@ class StringsOptions(EitherOptions):
     metric: ClassVar[str] = "pipelines.metrics.statistics.strings:UndeclaredStrings"
     counted: ClassVar[str] = metric
     sizing: ClassVar[str] = "pipelines.size.counters:StringsQuestion"
+    usually: ClassVar[DrawnBy] = EACH_REPORT
     withheld: ClassVar[str] = "too little budget, or too few reports"
     brief: ClassVar[str] = "the frequent strings, of which none was declared"
     description: ClassVar[str] = (
@@ -46,7 +47,7 @@ is hidden.
 how levels works: each user reports the beginning of its string, of a random length, as a randomised
 bucket of a public hash. The collector builds strings up from their beginnings, and follows those
 whose buckets hold more than chance explains. One row of each user of --user-column counts. With
---dummies shuffler the job draws the noise: far rarer strings are found.
+--drawn-by shuffler the job draws the noise: far rarer strings are found.
 
 what is found: before the run a line says how many users must hold a string. It falls with a larger
 epsilon; of levels also with more users, a smaller --alphabet and a shorter --max-length.
@@ -94,13 +95,6 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
         "release is (epsilon, delta)-private, and finds far rarer strings",
         "shuffle", group=PROMISE,
     )  # fmt: skip
-    dummies: Literal["shuffler"] | None = option(
-        "of levels: nothing that users say is randomised; the shuffler, here the job, draws "
-        "dummies, and has to be trusted to: the error is that of a trusted collector, and who "
-        "takes part is hidden (default: every report is randomised by itself). Devices cannot "
-        "draw them, for they do not know which counters earlier levels let stand",
-        None, group=PROMISE,
-    )  # fmt: skip
     min_reports: Count | None = option(
         "of levels: withhold the release if fewer reports come; the search is planned for so many "
         "(default: 99 % of the rows in the shuffle model, or 90 % where rows may be left out; "
@@ -129,8 +123,10 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
     )  # fmt: skip
 
     @classmethod
-    def hides_who(cls, written: Mapping[str, Any]) -> bool:
-        return written.get("search") in (None, THRESHOLD) or super().hides_who(written)
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        if written.get("search") in (None, THRESHOLD):
+            return written.get("drawn_by") or JOB
+        return super().who_draws(written)
 
     @property
     def hidden_by(self) -> str:
@@ -140,13 +136,9 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
         return f"{_SEARCHES}.levels_by_{by}"
 
     @property
-    def drawn_by(self) -> str:
-        return "job" if self.search == THRESHOLD else super().drawn_by
-
-    @property
     def idle(self) -> frozenset[str]:
         if self.search == THRESHOLD:
-            own = {"alphabet", "system", "oracle", "top", "false_strings", "dummies", "enrolled"}
+            own = {"alphabet", "system", "oracle", "top", "false_strings", "enrolled"}
             return super().idle | own
         if self.hides_presence:
             return super().idle | {"system", "oracle", "rows_per_user"}

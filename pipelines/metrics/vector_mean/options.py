@@ -6,7 +6,13 @@ from typing import Any, ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import EitherOptions, RowOptions, published
+from pipelines.metrics.options import (
+    EACH_REPORT,
+    DrawnBy,
+    EitherOptions,
+    RowOptions,
+    published,
+)
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count
 
@@ -15,6 +21,7 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.vector_mean:AverageRow"
+    usually: ClassVar[DrawnBy] = EACH_REPORT
     sizing: ClassVar[str] = "pipelines.size.counters:AveragesQuestion"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset(
@@ -36,7 +43,7 @@ examples:
       --min-reports 100000 --epsilon 1 --output average-image
   all numbers of every row, at the error of a trusted collector; who takes part is hidden
     hushbeam vector-mean --input 'logs/*.parquet' --number 'f*=0,1' --user-column user \\
-        --dummies shuffler --epsilon 1 --output features
+        --drawn-by shuffler --epsilon 1 --output features
 """
     subject: ClassVar[str] = "what is averaged"
 
@@ -52,7 +59,7 @@ examples:
         AUTO, group=PROMISE, metavar="NAME",
     )  # fmt: skip
     digits: Count | None = option(
-        "with --dummies: how many binary digits of each number are sent, a message each; fewer "
+        "with --drawn-by: how many binary digits of each number are sent, a message each; fewer "
         "round more (default: as many as keep rounding below a third of the noise's variance, for "
         "as many as --expected says); `hushbeam size --averages D` compares",
         None, metavar="T", figure=False, le=16,

@@ -41,7 +41,7 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
         assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
         assert f"{82 * design.layout.types.size:,} B" in outcome.out
-        job: Any = resolve(request(CountOptions, log | values | bounds | {"dummies": "job"}))
+        job: Any = resolve(request(CountOptions, log | values | bounds | {"drawn_by": "job"}))
         assert f" {job.error:,.4g} " in outcome.out + " "
     # Nobody has more values than there are.
     assert "99" not in [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
@@ -86,11 +86,11 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
     asked = {"input": [str(FLIGHTS)], "output": "none", "column": "distance", "epsilon": 1.0,
              "bounds": "-100,300", "neighbours": neighbours, "expected": 10**5}  # fmt: skip
     for kind in (Sum, Mean):
-        metric = resolve(request(registry.options(kind.kind), asked | {"dummies": "job"}))
+        metric = resolve(request(registry.options(kind.kind), asked | {"drawn_by": "job"}))
         shown = rows[kind.kind, "the job's noise"]
         assert (shown["messages"], shown["dummies"], shown["error"]) == (0, None, metric.error)
         assert shown["error"] < rows[kind.kind, "correlated dummies"]["error"]
-    for kind, more in ((Sum, {}), (Mean, {"dummies": "shuffler"})):
+    for kind, more in ((Sum, {}), (Mean, {"drawn_by": "shuffler"})):
         metric = resolve(request(registry.options(kind.kind), asked | more))
         shown = rows[kind.kind, "correlated dummies"]
         assert (shown["messages"], shown["dummies"]) == (

@@ -73,7 +73,7 @@ class _Units(_Cells):
         if work.people == "nobody":
             return designed(options, reporting, sealed), reporting
         # Of the shuffler's dummies nothing here is a digit, and they are few.
-        sealed = sealed and options.dummies == "devices"
+        sealed = sealed and options.drawn_by == "devices"
         if not present:
             return designed(options, reporting, sealed, share=SHARE), reporting
         # Squared shares are (k / d)^2 on average if all are alike, k / d if k values are of all.

@@ -41,7 +41,7 @@ class _Paths(Shape):
             raise RequestError("--bins: the bounds are too close for so many bins")
         candidates, why = [], RequestError("")
         # The shuffler's dummies are few where each is sealed, if some tree has few.
-        most = MOST_SEALED if sealed and options.dummies == "shuffler" else math.inf
+        most = MOST_SEALED if sealed and options.drawn_by == "shuffler" else math.inf
         for fanout, growth in _SHAPES:
             reporting = PathReporting(Tree.uniform(bins.bins, fanout, growth))
             try:
