@@ -94,7 +94,8 @@ SHARES = {"kind": "histogram", "drawn_by": "shuffler", "expected": 500} | VALUES
 ASKED["shares"] = SHARES
 ASKED["shares of users"] = SHARES | {"out_of_domain": "other", "rows_per_user": 3} | USERS
 ASKED["distribution"] = {
-    "kind": "distribution", "column": "number", "bounds": "-3,4", "bins": 14, "drawn_by": "shuffler",
+    "kind": "distribution", "column": "number", "bounds": "-3,4", "bins": 14,
+    "drawn_by": "shuffler",
 }  # fmt: skip
 ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "drawn_by": "shuffler",

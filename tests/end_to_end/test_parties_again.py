@@ -47,7 +47,8 @@ OTHERS = """\
 LARGE = """\
   - {name: avg, kind: mean, column: city, bounds: "0,2", drawn_by: shuffler}
   - {name: shape, kind: distribution, column: city, bounds: "0,2", drawn_by: shuffler}
-  - {name: valued, kind: histogram, column: city, domain: 0..1, rows_per_user: 2, drawn_by: shuffler}
+  - {name: valued, kind: histogram, column: city, domain: 0..1, drawn_by: shuffler,
+     rows_per_user: 2}
 """
 QUICK = "released/d1~0.25"
 

@@ -65,7 +65,7 @@ examples, with the files of the repository:
         "least of the others, or that all values are alike; pop is the nearest histogram whose "
         "shares are nonnegative and add up to 1; shrinkage moves all towards alike before, "
         "empirical-bayes to what such estimates usually come from (default: auto, or as a named "
-        "system's paper has it; of totals with noise pop, or shares truncated to 0 .. 1 where a user "
-        "has several values)",
+        "system's paper has it; of totals with noise pop, or shares truncated to 0 .. 1 where a "
+        "user has several values)",
         None, group=RESULT,
     )  # fmt: skip

@@ -167,6 +167,5 @@ def _require_postprocess(options: HistogramOptions) -> None:
     served = {None, "auto", "none"} | ({"pop"} if options.rows_per_user == 1 else set())
     if options.postprocess not in served:
         why = " or pop" if "pop" in served else ", for shares of several values add up to more"
-        raise RequestError(
-            f"--postprocess: with --drawn-by {options.drawn_by} it is auto, none{why}"
-        )
+        drawn = f"with --drawn-by {options.drawn_by}"
+        raise RequestError(f"--postprocess: {drawn} it is auto, none{why}")
