@@ -426,7 +426,7 @@ class EitherOptions(MetricOptions, BoundedOptions):
     def of_randomised(cls) -> frozenset[str]:
         """Options that only randomised reports have."""
         own = {*MetricOptions.model_fields} - {*BoundedOptions.model_fields} | cls.of_reports
-        return frozenset(own - {"honest_share", "rows_per_user", "max_messages"})
+        return frozenset(own - {"honest_share", "rows_per_user"})
 
     @property
     def idle(self) -> frozenset[str]:
@@ -437,7 +437,8 @@ class EitherOptions(MetricOptions, BoundedOptions):
                 - frozenset(BoundedOptions.model_fields)
                 - others
             )
-        return frozenset(EitherOptions.model_fields) - frozenset(MetricOptions.model_fields)
+        counted = {*EitherOptions.model_fields} - {*MetricOptions.model_fields}
+        return frozenset(counted - {"drawn_by"})
 
     @property
     def meaningless(self) -> frozenset[str]:

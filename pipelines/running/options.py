@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
+from pipelines.metrics.options import SHUFFLER, DrawnBy
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Count, RequestOptions
 
@@ -22,6 +23,8 @@ class Horizon(RequestOptions):
 
     if TYPE_CHECKING:
         user_column: str | None
+
+    usually: ClassVar[DrawnBy] = SHUFFLER  # its counters carry the totals; nobody draws dummies
 
     horizon: Count = option(
         "publish one total that grows over at most N windows, charged once. --epsilon is of all of "

@@ -291,7 +291,7 @@ def test_windows_that_overlap_are_refused(plan, add, run) -> None:
         ({"last": "  - {name: x, kind: count}\n"}, "is paid for in every window"),
         ({"output": "out"}, "name a folder with {window}"),
         ({"input": "in/2026-11-01/*.parquet"}, "the same rows would be added"),
-        ({"of_count": ", drawn_by: devices"}, "dummies: says something of counters' noise"),
+        ({"of_count": ", drawn_by: devices"}, "drawn_by: says something of counters' noise"),
         ({"of_count": ", shuffler: fused"}, "shuffler fused: nothing is shuffled"),
         ({"of_count": ", user_windows: 3"}, "user_windows: a row is in one window"),
         ({"unit": USERS}, "user_windows is missing"),

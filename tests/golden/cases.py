@@ -157,7 +157,7 @@ CASES: tuple[Case, ...] = (
     Case("histogram-correlated", (
         f"{_VALUE} --epsilon 1 --mechanism correlated --max-messages 8",)),
     Case("histogram-puredump", (f"{_VALUE} --epsilon 1 --mechanism puredump --max-messages 50",)),
-    Case("histogram-job", (f"{_VALUE} --dummies job --epsilon 0.5",)),
+    Case("histogram-job", (f"{_VALUE} --epsilon 0.5",)),
     Case("strings-pem", (f"{_WORD} --model local --epsilon 5",)),
     Case("strings-treehist", (
         f"{_WORD} --system treehist --model local --epsilon 7 --top 2",)),
@@ -171,7 +171,7 @@ CASES: tuple[Case, ...] = (
         f"mean {_LOG} --column number --choose-bounds --user-column user --min-reports 600 "
         "--epsilon 3 --model local",)),
     Case("distribution", (f"distribution {_NUMBER} --epsilon 1 --bins 8 --smooth",)),
-    Case("vector-mean", (f"{_ROWS} --epsilon 2",)),
+    Case("vector-mean", (f"{_ROWS} --drawn-by each-report --epsilon 2",)),
     Case("vector-mean-categories", (
         f"{_ROWS} --category group=groups.txt --user-column user --min-reports 600 --model local "
         "--epsilon 4",)),
@@ -180,24 +180,24 @@ CASES: tuple[Case, ...] = (
         "--model local --epsilon 3 --unusable count",)),
     Case("count-events", (
         f"count {_LOG} --user-column user --column value --domain values.txt --rows-per-user 2 "
-        "--per-value 3 --epsilon 1",)),
+        "--per-value 3 --drawn-by shuffler --epsilon 1",)),
     Case("strings-threshold", (
         f"strings {_LOG} --user-column user --column word --rows-per-user 2 --epsilon 2",)),
     Case("sum-by-group", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
-        "--groups groups.txt --expected 1000 --epsilon 1",)),
+        "--groups groups.txt --expected 1000 --drawn-by shuffler --epsilon 1",)),
     Case("sum-job", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
-        "--groups groups.txt --expected 1000 --dummies job --epsilon 1",)),
+        "--groups groups.txt --expected 1000 --epsilon 1",)),
     Case("active-users", (
         f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
-        "--begins 2024-04-20 --epsilon 1",)),
+        "--begins 2024-04-20 --drawn-by shuffler --epsilon 1",)),
     Case("cross-tab", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
-        "group=groups.txt --epsilon 1",)),
+        "group=groups.txt --drawn-by shuffler --epsilon 1",)),
     Case("cross-tab-local", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
-        "group=groups.txt --dummies none --model local --epsilon 3",)),
+        "group=groups.txt --model local --epsilon 3",)),
     Case("train-sums", (
         f"{_TRAIN} --target target=-8,8 --epsilon 2 --expected 1000",)),
     Case("train-dp-sgd", (

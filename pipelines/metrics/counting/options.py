@@ -299,7 +299,7 @@ def require_randomised(options: EitherOptions) -> None:
     Raises:
         RequestError: one was named.
     """
-    named = sorted(options.model_fields_set & (options.idle - {"drawn_by", "neighbours"}))
+    named = sorted(options.model_fields_set & (options.idle - {"neighbours"}))
     if named:
         raise RequestError(
             f"{flag(named[0])}: says something of totals with noise, and here every "

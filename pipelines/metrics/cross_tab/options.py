@@ -81,7 +81,7 @@ examples, with the files of the repository:
     @property
     def idle(self) -> frozenset[str]:
         if not self.hides_presence:
-            return (super().idle | {"max_messages"}) - {"drawn_by"}
+            return super().idle | {"max_messages"}
         return super().idle | ({"enrolled"} if self.drawn_by != DEVICES else set())
 
     @field_validator("columns", "domains", "hierarchies", "tables", mode="before")
