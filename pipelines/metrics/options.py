@@ -358,6 +358,8 @@ class BoundedOptions(SeveralOptions):
 class MetricOptions(ShuffledOptions):
     """What a person asks of a release to which each unit sends one randomised report."""
 
+    usually: ClassVar[DrawnBy] = EACH_REPORT
+
     model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)
     epsilon_local: Epsilon | None = option(
         "shuffle model: the most that one report may reveal to the shuffler; without --epsilon it "
@@ -408,6 +410,7 @@ def declared_bounds(default: Any = ...) -> Any:
 class EitherOptions(MetricOptions, BoundedOptions):
     """What a person asks of a release that randomised reports serve, or counters."""
 
+    usually: ClassVar[DrawnBy] = JOB
     of_reports: ClassVar[frozenset[str]] = frozenset()  # its own, that mean nothing for counters
 
     drawn_by: DrawnBy | None = option(

@@ -324,6 +324,8 @@ EXAMPLES = {
             "levels, local": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
             "levels, shuffle": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
             "levels, shuffler": Form(_LEVELS | _COUNTED, (_FOUND,)),
+            "levels, devices": Form(_LEVELS | _COUNTED | _DEVICES, refused="only the job knows"),
+            "levels, job": Form(_LEVELS | _COUNTED, refused="only the job knows"),
         },
     ),
     "mean": Example(

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SPLIT_MIX
+from pipelines.metrics.options import EACH_REPORT, DrawnBy
 from tests.contract.truth import Example
 
 GROUP = "hushbeam.examples"
@@ -37,16 +38,14 @@ def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Name of who adds the noise -> the options that say so, beside others that are asked."""
     options = registry.options(kind)
     fields = options.model_fields
-    hidden = options.hides_who(asked)
-    # What hides who takes part without dummies has no use for them.
-    usable = "dummies" in fields and not (hidden and fields["dummies"].default is None)
-    drawn = _choices(fields["dummies"].annotation) if usable else []
+    drawers = [*get_args(DrawnBy)] if "drawn_by" in fields else []
+    if len({_answers(options, asked | {"drawn_by": name}) for name in drawers}) < 2:
+        drawers = []  # what one alone draws leaves no choice
     found: dict[str, dict[str, Any]] = {}
-    if "model" in fields and (not hidden or "none" in drawn):
-        said = {"drawn_by": "each-report"} if "none" in drawn else {}
+    if "model" in fields and (EACH_REPORT in drawers or not options.hides_who(asked)):
         models = _choices(fields["model"].annotation)
-        found |= {model: {"model": model, **said} for model in models}
-    found |= {name: {"dummies": name} for name in drawn if name != "none"}
+        found |= {model: {"model": model} for model in models}
+    found |= {name: {"drawn_by": name} for name in drawers if name != EACH_REPORT}
     found = found or {"the job": {}}
     for name, value in _answered_otherwise(kind):
         found[name] = value
@@ -66,22 +65,25 @@ def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The switches, and mechanisms, by which another class answers."""
     options = registry.options(kind)
     fields = options.model_fields
-    switches = [({name: True}, {}) for name, field in fields.items() if field.annotation is bool]
+    reports = {"drawn_by": EACH_REPORT} if "model" in fields else {}
+    bools = [name for name, field in fields.items() if field.annotation is bool]
+    switches = [({name: True}, reports) for name in bools]
     if "mechanism" in fields:
         switches.append(({"mechanism": SPLIT_MIX}, {"drawn_by": "shuffler"}))
     found = []
     for change, beside in switches:
-        said = beside if "dummies" in fields else {}
+        said = beside if "drawn_by" in fields else {}
         if _answers(options, said) != _answers(options, said | change):
             (name,) = change
             label = str(change[name]) if name == "mechanism" else name
-            found.append((label, said | change))
+            found.append((label, change | (said if said != reports else {})))
     return found
 
 
 def _answers(options: type[Any], said: dict[str, Any]) -> tuple[str, str]:
     """Which statistic answers, and what hides the people in it."""
-    request = options.model_construct(**said)
+    drawn = {"drawn_by": options.who_draws(said)} if "drawn_by" in options.model_fields else {}
+    request = options.model_construct(**said | drawn)
     return request.answered_by, request.hidden_by
 
 

@@ -25,7 +25,7 @@ from tests.oracles.releases import Release
 MANY = {"column": "real", "bounds": "0,300", "group_by": "number", "groups": "1..300"}
 PLANNED: dict[str, dict[str, Any]] = {
     **{name: ASKED[name] for name in ("rows", "sum of users", "row")},
-    "sums of 300 groups": {"kind": "sum", "expected": 2000} | MANY,
+    "sums of 300 groups": {"kind": "sum", "expected": 2000, "drawn_by": "shuffler"} | MANY,
 }
 
 

@@ -112,6 +112,8 @@ STRINGS = {
     "alphabet": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-", "max_length": 20,
     "drawn_by": "shuffler", "expected": 500,
 } | USERS  # fmt: skip
+for _asked in (*ASKED.values(), TABS):
+    _asked.setdefault("drawn_by", "shuffler")
 every_case = pytest.mark.parametrize("case", ASKED)
 FIRST = {"events", "means", "sum of devices", "row", "tabs", "distribution"}
 
