@@ -135,7 +135,7 @@ def test_options_are_of_python() -> None:
     grouped = hushbeam.mean(
         table, column="x", bounds=(0, 1), group_by="word", groups=["a", "b"], epsilon=4
     )
-    assert grouped.table["group"].to_pylist() == ["a", "b"]
+    assert grouped.table["group"].to_pylist() == ["a", "b", None]
     assert "tmp" not in json.dumps(grouped.statement) + grouped.page
     derived = hushbeam.sum(table, column="y", bounds=(0, 10), derive={"y": "number*2"}, epsilon=1)
     assert abs(total(derived) - 5400) < 6.5 * derived.table["standard_error"][0].as_py()
@@ -315,7 +315,7 @@ def test_what_others_raise_is_not_passed_on(monkeypatch, workspace: Path, capfd,
 
 def test_cautions_are_warnings_of_the_caller(capfd) -> None:
     with pytest.warns(Caution, match=r"^delta 0\.001 is large: ") as warned:
-        hushbeam.histogram(TABLE, delta=1e-3, **USABLE)
+        hushbeam.histogram(TABLE, delta=1e-3, drawn_by="shuffler", **USABLE)
     assert {Path(one.filename).name for one in warned} == {Path(__file__).name}
     assert capfd.readouterr() == ("", "")
 

@@ -65,15 +65,15 @@ class Seen(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def seen(draw: Callable[[], np.ndarray], high: int, dummies: str, whole: bool = False) -> Seen:
+def seen(draw: Callable[[], np.ndarray], high: int, drawn_by: str, whole: bool = False) -> Seen:
     numbers = np.clip(np.sort(draw()), 0, high)
     numbers = np.rint(numbers).astype(np.int64) if whole else numbers
     log = pa.table({"x": numbers})
     file = Path("log.parquet").absolute()
     pq.write_table(log, file)
-    asked = {"column": "x", "bounds": f"0,{high}", "epsilon": 1.0, "dummies": dummies,
+    asked = {"column": "x", "bounds": f"0,{high}", "epsilon": 1.0, "drawn_by": drawn_by,
              "input": (str(file),), "output": str(file.parent / "out")}  # fmt: skip
-    asked |= {"enrolled": 400_000} if dummies == "devices" else {}
+    asked |= {"enrolled": 400_000} if drawn_by == "devices" else {}
     options = request(registry.options("distribution"), asked)
     metric = resolve(options, ALONE, lambda: SeededRandom(0))
     (batch,) = log.combine_chunks().to_batches()
@@ -94,7 +94,7 @@ def seen(draw: Callable[[], np.ndarray], high: int, dummies: str, whole: bool = 
 
 
 every_log = pytest.mark.parametrize(
-    ("draw", "high", "dummies", "whole"),
+    ("draw", "high", "drawn_by", "whole"),
     few([
         (gamma, 5000, "shuffler", False), (spikes, 5000, "shuffler", False),
         (even, 5000, "shuffler", False), (gamma, 600, "shuffler", True),
@@ -111,10 +111,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_log
 def test_shares_below_err_by_no_more_than_least_squares(
-    draw: Any, high: int, dummies: str, whole: bool
+    draw: Any, high: int, drawn_by: str, whole: bool
 ) -> None:
     """Whose variance is known exactly; a sum of projected shares errs by up to 20 times as much."""
-    logs = seen(draw, high, dummies, whole)
+    logs = seen(draw, high, drawn_by, whole)
     metric, n = logs.metric, logs.numbers.size
     tree, variances = metric.reporting.tree, metric.design.variances[:-1]
     places = np.searchsorted(metric.encoder().edges[1:-1], logs.column("high")[0][:-1], "left") + 1
@@ -129,8 +129,8 @@ def test_shares_below_err_by_no_more_than_least_squares(
 
 
 @every_log
-def test_shares_and_their_sums_agree(draw: Any, high: int, dummies: str, whole: bool) -> None:
-    logs = seen(draw, high, dummies, whole)
+def test_shares_and_their_sums_agree(draw: Any, high: int, drawn_by: str, whole: bool) -> None:
+    logs = seen(draw, high, drawn_by, whole)
     shares, cumulative = logs.column("estimate"), logs.column("cumulative")
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
@@ -142,9 +142,9 @@ def test_shares_and_their_sums_agree(draw: Any, high: int, dummies: str, whole: 
 
 @every_log
 def test_limits_cover_and_hold_their_estimates(
-    draw: Any, high: int, dummies: str, whole: bool
+    draw: Any, high: int, drawn_by: str, whole: bool
 ) -> None:
-    logs = seen(draw, high, dummies, whole)
+    logs = seen(draw, high, drawn_by, whole)
     true, cumulative = logs.true / logs.numbers.size, logs.column("cumulative")
     for suffix in ("", "_simultaneous"):
         low, up = (logs.column(f"cumulative_{end}{suffix}") for end in ("lower", "upper"))
@@ -167,8 +167,8 @@ def test_limits_cover_and_hold_their_estimates(
 
 @pytest.mark.verify
 @every_log
-def test_counts_err_as_they_say(draw: Any, high: int, dummies: str, whole: bool) -> None:
-    logs = seen(draw, high, dummies, whole)
+def test_counts_err_as_they_say(draw: Any, high: int, drawn_by: str, whole: bool) -> None:
+    logs = seen(draw, high, drawn_by, whole)
     true = np.diff(np.append(0, logs.true))
     far = (logs.column("rows") - true) / logs.column("rows_standard_error")
     squared = (far**2).mean(axis=1)
@@ -179,10 +179,10 @@ def test_counts_err_as_they_say(draw: Any, high: int, dummies: str, whole: bool)
 
 @every_log
 def test_quantiles_lie_where_their_shares_do(
-    draw: Any, high: int, dummies: str, whole: bool
+    draw: Any, high: int, drawn_by: str, whole: bool
 ) -> None:
     """Each in its interval, and that holds the true one; of noise alone, they err by some rows."""
-    logs = seen(draw, high, dummies, whole)
+    logs = seen(draw, high, drawn_by, whole)
     n, levels = logs.numbers.size, logs.column("p", 1)[0]
     estimate, low, up = (logs.column(name, 1) for name in ("estimate", "lower", "upper"))
     true = np.quantile(logs.numbers, levels, method="inverted_cdf")

@@ -53,10 +53,10 @@ def test_what_is_said_is_what_counters_expect(kind, asked, alone, log, tmp_path)
     reports = resolved(kind, log, tmp_path, **asked, **alone, min_reports=40_000)
     release = promises(reports)[0]
     counters = resolved(
-        kind, log, tmp_path, **asked, drawn_by="shuffler", expected=40_000,
+        kind, log, tmp_path, **asked, drawn_by="job", expected=40_000,
         epsilon=release.epsilon, delta=release.delta,
     )  # fmt: skip
-    assert said([reports]) == [f"{TRUSTED}:", f"  {counters.expected_error}"]
+    assert said([reports]) == [f"{JOB_TRUSTED}:", f"  {counters.expected_error}"]
     assert instead(counters) is None
     assert not (tmp_path / "out").exists()
 

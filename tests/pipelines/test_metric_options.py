@@ -126,7 +126,7 @@ def test_what_means_something_beside_an_option_stands_under_a_heading(name: str,
 
 def test_an_option_of_a_search_needs_that_search(refused) -> None:
     words = ["strings", "--input", "x.parquet", "--column", "c", "--epsilon", "1", "--output", "o"]
-    for option in ("--alphabet lower", "--drawn-by shuffler", "--model local", "--enrolled 9"):
+    for option in ("--alphabet lower", "--model local", "--enrolled 9"):
         why = f"{option.split()[0]}: means nothing with --search threshold"
         refused([*words, *option.split()], why)
     refused([*words, "--search", "trees"], "invalid choice: 'trees'")
@@ -141,7 +141,9 @@ def test_what_is_not_typed_is_as_the_options_have_it(name: str) -> None:
     options = COMMANDS[name]
     least = typed(name, required(options))
     for key, field in options.model_fields.items():
-        if not field.is_required():
+        if key == "drawn_by":
+            assert least.drawn_by == options.usually
+        elif not field.is_required():
             assert getattr(least, key) == field.default
 
 

@@ -212,7 +212,7 @@ def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"plan\.yaml, line 17: metric delay: bounds"):
         unread_job(plan, "2026-11-20")
     plan = load(written(tmp_path, changed("min_reports: 1000\n", "")))
-    with pytest.raises(RequestError, match=r"metric city: min_reports is missing"):
+    with pytest.raises(RequestError, match=r"metric price: min_reports is missing"):
         unread_job(plan, "2026-11-20")
 
 

@@ -477,7 +477,7 @@ def error_words(release: ByCounters) -> str:
         release: ready to run.
     """
     terms = release.statistic.wording.errors
-    declared = "" if release.options.expected else ", which --expected says"
+    declared = "" if release.options.expected else " (--expected N for another number)"
     of = f", if {release.expected:,} {release.unit}s take part{declared}" * terms.divides
     return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
 
