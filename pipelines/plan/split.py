@@ -215,6 +215,6 @@ def _require_least_batch(plan: PlanDocument, request: MetricRequest, window: str
 def _whole(name: str, reason: str) -> str:
     """That a metric cannot be divided, and what to do."""
     return (
-        f"metric {name}: cannot be divided among clients, shuffler and collector: {reason}; leave "
-        "it to `hushbeam run`"
+        f"metric {name}: cannot be divided among clients, shuffler and collector: {reason}, "
+        "or leave it to `hushbeam run`"
     )

@@ -124,11 +124,12 @@ def models(kind: str) -> tuple[str, ...]:
     return tuple(model for model in MODELS if repr(model) in str(offered))
 
 
-# Kinds to which each unit sends one randomised report; the others have a contract of their own.
+# Kinds to which each unit may send one randomised report; the others, and tables that have to
+# agree, have a contract of their own.
 RANDOMISED = tuple(
     kind
     for kind in registry.names()
-    if not registry.options(kind).hides_who(EXAMPLES[kind].asked if kind in EXAMPLES else {})
+    if "model" in registry.options(kind).model_fields and kind != "cross-tab"
 )
 CASES = [
     Case(kind, model, unit)

@@ -25,7 +25,13 @@ def refuse(refused, log, domain) -> Callable[..., None]:
     """A request that is right but for the changes is refused."""
 
     def refuse(expected: str, words: tuple[str, ...] = (), **changes: object) -> None:
-        refused([*canaries.request(log, **({"domain": domain, "drawn_by": "each-report"} | changes)), *words], expected)
+        refused(
+            [
+                *canaries.request(log, **({"domain": domain, "drawn_by": "each-report"} | changes)),
+                *words,
+            ],
+            expected,
+        )
 
     return refuse
 

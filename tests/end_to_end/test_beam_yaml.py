@@ -71,7 +71,8 @@ def test_files_that_a_step_names_are_published(workspace: Path, log: str) -> Non
 pipeline:
   transforms:
     - type: HushbeamMean
-      config: {{input: "{log}", column: real, bounds: "0,300", epsilon: 1, output: out}}
+      config: {{input: "{log}", column: real, bounds: "0,300", epsilon: 1, output: out,
+        drawn_by: each-report}}
 """
     build(document).run().wait_until_finish()
     assert json.loads(Path("out/statement.json").read_text())["n"] == canaries.ROWS
@@ -96,7 +97,7 @@ pipeline:
     [
         ("column: nothing, domain: 0..3, epsilon: 1, min_reports: 9", "rows have no nothing"),
         ("column: real, domain: 0..3, epsilon: -1, min_reports: 9", "epsilon must be a number gr"),
-        ("column: real, domain: 0..3, epsilon: 1", "min_reports is missing"),
+        ("column: real, domain: 0..3, epsilon: 1, model: local", "min_reports is missing"),
         ("column: real, domain: 0..3, epsilon: 1, min_reports: 9, colour: 1", "colour"),
     ],
 )

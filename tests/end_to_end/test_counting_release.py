@@ -358,7 +358,7 @@ def test_fewer_messages_are_bought_with_error(log: str) -> None:
         ("sum", {"column": "value"}, "--column: 'value' holds string; numbers are needed"),
         ("rows", {"epsilon": None}, "--epsilon is missing"),
         ("rows", {"epsilon": 1e-6}, "needs more than"),
-        ("pairs", {"epsilon": 1e-7}, "dummies"),
+        ("pairs", {"epsilon": 1e-7, "drawn_by": "shuffler"}, "dummies"),
         ("mean", {"min_reports": 9}, "--min-reports: with --drawn-by shuffler no report is random"),
         ("mean", {"mechanism": "hm"}, "--mechanism: with --drawn-by shuffler no report is random"),
         (
@@ -412,7 +412,7 @@ def test_fewer_messages_are_bought_with_error(log: str) -> None:
         ("strings of users", {"oracle": "grr"}, "--oracle: with --drawn-by shuffler no report is"),
         ("strings of users", {"rows_per_user": 2}, "--rows-per-user: one row of a user counts"),
         ("strings of users", {"drawn_by": "devices"}, "only the job knows which counters"),
-        ("mean", {"drawn_by": "nobody"}, "dummies"),
+        ("mean", {"drawn_by": "nobody"}, "invalid choice: 'nobody'"),
         ("means", {"rows_per_user": 2}, "--rows-per-user: where rows are protected"),
         ("events", {"per_value": 2_000_000_000}, "--per-value must be a number of at most"),
         ("sum", {"bounds": "0,1e308", "whole_numbers": None}, "--bounds: they must lie within"),
@@ -536,6 +536,7 @@ epsilon: 2.0
 delta: 1.0e-6
 ledger: ledger.sqlite
 budget: {{epsilon: 4.0, delta: 2.0e-6}}
+drawn_by: shuffler
 metrics:
   - {{name: users, kind: count}}
   - {{name: much, kind: sum, column: real, bounds: "0,1000", expected: 500}}
@@ -560,8 +561,8 @@ def test_a_plan_of_counts_hides_who_takes_part_and_is_charged_as_it_is(run, log:
 
 
 def test_a_plan_that_publishes_how_many_take_part_prices_counts_as_replaced(run, log: str) -> None:
-    more = f"  - {{name: values, kind: histogram, column: value, domain: {DOMAIN}}}\n"
-    more += "min_reports: 400\n"
+    more = f"  - {{name: values, kind: histogram, column: value, domain: {DOMAIN}, "
+    more += "drawn_by: each-report, min_reports: 400}\n"
     assert run(["ledger", "init", *planned(log, more)]).code == 0
     outcome = run(["run", "plan.yaml"])
     assert outcome.code == 0, outcome.said

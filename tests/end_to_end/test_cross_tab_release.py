@@ -208,12 +208,15 @@ def test_some_tables(run, log: pa.Table) -> None:
         ({"tables": ["city,plan", "plan,city"]}, "--tables: plan,city is named twice"),
         ({"rows_per_user": 2, "user_column": "user"}, "--rows-per-user: one row of a user counts"),
         ({"epsilon": 1e-6}, "--epsilon, --delta: "),
-        ({"model": "local"}, "--model: with --drawn-by shuffler no report is randomised"),
+        (
+            {"model": "local", "drawn_by": "shuffler"},
+            "--model: with --drawn-by shuffler no report is randomised",
+        ),
         ({"delta": 0}, "--delta: dummies need more than 0"),
         ({"enrolled": 5}, "--enrolled: says something of --drawn-by devices"),
         (DIVIDED | {"unusable": "count"}, "--unusable: a value that is missing, or not declared"),
-        (DIVIDED | {"max_messages": 3}, "--max-messages: says something of dummies"),
-        (DIVIDED | {"enrolled": 5}, "--enrolled: says something of dummies"),
+        (DIVIDED | {"max_messages": 3}, "--max-messages: says something of totals with noise"),
+        (DIVIDED | {"enrolled": 5}, "--enrolled: says something of totals with noise"),
         (DIVIDED | {"delta": 1e-6}, "delta must be 0 in the local model"),
     ],
 )  # fmt: skip

@@ -91,11 +91,11 @@ def test_every_release_draws_noise_of_its_own(log: str, domain: str) -> None:
 def test_a_total_errs_no_more_than_among_dummies(kind: str, log: str, domain: str) -> None:
     words = asked(log, domain, kind) | {"input": (log,)}
     errors = {}
-    for dummies in ("job", "shuffler"):
-        options = request(registry.options(kind), words | {"dummies": dummies})
+    for drawer in ("job", "shuffler"):
+        options = request(registry.options(kind), words | {"drawn_by": drawer})
         metric = resolve(options, ALONE)
-        assert isinstance(metric, ByJob) == (dummies == "job")
-        errors[dummies] = metric.error
+        assert isinstance(metric, ByJob) == (drawer == "job")
+        errors[drawer] = metric.error
     assert 0 < errors["job"] < 1.02 * errors["shuffler"]
 
 

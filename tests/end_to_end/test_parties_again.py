@@ -36,6 +36,7 @@ delta: 1e-6
 ask_again: 7d
 ledger: ledger.sqlite
 budget: {epsilon: 9, delta: 1e-6}
+drawn_by: shuffler
 metrics:
   - {name: cities, kind: count, column: city, domain: 0..2, rows_per_user: 2}
 """

@@ -30,12 +30,16 @@ user_column: user
 unit: user
 epsilon: 9
 delta: 1e-6
+drawn_by: shuffler
 metrics:
   - {name: cities, kind: count, column: city, domain: 0..2, rows_per_user: 2}
   - {name: people, kind: count}
   - {name: much, kind: sum, column: city, bounds: "0,2", whole_numbers: true}
 """
-ORDINARY = "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100}\n"
+ORDINARY = (
+    "  - {name: one, kind: histogram, column: city, domain: 0..2, min_reports: 100, "
+    "drawn_by: each-report}\n"
+)
 WIDE = "  - {name: wide, kind: count, column: city, domain: 0..1999, rows_per_user: 1200}\n"
 AVERAGE = '  - {name: avg, kind: mean, column: city, bounds: "0,2", drawn_by: shuffler}\n'
 SHAPE = '  - {name: shape, kind: distribution, column: city, bounds: "0,2", drawn_by: shuffler}\n'

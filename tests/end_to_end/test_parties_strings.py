@@ -45,7 +45,7 @@ metrics:
   - {name: heard, kind: strings, search: threshold, column: word, rows_per_user: 4, max_length: 20}
   - {name: places, kind: strings, search: threshold, column: place, max_length: 40}
 """
-COUNT = "  - {name: people, kind: count}\n"
+COUNT = "  - {name: people, kind: count, drawn_by: shuffler}\n"
 TABLE = "strings.parquet"
 N, LARGE = 2000, 700
 KEPT = 10  # strings that more users hold than any threshold here, or more

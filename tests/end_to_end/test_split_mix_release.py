@@ -223,7 +223,10 @@ def test_a_plan_settles_it_and_keeps_it_from_clients(run, log: str) -> None:
         ({"group_by": "number", "groups": "0..3"}, "split-mix: it hides one figure, and not one"),
         ({"max_messages": 3}, "--max-messages: 2,500 devices have to send"),
         ({"delta": 1e-13}, "is below what sigma 40 takes"),
-        ({"mechanism": "counters"}, "--enrolled: says something of --drawn-by devices"),
+        (
+            {"mechanism": "counters", "drawn_by": "shuffler"},
+            "--enrolled: says something of --drawn-by devices",
+        ),
         ({"kind": "mean", "enrolled": None}, "--enrolled is missing: with --mechanism split-mix"),
         ({"kind": "mean", "drawn_by": "each-report", "enrolled": None}, "say --drawn-by shuffler"),
         ({"kind": "mean", "drawn_by": "devices"}, "--mechanism: with --drawn-by devices no report"),

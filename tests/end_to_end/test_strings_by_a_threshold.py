@@ -38,7 +38,7 @@ ledger: ledger.sqlite
 budget: {{epsilon: 2.0, delta: 1.0e-6}}
 metrics:
   - {{name: unknown, kind: strings, search: threshold, column: value, rows_per_user: 4}}
-  - {{name: users, kind: count}}
+  - {{name: users, kind: count, drawn_by: shuffler}}
 """
 
 
@@ -169,7 +169,7 @@ def test_strings_are_cut_where_that_is_asked_and_shown_as_text(run) -> None:
         ({"max_length": 2000}, "--max-length must be "),
         ({"rows_per_user": 2, "user_column": None}, "--rows-per-user: where rows are protected"),
         ({"rows_per_user": 10_000, "epsilon": 1e-6}, "needs a threshold above 1,048,576 users"),
-        ({"drawn_by": "shuffler"}, "--drawn-by: means nothing with --search threshold"),
+        ({"drawn_by": "shuffler"}, "--drawn-by shuffler: whoever counts the strings has to draw"),
     ],
 )
 def test_refuses(changes: dict[str, Any], complaint: str, refused, log: str) -> None:

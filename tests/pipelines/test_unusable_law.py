@@ -43,7 +43,7 @@ class Fixed:
         self, sure: Mapping[str, Share], usual: Mapping[str, Share], where: tuple[str, ...] = ()
     ) -> None:
         self._parts = {0.999: sure, 0.95: usual}
-        asked = {"column": "x", "bounds": "0,1", "where": where}
+        asked = {"column": "x", "bounds": "0,1", "where": where, "drawn_by": "each-report"}
         self.options = request(MeanOptions, {"input": ("log.parquet",), "output": "out"} | asked)
 
     def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:

@@ -12,7 +12,7 @@ from mechanisms.counters.job_totals import JobTotals
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.options import JOB
+from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, EitherOptions
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
@@ -78,9 +78,10 @@ class ByJob(ByCounters):
 
     @property
     def undivided(self) -> str:
+        others = [EACH_REPORT] * isinstance(self.options, EitherOptions) + [SHUFFLER, DEVICES]
         return (
-            "the job that adds its noise has to see exact totals, and here no party does: take "
-            "--drawn-by shuffler or devices"
+            "the job is to draw its noise, for which it has to see exact totals, and here no party "
+            f"does: add `drawn_by: {' or '.join(others)}`"
         )
 
     @property

@@ -36,7 +36,7 @@ def test_the_table_has_the_noise_of_the_counters(run) -> None:
     log = {"input": [str(FLIGHTS)], "user_column": "tail_number", "output": "none"}
     values = {"column": "distance", "domain": "0..39", "epsilon": 1.0}
     for k, b in ((1, 1), (1, 3), (4, 1), (4, 3)):
-        bounds = {"rows_per_user": k, "per_value": b}
+        bounds = {"rows_per_user": k, "per_value": b, "drawn_by": "shuffler"}
         design = resolve(request(CountOptions, log | values | bounds)).design
         assert isinstance(design, Counters)
         assert f" {design.column_variance**0.5:,.4g} " in outcome.out + " "
