@@ -336,6 +336,12 @@ class BoundedOptions(SeveralOptions):
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
 
+    @classmethod
+    def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
+        if written.get("drawn_by") is None and written.get("enrolled") is not None:
+            return DEVICES
+        return super().who_draws(written)
+
     @model_validator(mode="after")
     def _decided(self) -> Self:
         """With who draws the noise, whoever says so."""

@@ -22,8 +22,6 @@ from transforms.files.reading import TYPES
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _LONGEST = 64  # of a plan's names
 _MOST = 8  # metrics of strings; a plan divides its epsilon among all that it has
-# Beside a count that hides who takes part, no metric may publish how many did.
-_HIDDEN = "drawn_by: shuffler"
 _MANY = 0.5  # of a column's values that are written in a way of their own
 _LONG = 2000  # signs of a column's name that an expression holds
 
@@ -181,18 +179,17 @@ def _metric(
     text, own = spelt(column), spelt(name)
     if is_moment(kind):
         if hour is not None:
-            about = f"column: {spelt(hour)}, domain: 0..23, {_HIDDEN}"
+            about = f"column: {spelt(hour)}, domain: 0..23"
             yield f"  - {{name: {own}, kind: histogram, {about}}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
-        yield f'  # - {{name: {own}, kind: mean, column: {text}, bounds: "LEAST,MOST", {_HIDDEN}}}'
+        yield f'  # - {{name: {own}, kind: mean, column: {text}, bounds: "LEAST,MOST"}}'
     elif pa.types.is_boolean(kind):
         yield "  # TO FINISH: a file with the lines true and false"
-        about = f"column: {text}, domain: truths.txt, {_HIDDEN}"
+        about = f"column: {text}, domain: truths.txt"
         yield f"  # - {{name: {own}, kind: histogram, {about}}}"
     elif accepts(kind):
-        about = f"column: {text}, max_length: 16, {_HIDDEN}"
-        line = f"- {{name: {own}, kind: strings, search: levels, {about}}}"
+        line = f"- {{name: {own}, kind: strings, column: {text}}}"
         if enough:
             yield "  # TO DECIDE: each further metric takes its share of epsilon"
             yield f"  # {line}"
