@@ -1,34 +1,28 @@
 """Telemetry you can publish: hushbeam's front door in Python; see docs/python.md.
 
 Each kind of metric is a function of its name, whichever distribution brings it; `Plan`, `Ledger`,
-`Release` and `RunningTotals` are for what stands in files. Everything is imported when it is asked
-for: Beam takes a second.
+`Release`, `RunningTotals` and `Session` are for what stands in files; `size`, `compare` and `site`
+are the commands. Everything is imported when it is asked for: Beam takes a second.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hushbeam.own import require_own
 
 require_own()
-
-if TYPE_CHECKING:
-    import mechanisms as mechanisms
-    from hushbeam.ledgers import Ledger as Ledger
-    from hushbeam.plans import Plan as Plan
-    from hushbeam.releases import Release as Release
-    from hushbeam.totals import RunningTotals as RunningTotals
-    from pipelines.errors import FailedError as FailedError
-    from pipelines.errors import RequestError as RequestError
-    from pipelines.errors import WithheldError as WithheldError
 
 _LISTED = {
     "Plan": "hushbeam.plans",
     "Ledger": "hushbeam.ledgers",
     "Release": "hushbeam.releases",
     "RunningTotals": "hushbeam.totals",
+    "Session": "hushbeam.sessions",
+    "size": "hushbeam.commands",
+    "compare": "hushbeam.commands",
+    "site": "hushbeam.commands",
     "RequestError": "pipelines.errors",
 }
 _ERRORS = {"WithheldError": "pipelines.errors", "FailedError": "pipelines.errors"}

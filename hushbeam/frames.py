@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -38,11 +39,13 @@ class Handed:
         """Whether something was."""
         return bool(self._names)
 
-    def log(self, data: Any) -> tuple[str, ...]:
+    def log(self, data: Any, asked: str | None = None) -> tuple[str, ...]:
         """The files of a log.
 
         Args:
             data: a path or glob, several, or a table or frame.
+            asked: what was asked, as text: a column whose name is not in it is not looked at;
+                None if that is not known yet.
 
         Raises:
             RequestError: it is none of these, or has columns that no table can have.
@@ -51,7 +54,7 @@ class Handed:
             return (os.fspath(data),)
         if isinstance(data, list | tuple) and all(isinstance(p, str | os.PathLike) for p in data):
             return tuple(os.fspath(path) for path in data)
-        table = _table(data)
+        table = _table(data, asked)
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -94,6 +97,8 @@ class Handed:
 
     @staticmethod
     def _new(path: str) -> BinaryIO:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a question before
         return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
     def _path(self, file: str, name: str, size: int = 0) -> str:
@@ -119,12 +124,33 @@ def _line(name: str, value: Any) -> str:
     return line
 
 
-def _table(data: Any) -> Any:
-    """A table of whatever has columns."""
+def _table(data: Any, asked: str | None) -> Any:
+    """A table of whatever has columns; of those that nobody asks for nothing but their names."""
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
+    if type(data).__name__ == "LazyFrame":
+        raise RequestError("input: a LazyFrame holds no rows yet; hand over what collect() gives")
+    if type(data).__name__ == "Series":
+        raise RequestError("input: a Series is one column; hand over a frame, or to_frame()")
+    names = [*getattr(data, "column_names", getattr(data, "columns", ()))]
+    plain = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
+    if asked is None or "*" in asked or not plain:
+        return _arrow(data, pa)
+    kept = [name for name in names if name in asked]
+    part = data.select(kept) if hasattr(data, "select") else data[kept]
+    table, rows = _arrow(part, pa) if kept else None, len(data)
+    columns = {n: table[n] if n in kept else pa.nulls(rows) for n in names}  # type: ignore[index]
+    return pa.table(columns)
+
+
+def _arrow(data: Any, pa: Any) -> Any:
+    """A frame as Arrow's table.
+
+    Raises:
+        RequestError: it is none, or a column of it has no type.
+    """
     try:
         if hasattr(data, "to_arrow"):  # of polars, without the views that Parquet has not
             return data.to_arrow()

@@ -181,10 +181,11 @@ def _words(
     options: type[ReleaseOptions], request: Mapping[str, Any], handed: Handed
 ) -> dict[str, Any]:
     """What was asked in Python's types, in those of the options: texts as on a command line."""
-    words: dict[str, Any] = {"input": handed.log(request["input"])}
+    words: dict[str, Any] = {}
     for name, value in request.items():
         if name == "input" or value is None:
             continue
+        _require_said(name, value, name in options.files)
         several = type_of(options.model_fields[name])[0] is tuple
         if name in options.files:
             words[name] = _declared(name, value, several, handed)
@@ -192,7 +193,24 @@ def _words(
             words[name] = _several(value)
         else:
             words[name] = _word(value)
-    return words
+    asked = " ".join(str(words[name]) for name in words.keys() - {"output"})
+    return words | {"input": handed.log(request["input"], asked)}
+
+
+def _require_said(name: str, value: Any, declares: bool) -> None:
+    """Refuse what holds data in the place of words; an error would quote it.
+
+    Args:
+        name: of the option.
+        value: as it was handed over.
+        declares: whether it may be values that are declared, one after the other.
+    """
+    of_frame = hasattr(value, "dtype") and getattr(value, "shape", ()) != ()
+    if hasattr(value, "meta") or (of_frame and not declares):  # polars' expressions have `meta`
+        raise RequestError(
+            f"{name}: {type(value).__name__} of a frame in the place of words: write what is meant "
+            "as text, such as where='seconds > 5'"
+        )
 
 
 def _declared(name: str, value: Any, several: bool, handed: Handed) -> Any:

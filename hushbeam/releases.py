@@ -7,6 +7,7 @@ import os
 import shutil
 import weakref
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hushbeam.calls import called
@@ -72,6 +73,40 @@ class Release:
             raise RequestError(f"{self.folder} holds {self._content}, and not one table")
         return next(iter(self.tables.values()))
 
+    @property
+    def df(self) -> Any:
+        """The first table as a frame: of pandas, or of polars where only that is installed.
+
+        Raises:
+            RequestError: neither is installed.
+        """
+        name = self._named(None)
+        if find_spec("pandas") is not None:
+            return self.tables[name].to_pandas()
+        return self.to_polars(name)
+
+    def to_polars(self, table: str | None = None) -> Any:
+        """A table as a frame of polars.
+
+        Args:
+            table: which, where there are several; the first by default.
+
+        Raises:
+            RequestError: there is no such table, or polars is missing.
+        """
+        name = self._named(table)
+        if find_spec("polars") is None:
+            raise RequestError("polars is missing: `pip install polars`")
+        import polars
+
+        return polars.from_arrow(self.tables[name])
+
+    def _named(self, table: str | None) -> str:
+        name = next(iter(self.tables), "") if table is None else table
+        if name not in self.tables:
+            raise RequestError(f"{self.folder} holds {self._content}, and no table {name!r}")
+        return name
+
     @cached_property
     def metrics(self) -> dict[str, Release]:
         """The releases of a plan's metrics by name; none of a release that is of one metric."""
@@ -102,9 +137,7 @@ class Release:
         Raises:
             RequestError: there is no such table or no estimate in it, or matplotlib is missing.
         """
-        name = next(iter(self.tables), "") if table is None else table
-        if name not in self.tables:
-            raise RequestError(f"{self.folder} holds {self._content}, and no table {name!r}")
+        name = self._named(table)
         from pipelines.views.plots import drawn
 
         return drawn(self.tables[name], self.statement)

@@ -16,7 +16,7 @@ from mechanisms.privacy.gaussian_filter import WHOLE
 from pipelines.ask import questions
 from pipelines.ask.options import AskOptions
 from pipelines.ask.questions import rows
-from pipelines.ask.session import Session, answered, begun, require
+from pipelines.ask.session import AskSession, answered, begun, require
 from pipelines.errors import DONE, Caution, RequestError, WithheldError
 from pipelines.ledger.paying import Payment
 from pipelines.logs.inputs import Source, open_telemetry
@@ -52,7 +52,7 @@ def run(options: AskOptions, beam_arguments: list[str], pays: Payment | None) ->
         options.require_no_terms()
         if pays is not None:
             raise RequestError("--epsilon is missing: say how much is to be paid for")
-        session = Session.read(options.output)
+        session = AskSession.read(options.output)
     else:
         terms = {
             "epsilon": options.epsilon, "delta": options.delta or DELTA, "unit": options.unit,
@@ -66,7 +66,7 @@ def run(options: AskOptions, beam_arguments: list[str], pays: Payment | None) ->
 
 
 def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
-    session, for_beam = Session.read(options.output), counted_here(beam_arguments)
+    session, for_beam = AskSession.read(options.output), counted_here(beam_arguments)
     release = options.counted_as(session.terms["user_column"], session.budget)
     parts = options.parts(session.budget, session.left)
     telemetry = open_telemetry(release.input, True, release.reading)
@@ -90,7 +90,7 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     files = hashlib.sha256(repr(sorted(options.input)).encode()).hexdigest()
     adds = partial(answered, options.output, question, kind, parts, files, id)
     refused = take(metric, for_beam, adds, Screen())
-    session = Session.read(options.output)
+    session = AskSession.read(options.output)
     mine = [answer for answer in session.answers if answer["id"] == id]
     if not mine:
         short = [why.removeprefix(WITHHELD) for why in refused if why.startswith(WITHHELD)]
@@ -101,7 +101,7 @@ def _answer(options: AskOptions, beam_arguments: list[str]) -> int:
     return DONE
 
 
-def _show(session: Session, options: AskOptions, entries: list[Mapping[str, Any]]) -> None:
+def _show(session: AskSession, options: AskOptions, entries: list[Mapping[str, Any]]) -> None:
     """Answers, each combined with earlier ones to its question, and what is left."""
     screen, records = Screen(), []
     for answer in entries:

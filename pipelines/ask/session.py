@@ -38,7 +38,7 @@ _SAME = ("question", "request", "names", "files")  # of answers that are combine
 
 
 @dataclass(frozen=True)
-class Session:
+class AskSession:
     """What stands in the folder.
 
     Attributes:
@@ -69,7 +69,7 @@ class Session:
         return [one for one in self.answers if all(one[key] == answer[key] for key in _SAME)]
 
     @classmethod
-    def read(cls, folder: str) -> Session:
+    def read(cls, folder: str) -> AskSession:
         """The session of a folder.
 
         Raises:
@@ -78,7 +78,7 @@ class Session:
         return cls.of(_journal(folder).read())
 
     @classmethod
-    def of(cls, state: JournalState) -> Session:
+    def of(cls, state: JournalState) -> AskSession:
         """What a journal holds; names of values stand there once, whoever asks of them again."""
         names, answers = state.rows("names"), state.rows("answers").values()
         whole = (answer | {"names": names[answer["names"]]} for answer in answers)
@@ -99,7 +99,7 @@ def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
     return lock({in_use(folder): 0o777}, folder)
 
 
-def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Session:
+def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> AskSession:
     """A session, begun and paid for if none stands in the folder.
 
     Args:
@@ -113,10 +113,10 @@ def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Ses
     """
     with _locked(folder):
         if not release.holds_release(folder):
-            session = Session(terms)
+            session = AskSession(terms)
             _begin(folder, session, payment)
             return session
-        session = Session.read(folder)
+        session = AskSession.read(folder)
         if session.terms != terms:
             raise RequestError(
                 f"{folder} holds a session that was begun with other terms; they cannot change: "
@@ -130,7 +130,7 @@ def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Ses
         return session
 
 
-def _begin(folder: str, session: Session, payment: Payment | None) -> None:
+def _begin(folder: str, session: AskSession, payment: Payment | None) -> None:
     budget, unit = session.budget, session.terms["unit"]
     promise = budget.guarantee(unit)
     release.require_vacant(folder)
@@ -144,7 +144,7 @@ def _begin(folder: str, session: Session, payment: Payment | None) -> None:
         right.conclude(True)
 
 
-def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
+def _statement(session: AskSession, promise: Guarantee) -> dict[str, Any]:
     """What holds of all answers together, before there is one."""
     unit = promise.unit
     who = (
@@ -172,7 +172,7 @@ def _statement(session: Session, promise: Guarantee) -> dict[str, Any]:
 def answered(
     folder: str, question: Question, kind: str, parts: int, files: str, id: str,
     levels: Sequence[Floats], rng: RandomSource,
-) -> Session:  # fmt: skip
+) -> AskSession:  # fmt: skip
     """Draw an answer, if the budget holds it, and keep it.
 
     Args:
@@ -193,7 +193,7 @@ def answered(
     with _locked(folder):
         journal = _journal(folder)
         state = journal.read()
-        session = Session.of(state)
+        session = AskSession.of(state)
         if any(answer["id"] == id for answer in session.answers):
             return session
         price = require(session, question, parts)
@@ -217,10 +217,10 @@ def answered(
             ).as_dict(),
             "answer": question.answer(levels, mechanism, rng),
         }  # fmt: skip
-        return Session.of(journal.add(state, [*once, Fact("answers", id, answer)]))
+        return AskSession.of(journal.add(state, [*once, Fact("answers", id, answer)]))
 
 
-def require(session: Session, question: Question, parts: int) -> Spent:
+def require(session: AskSession, question: Question, parts: int) -> Spent:
     """The price of an answer, if the budget holds it.
 
     Raises:

@@ -46,6 +46,11 @@ class Answer:
         content = ended if self.form is None or error is not None else self.form
         return json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
 
+    @property
+    def content(self) -> Any:
+        """What a program is told of a command that has done what it was asked."""
+        return _plain(self.facts if self.form is None else self.form)
+
 
 _LISTENING: list[Answer] = []  # of this process; the last of them is told
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.ask.session import Session
+from pipelines.ask.session import AskSession
 from pipelines.ledger.ledger import CollectionLedger
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
@@ -179,7 +179,7 @@ def test_answers_in_other_units_are_combined_and_those_of_other_files_are_not(
 def test_a_wrong_request_says_what_to_do(asked, words: list[str], complaint: str) -> None:
     asked("--epsilon", "1")
     assert complaint in asked(*words, code=2)["error"]
-    assert Session.read("session").answers == ()
+    assert AskSession.read("session").answers == ()
 
 
 def test_there_is_no_question_without_a_session(asked) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.randomness import SecureRandom
 from pipelines.ask import questions
-from pipelines.ask.session import Session, answered, begun
+from pipelines.ask.session import AskSession, answered, begun
 from pipelines.errors import WithheldError
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.options import CountOptions
@@ -35,7 +35,7 @@ def count(kind: str = "count", values: int = 0, threshold: int = 0) -> questions
 
 def ask(
     folder: str, question: questions.Question, parts: int, exact: Any, rng: Any = None, **more: Any
-) -> Session:
+) -> AskSession:
     """An answer from exact counts, without a job."""
     levels = [np.asarray(exact, float)]
     rng, id = rng or SecureRandom(), more.get("id", uuid.uuid4().hex)
@@ -67,8 +67,8 @@ def _rival(task: tuple[str, int]) -> bool:
     return True
 
 
-def one_round(pool: Any, folder: str, share: float) -> tuple[int, Session]:
+def one_round(pool: Any, folder: str, share: float) -> tuple[int, AskSession]:
     """(how many of sixteen got an answer, the session) where each wants the same share."""
     begun(folder, TERMS, None)
     tasks = [(folder, int(share * WHOLE))] * RIVALS
-    return sum(pool.map(_rival, tasks, chunksize=1)), Session.read(folder)
+    return sum(pool.map(_rival, tasks, chunksize=1)), AskSession.read(folder)

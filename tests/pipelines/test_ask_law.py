@@ -22,7 +22,7 @@ from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.ask import questions, session
 from pipelines.ask.questions import FiguresQuestion, Question, SelectionQuestion
-from pipelines.ask.session import Session, begun
+from pipelines.ask.session import AskSession, begun
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.options import CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions
@@ -207,7 +207,7 @@ def test_a_session_draws_from_the_mechanism_of_the_parts_that_it_keeps(
         session.answered(
             folder, question, case.kind, parts, "files", f"{parts}", levels, SecureRandom()
         )
-        kept = Session.read(folder).spent[-1].parts
+        kept = AskSession.read(folder).spent[-1].parts
         assert kept == parts
         assert question.mu(used[-1]) == pytest.approx(BUDGET.mu * math.sqrt(kept / WHOLE), rel=1e-9)
 
@@ -229,7 +229,7 @@ def test_a_session_refuses_a_mechanism_that_is_not_paid_for(
     with pytest.raises(ArithmeticError, match="not what the answer is paid for"):
         session.answered(folder, question, case.kind, WHOLE // 8, "files", "id", levels, rng)
     assert rng.words(4).tolist() == fresh.words(4).tolist()
-    assert Session.read(folder).answers == ()
+    assert AskSession.read(folder).answers == ()
 
 
 def test_noise_has_the_deviation_of_its_mechanism() -> None:

@@ -12,7 +12,7 @@ import pytest
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.randomness import SeededRandom
 from pipelines.ask import questions
-from pipelines.ask.session import Session, begun
+from pipelines.ask.session import AskSession, begun
 from pipelines.errors import RequestError, WithheldError
 from pipelines.storage import local_object
 from tests.fakes.rival_askers import TERMS, ask, count, one_round, rivals
@@ -68,7 +68,7 @@ def test_an_asker_who_adapts_prices_is_stopped_at_the_budget(folder: str) -> Non
         # What looks large is looked at more closely.
         parts = parts * 3 // 2 if last > 50 else max(least, parts // 2)
         assert asked.left == WHOLE - spent >= 0
-    assert sum(one.parts for one in Session.read(folder).spent) == spent <= WHOLE
+    assert sum(one.parts for one in AskSession.read(folder).spent) == spent <= WHOLE
 
 
 def test_the_same_asking_is_answered_once(folder: str) -> None:
@@ -89,7 +89,7 @@ def test_an_answer_that_could_not_be_kept_is_not_seen_and_costs_nothing(
         broken.setattr(local_object.os, "fsync", fails)
         with pytest.raises(RequestError, match="No space left"):
             ask(folder, count(), WHOLE // 2, [9])
-    assert Session.read(folder).answers == ()
+    assert AskSession.read(folder).answers == ()
 
 
 def test_an_answer_that_is_refused_draws_nothing(folder: str) -> None:
@@ -107,12 +107,12 @@ def test_terms_stand_and_what_is_no_session_is_refused(folder: str, tmp_path: Pa
     with pytest.raises(RequestError, match="other terms"):
         begun(folder, {**TERMS, "epsilon": 2.0}, None)
     with pytest.raises(RequestError, match="holds no session"):
-        Session.read(str(tmp_path / "none"))
+        AskSession.read(str(tmp_path / "none"))
     with pytest.raises(RequestError, match="on this machine"):
         begun("gs://bucket/session", TERMS, None)
     Path(folder, "answers.json").write_text(json.dumps({"version": 3}))
     with pytest.raises(RequestError, match=r"is of format 3, and .* keeps format 2"):
-        Session.read(folder)
+        AskSession.read(folder)
 
 
 def test_what_is_told_of_selections_is_a_name_and_how_far_it_may_be_off(folder: str) -> None:
