@@ -128,7 +128,7 @@ def instead(values: int, n: int, epsilon: float, delta: float) -> list[str]:
     lines = []
     for trusted, made in (
         (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
-        (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon)),
+        (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon, delta)),
     ):
         try:
             error = made().column_variance ** 0.5 / n

@@ -64,8 +64,8 @@ def totals(design: JobTotals, counts: np.ndarray) -> Totals:
     rows = [row.astype(int) for row in design.layout.split(counts)]
     digits = len(rows) - design.beside
     weights = np.array([int(level.weight) for level in design.levels[:digits]])
-    made = [(int(x), design.noises[0]) for x in weights @ np.array(rows[:digits])]
-    for row, noise in zip(rows[digits:], design.noises[1:], strict=True):
+    made = [(int(x), design.laws[0]) for x in weights @ np.array(rows[:digits])]
+    for row, noise in zip(rows[digits:], design.laws[1:], strict=True):
         made += [(int(x), noise) for x in row]
     return made
 
@@ -79,7 +79,7 @@ def apart(decay: Fraction, x: int, y: int) -> float:
 
 
 def worst(one: Totals, other: Totals) -> float:
-    """The same of all totals together, whose noises are independent."""
+    """The same of all totals together, whose laws are independent."""
     return sum(apart(noise.decay, x, y) for (x, noise), (y, _) in zip(one, other, strict=True))
 
 
@@ -87,7 +87,7 @@ def worst(one: Totals, other: Totals) -> float:
 @pytest.mark.parametrize("name", AMOUNTS)
 def test_the_price_is_that_of_enumeration(name: str, neighbours: Neighbours) -> None:
     amounts, epsilon = AMOUNTS[name], 1.3
-    design = JobTotals.meeting(amounts.levels, neighbours, epsilon, BESIDE, share=0.2)
+    design = JobTotals.meeting(amounts.levels, neighbours, epsilon, 0.0, BESIDE, share=0.2)
     units = {tuple(totals(design, counts)) for counts in contributions(amounts)}
     nobody = tuple((0, noise) for _, noise in next(iter(units)))
     others = [nobody] if neighbours == "add or remove" else units
@@ -116,8 +116,8 @@ def stick(decay: Fraction, moves: tuple[int, ...], epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("most", [1, 4, 9])
 def test_the_profile_is_that_of_all_ways_to_move_totals(most: int, epsilon: float) -> None:
-    design = JobTotals.meeting(Amounts(2, 1, most).levels, "add or remove", epsilon)
-    profile, decay = design.profile(), design.noises[0].decay
+    design = JobTotals.meeting(Amounts(2, 1, most).levels, "add or remove", epsilon, 0.0)
+    profile, decay = design.profile(), design.laws[0].decay
     for at in np.linspace(0, epsilon, 7).tolist():
         exact = stick(decay, (most,), at)
         assert exact - 1e-8 <= profile.delta(at) <= exact + 2e-3
@@ -129,8 +129,10 @@ def test_the_profile_is_that_of_all_ways_to_move_totals(most: int, epsilon: floa
 
 
 def test_the_profile_with_what_was_cut_is_no_less_than_theirs_together() -> None:
-    design = JobTotals.meeting(Amounts(1, 1, 3).levels, "add or remove", 1.0, (Level(1, 1),), 0.2)
-    total, side = (noise.decay for noise in design.noises)
+    design = JobTotals.meeting(
+        Amounts(1, 1, 3).levels, "add or remove", 1.0, 0.0, (Level(1, 1),), 0.2
+    )
+    total, side = (noise.decay for noise in design.laws)
     parts = [
         PrivacyLoss.from_pair(*(_table(decay, shift, move) for shift in (0, move)))
         for decay, move in ((total, 3), (side, 1))
@@ -161,7 +163,7 @@ def _both(one: Fraction, move: int, other: Fraction, side: int, epsilon: float) 
 
 def test_digits_of_a_total_travel_as_one_noisy_number() -> None:
     amounts = Amounts(2, 1, 5)
-    design = JobTotals.meeting(amounts.levels, "add or remove", 1.0, BESIDE)
+    design = JobTotals.meeting(amounts.levels, "add or remove", 1.0, 0.0, BESIDE)
     counts = np.arange(design.codes) * 100
     drawn = [design.centred(design.noisy(counts, SeededRandom(seed))) for seed in range(4000)]
     estimates = np.array([amounts.estimate(rows[: len(amounts.levels)]) for rows in drawn])
@@ -175,13 +177,15 @@ def test_digits_of_a_total_travel_as_one_noisy_number() -> None:
 
 def test_what_was_cut_has_noise_of_its_own() -> None:
     """Misses in fewer than 1e-9 of the runs: a variance's estimate errs by 2.3 / sqrt(n) of it."""
-    design = JobTotals.meeting(Amounts(2, 1, 5).levels, "add or remove", 1.0, BESIDE, share=0.2)
+    design = JobTotals.meeting(
+        Amounts(2, 1, 5).levels, "add or remove", 1.0, 0.0, BESIDE, share=0.2
+    )
     n, rng = 4000, SeededRandom(3)
     zeros = np.zeros(design.codes, np.int64)
     drawn = np.array([design.noisy(zeros, rng) for _ in range(n)])
     starts = design.layout.starts
     marks = drawn[:, starts[-1 - len(BESIDE)] : starts[-1]]
-    laws = [noise.var() for noise, level in zip(design.noises[1:], BESIDE, strict=True)
+    laws = [noise.var() for noise, level in zip(design.laws[1:], BESIDE, strict=True)
             for _ in range(level.counters)]  # fmt: skip
     assert len(laws) == 3
     assert (np.abs(marks.mean(0)) < 7 * np.sqrt(np.array(laws) / n)).all()
