@@ -37,6 +37,19 @@ class Level(NamedTuple):
     weight: float = 1.0
 
 
+class Part(NamedTuple):
+    """Levels whose counters whole numbers of a unit are added to, one for each slot.
+
+    Attributes:
+        levels: how many, alike; a number may be divided among them.
+        low, high: the least and the largest number; not above 0, and not below it.
+    """
+
+    levels: int = 1
+    low: int = 0
+    high: int = 1
+
+
 @dataclass(frozen=True)
 class Layout:
     """The codes 0, 1, ... of all counters, level by level, and after them a null for each level.

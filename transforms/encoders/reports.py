@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms import specification
 from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import Amounts, digit_weights, whole_amounts
+from mechanisms.counters.amounts import Amounts, Whole, digit_weights, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
@@ -19,7 +19,7 @@ from mechanisms.counters.rows import RowCounters
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
-from transforms.encoders.block import RowBlock, pieces
+from transforms.encoders.block import NUMBERED, RowBlock, pieces
 
 LIMITED, UNUSABLE, LACKING = "limited", "unusable", "lacking"
 
@@ -78,11 +78,37 @@ class Levelled(ABC):
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether whole numbers are added to counters, as who counts them by itself can."""
+        return False
+
     def nothing(self, n: int, rng: RandomSource) -> Messages:
         """(n, F) the reports of units that raise nothing."""
         levels = self.levels
         sets = [np.full((n, level.slots), -1, np.int64) for level in levels]
-        return Layout(levels).reports(sets)
+        return self.reported(Layout(levels), sets)
+
+    def reported(
+        self, layout: Layout, sets: Sequence[Slots], added: Sequence[Slots] | None = None
+    ) -> Messages:
+        """(n, F) words, and how much each adds to its counter where that is not always 1.
+
+        Args:
+            layout: of the levels.
+            sets: as of `Layout.reports`.
+            added: for the first levels, as `sets`; None where every one is 1.
+        """
+        words = layout.reports(sets)
+        if not self.whole:
+            return words
+        table: NDArray[Any] = np.empty(words.shape, NUMBERED)
+        table["code"], table["times"] = words, 1
+        column = 0
+        for part in added or ():
+            table["times"][:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return table
 
 
 @dataclass(frozen=True)
@@ -115,6 +141,10 @@ class Reporting(Levelled):
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
         return (*self.amounts.levels, *self.sides)
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.amounts, Whole)
 
     @property
     def sides(self) -> tuple[Level, ...]:
@@ -186,7 +216,8 @@ class Reporting(Levelled):
                     beside[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
                 ]
                 sets.append(np.array(marks).T)
-            yield layout.reports(sets)
+            added = self.amounts.added(amounts[part]) if isinstance(self.amounts, Whole) else None
+            yield self.reported(layout, sets, added)
 
 
 def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:

@@ -25,22 +25,16 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
 
-_NO_TOTALS = {
-    "prefixes": "it adds noise to totals, not to a tree of bins",
-    "tables": "it adds noise to totals, not to tables that have to agree",
-    "row": "it adds noise to totals, not to all numbers of a row",
-    "days": "it adds noise to totals, not to days of a user",
-    "strings": "strings that nobody declared have no totals",
-}
 _WHO = (
     "Nothing is hidden from whoever runs the job: it read the rows, counted exactly, and added "
     "noise to each total before anything was published. The promise is against who sees this "
     "release, if the job drew honestly and has told nobody what it counted or drew."
 )
-_SOURCE = (
-    "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, NeurIPS "
-    "2020, Algorithm 2"
-)
+_SOURCES = {
+    False: "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, "
+    "NeurIPS 2020, Algorithm 2",
+    True: "Balle, Wang, ICML 2018, Theorem 8; drawn as of Karney, ACM TOMS 2016, Algorithm N",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +55,7 @@ class ByJob(ByCounters):
 
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
-        return _NO_TOTALS.get(work.shape)
+        return "strings that nobody declared have no totals" if work.shape == "strings" else None
 
     @property
     def protection(self) -> Protection:
@@ -100,7 +94,7 @@ class ByJob(ByCounters):
     def error_statement(self) -> dict[str, Any]:
         said = super().error_statement
         said["covers"] = said["covers"].replace("the noise of the dummies", "the noise")
-        return said | ({"law": self.design.noises[0].law} if counts_alone(self) else {})
+        return said | ({"law": self.design.laws[0].law} if counts_alone(self) else {})
 
     def _who(self) -> str:
         return _WHO
@@ -115,7 +109,7 @@ class ByJob(ByCounters):
     def mechanism_statement(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {
             "name": self.protection.system,
-            "source": _SOURCE,
+            "source": _SOURCES[self.design.delta > 0],
             "constants": self.design.constants,
             "messages_per_user": self.protection.messages,
         }
