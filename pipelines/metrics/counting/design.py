@@ -157,8 +157,10 @@ def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
     """
     if options.epsilon is None:
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
-    none = getattr(options, "drawn_by", None) == JOB and options.delta == 0  # its noise need not have any
-    return options.neighbours, options.epsilon, 0.0 if none else options.delta or DELTA
+    delta = options.delta or DELTA
+    if options.delta == 0 and getattr(options, "drawn_by", None) == JOB:
+        delta = 0.0  # its noise need not have any
+    return options.neighbours, options.epsilon, delta
 
 
 # It is searched for wherever a plan is looked at: by the shuffler, the collector and every client.
