@@ -15,7 +15,7 @@ from mechanisms.counters.amounts import Amounts, Whole, digit_weights, whole_amo
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
-from mechanisms.counters.rows import RowCounters
+from mechanisms.counters.rows import RowCounters, SummedRows
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
@@ -326,17 +326,33 @@ class RowReporting(Levelled):
         """
         layout = Layout(self.levels)
         for part in pieces(block, max(1, _WORDS // layout.types.size)):
-            words = layout.reports(self._sets(part, rng))
+            words = self._words(layout, part, rng)
             if part.applies is not None:
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
             yield words
 
-    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
-        """For each level (n, slots) the counters that rows raise."""
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        """The reports of rows."""
+        sets = self.rows.encode(part.numbers, part.categories, rng)
+        return self.reported(layout, [*sets, self._missing(part)])
+
+    def _missing(self, part: RowBlock) -> Slots:
+        """(n, 1) 0 of rows that lack something, and -1 of others."""
         sizes = np.array(self.rows.sizes, np.int64)
         missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
-        sets = self.rows.encode(part.numbers, part.categories, rng)
-        return [*sets, np.where(missing, 0, -1)[:, None]]
+        return np.where(missing, 0, -1)[:, None]
+
+
+@dataclass(frozen=True)
+class SummedReporting(RowReporting):
+    """The same for who adds whole numbers up."""
+
+    rows: SummedRows
+    whole = True
+
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        sets, added = self.rows.summed(part.numbers, part.categories, rng)
+        return self.reported(layout, [*sets, self._missing(part)], added)
 
 
 @dataclass(frozen=True)
@@ -351,8 +367,8 @@ class TabReporting(RowReporting):
     rows: CrossTabs  # type: ignore[assignment]
     beside: tuple[str, ...] = ()
 
-    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
-        return self.rows.encode(part.categories)
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        return self.reported(layout, self.rows.encode(part.categories))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
+from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.counting.shapes.summed_row import SUMMED_ROW
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, EitherOptions
 from pipelines.metrics.protection import Protection
@@ -56,6 +58,10 @@ class ByJob(ByCounters):
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
         return "strings that nobody declared have no totals" if work.shape == "strings" else None
+
+    @classmethod
+    def shaped(cls, work: Workload) -> Shape:
+        return SUMMED_ROW if work.shape == "row" else super().shaped(work)
 
     @property
     def protection(self) -> Protection:

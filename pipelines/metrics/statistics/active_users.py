@@ -197,8 +197,8 @@ class ActiveUsers(Statistic):
         before, period = self.activity.before, self.options.period
         history = (
             f" New is who was active in the last {period} and in none of the {before} {period}s "
-            f"before it; returning, who was in the {period} before, too; resurrected, who was in an "
-            "earlier one of them alone."
+            f"before it; returning, who was in the {period} before, too; resurrected, who was in "
+            "an earlier one of them alone."
         )
         words = [
             f"The figures count users with a row in the days up to {self.options.day} (UTC)."
