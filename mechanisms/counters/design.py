@@ -233,6 +233,11 @@ class Counters(InLevels):
         laws = self.dummies.null_laws(level) if first else ()
         return sum(int(law.draw(shape.slots, rng).sum()) for law in laws)
 
+    def noise(self, level: int, size: int, rng: RandomSource) -> Counts:
+        """(size,) the dummies of some counters of a level, less those that are expected."""
+        drawn = self.dummies.draw([level], size, rng)[0]
+        return np.asarray(drawn - self.dummies.means[level], np.int64)
+
     # ---- the collector -----------------------------------------------------------------------
 
     def centred(self, counts: ArrayLike) -> list[Floats]:

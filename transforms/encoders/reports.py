@@ -21,7 +21,7 @@ from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import NUMBERED, RowBlock, pieces
 
-LIMITED, UNUSABLE, LACKING = "limited", "unusable", "lacking"
+LIMITED, UNUSABLE, LACKING, MISSING = "limited", "unusable", "lacking", "missing"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
@@ -348,6 +348,7 @@ class SummedReporting(RowReporting):
     """The same for who adds whole numbers up."""
 
     rows: SummedRows
+    beside: tuple[str, ...] = (MISSING,)
     whole = True
 
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,10 @@ from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, Eithe
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
+from pipelines.metrics.unusable.share import MANY
 from pipelines.request.options import flag
 from pipelines.views.digits import three_digits
+from transforms.encoders.reports import MISSING
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -102,6 +103,18 @@ class ByJob(ByCounters):
         said["covers"] = said["covers"].replace("the noise of the dummies", "the noise")
         return said | ({"law": self.design.laws[0].law} if counts_alone(self) else {})
 
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        lines, evidence = super().unusable_cautions(estimate, confidence), self.evidence(estimate)
+        missing = evidence.beside(MISSING, confidence[1])
+        if missing is None or not missing[0] - missing[1] > _MANY * float(evidence.people.max()):
+            return lines
+        return [
+            *lines,
+            f"about {missing[0]:,.0f} {self.unit}s, give or take {missing[1]:,.0f}, lack a number, "
+            "which counts as the middle of its bounds, or a value: --count-each takes means of "
+            "those who have each number, at 1.4 times the error",
+        ]
+
     def _who(self) -> str:
         return _WHO
 
@@ -112,13 +125,22 @@ class ByJob(ByCounters):
         )
 
     @property
-    def mechanism_statement(self) -> Mapping[str, Any]:  # type: ignore[override]
-        return {
-            "name": self.protection.system,
-            "source": _SOURCES[self.design.delta > 0],
-            "constants": self.design.constants,
-            "messages_per_user": self.protection.messages,
-        }
+    def mechanism_statement(self) -> dict[str, Any]:
+        return mechanism_of(self)
+
+
+def mechanism_of(release: ByCounters) -> dict[str, Any]:
+    """What a statement says of the job's noise.
+
+    Args:
+        release: by the job.
+    """
+    return {
+        "name": release.protection.system,
+        "source": _SOURCES[release.design.delta > 0],
+        "constants": release.design.constants,
+        "messages_per_user": release.protection.messages,
+    }
 
 
 def _noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:

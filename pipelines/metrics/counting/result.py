@@ -32,6 +32,7 @@ BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",
     "lacking": "{unit}s that lack a number or a value, which count for the others alone",
+    "missing": "{unit}s that lack a number, which counts as the middle of its bounds, or a value",
 }
 
 

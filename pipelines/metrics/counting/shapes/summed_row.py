@@ -17,7 +17,7 @@ from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.row import Row
 from pipelines.metrics.statistics.evidence import Accuracy
 from transforms.encoders.attributes import categorical, width
-from transforms.encoders.reports import SummedReporting
+from transforms.encoders.reports import LACKING, MISSING, SummedReporting
 
 if TYPE_CHECKING:
     from pipelines.metrics.counting.by_counters import ByCounters
@@ -37,7 +37,8 @@ class _SummedRow(Row):
         steps = min(math.ceil(2 * _FINE * math.sqrt(options.usual) / noise), LARGEST)
         if options.digits:
             steps = (1 << options.digits) - 1
-        reporting = SummedReporting(SummedRows(numbers, steps, sizes, options.count_each))
+        summed = SummedRows(numbers, steps, sizes, options.count_each)
+        reporting = SummedReporting(summed, (LACKING if summed.each else MISSING,))
         rows = reporting.rows
         return meeting(options, rows.levels, reporting.sides, parts=rows.parts), reporting
 
