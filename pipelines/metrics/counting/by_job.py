@@ -17,7 +17,6 @@ from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, Eithe
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
-from pipelines.metrics.unusable.share import MANY
 from pipelines.request.options import flag
 from pipelines.views.digits import three_digits
 from transforms.encoders.reports import MISSING
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
 
-_WHO = (
+_BIASING = 0.01  # of all units: a number that counts as the middle may be half its range away
+WHO = (
     "Nothing is hidden from whoever runs the job: it read the rows, counted exactly, and added "
     "noise to each total before anything was published. The promise is against who sees this "
     "release, if the job drew honestly and has told nobody what it counted or drew."
@@ -92,8 +92,8 @@ class ByJob(ByCounters):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect import Collect
 
-        noisy = partial(_noisy, self.design, self.open_rng)
-        return reports.messages | "Collect" >> Collect(self.mechanism, noisy)
+        drawn = partial(noisy, self.design, self.open_rng)
+        return reports.messages | "Collect" >> Collect(self.mechanism, drawn)
 
     # What is said of it.
 
@@ -106,7 +106,7 @@ class ByJob(ByCounters):
     def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
         lines, evidence = super().unusable_cautions(estimate, confidence), self.evidence(estimate)
         missing = evidence.beside(MISSING, confidence[1])
-        if missing is None or not missing[0] - missing[1] > _MANY * float(evidence.people.max()):
+        if missing is None or not missing[0] - missing[1] > _BIASING * float(evidence.people.max()):
             return lines
         return [
             *lines,
@@ -116,7 +116,7 @@ class ByJob(ByCounters):
         ]
 
     def _who(self) -> str:
-        return _WHO
+        return WHO
 
     def _liars(self) -> str:
         return (
@@ -143,6 +143,6 @@ def mechanism_of(release: ByCounters) -> dict[str, Any]:
     }
 
 
-def _noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
+def noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
     """What leaves the step in which totals were exact: they are read once, and drawn for once."""
     return counted._replace(counts=design.noisy(counted.counts, open_rng()))
