@@ -22,7 +22,7 @@ from mechanisms.channel import (
     Neighbours,
     require_epsilon,
 )
-from mechanisms.counters.dummies import Dummies, Independent, complete
+from mechanisms.counters.dummies import Dummies, complete
 from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.counters.price import Price
@@ -108,21 +108,6 @@ class Counters(InLevels):
         target = self.levels, self.neighbours, epsilon, delta
         dummies = alike(self.dummies, *target, self.epsilon / epsilon)
         return replace(self, dummies=dummies, epsilon=epsilon, delta=delta)
-
-    def part(self, first: int, last: int) -> "Counters":
-        """The counters of levels first .. last - 1, which have dummies of their own.
-
-        What is promised of all holds of them, and need not be tight.
-
-        Raises:
-            ValueError: their dummies depend on those of other levels.
-        """
-        if any(len(group) > 1 for group in self.dummies.groups):
-            raise ValueError("correlated dummies are no part without those of other levels")
-        laws = tuple(part.law for part in self.dummies.parts)
-        return replace(
-            self, levels=self.levels[first:last], dummies=Independent(laws[first:last]), beside=0
-        )
 
     # ---- what holds --------------------------------------------------------------------------
 
