@@ -1,6 +1,6 @@
 """Totals as counters: how many have a value, how many events there were, sums of numbers, by group.
 
-Whole numbers up to b are written in digits of the weights 1, 2, 4, ... and a remainder, which add
+WholeAmounts numbers up to b are written in digits of the weights 1, 2, 4, ... and a remainder, which add
 up to exactly b: every number has digits, and the price is that of b and not of the next power of
 two. A user raises a counter for each digit of what it has of each of its groups. Digits with a
 remainder may have one weight, and are told apart by their place.
@@ -229,13 +229,13 @@ class Ends(Amounts):
 
 
 @dataclass(frozen=True)
-class Whole(Amounts):
+class WholeAmounts(Amounts):
     """Totals of whole numbers that are added up as they are, by who sees them: without digits.
 
     Attributes:
         least: the smallest number, in -b .. 0.
 
-    >>> told = Whole(groups=2, most=3, least=-2)
+    >>> told = WholeAmounts(groups=2, most=3, least=-2)
     >>> told.levels, told.parts
     ((Level(slots=1, counters=2, weight=1.0),), (Part(levels=1, low=-2, high=3),))
     """
@@ -262,7 +262,7 @@ class Whole(Amounts):
 
 
 @dataclass(frozen=True)
-class WholeEnds(Whole):
+class WholeEnds(WholeAmounts):
     """The same of numbers in [-1, 1]: how far they are from the lower end, and from the upper.
 
     Both tell the total and how many there are at the price of one of them; as of `Ends`.

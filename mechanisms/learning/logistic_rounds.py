@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mechanisms.channel import Floats, Neighbours
-from mechanisms.counters.amounts import Whole, whole_amounts
+from mechanisms.counters.amounts import WholeAmounts, whole_amounts
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Slots
 from mechanisms.learning.absent import filled, present
@@ -182,10 +182,10 @@ class Gradients(RowSums):
     most: int
 
     @cached_property
-    def parts(self) -> tuple[Whole, ...]:
+    def parts(self) -> tuple[WholeAmounts, ...]:
         features = self.products.features
         changes = len(features.numbers) + 1 + self.products.categories
-        return (Whole(features.inputs, changes, self.most, least=-self.most),)
+        return (WholeAmounts(features.inputs, changes, self.most, least=-self.most),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
@@ -214,7 +214,7 @@ class Judgement(RowSums):
     2
     """
 
-    parts: ClassVar[tuple[Whole, ...]] = (Whole(3, 2),)
+    parts: ClassVar[tuple[WholeAmounts, ...]] = (WholeAmounts(3, 2),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None

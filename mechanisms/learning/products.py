@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, Neighbours
-from mechanisms.counters.amounts import Whole, units, whole_amounts
+from mechanisms.counters.amounts import WholeAmounts, units, whole_amounts
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Slots
 from mechanisms.learning.absent import filled
@@ -99,14 +99,14 @@ class Products(RowSums):
         return np.array([pair for kind in self._kinds for pair in kind], np.int64)
 
     @cached_property
-    def parts(self) -> tuple[Whole, ...]:
+    def parts(self) -> tuple[WholeAmounts, ...]:
         """The totals of each kind."""
         m, c = len(self._numbers), len(self._categories)
         signed, squares, ones = map(len, self._kinds)
         return (
-            Whole(signed, m * (m + 1) // 2 + m * c, self.most, least=-self.most),
-            Whole(squares, m, self.most),
-            Whole(ones, 1 + c + c * (c - 1) // 2),
+            WholeAmounts(signed, m * (m + 1) // 2 + m * c, self.most, least=-self.most),
+            WholeAmounts(squares, m, self.most),
+            WholeAmounts(ones, 1 + c + c * (c - 1) // 2),
         )
 
     # ---- sums ----------------------------------------------------------------------------

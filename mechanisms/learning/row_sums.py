@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Neighbours
-from mechanisms.counters.amounts import Whole, by_part, weighed
+from mechanisms.counters.amounts import WholeAmounts, by_part, weighed
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Layout, Level, Slots, has_twice
 from mechanisms.learning.absent import present
@@ -31,7 +31,7 @@ class RowSums(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> tuple[Whole, ...]:
+    def parts(self) -> tuple[WholeAmounts, ...]:
         """The totals of each kind of number."""
 
     @abstractmethod

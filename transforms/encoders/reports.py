@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms import specification
 from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import Amounts, Whole, digit_weights, whole_amounts
+from mechanisms.counters.amounts import Amounts, WholeAmounts, digit_weights, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
@@ -144,7 +144,7 @@ class Reporting(Levelled):
 
     @property
     def whole(self) -> bool:
-        return isinstance(self.amounts, Whole)
+        return isinstance(self.amounts, WholeAmounts)
 
     @property
     def sides(self) -> tuple[Level, ...]:
@@ -216,7 +216,11 @@ class Reporting(Levelled):
                     beside[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
                 ]
                 sets.append(np.array(marks).T)
-            added = self.amounts.added(amounts[part]) if isinstance(self.amounts, Whole) else None
+            added = (
+                self.amounts.added(amounts[part])
+                if isinstance(self.amounts, WholeAmounts)
+                else None
+            )
             yield self.reported(layout, sets, added)
 
 

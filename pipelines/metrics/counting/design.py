@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from mechanisms.channel import Neighbours
-from mechanisms.counters.amounts import Amounts, Whole
+from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
@@ -78,7 +78,7 @@ def designed(
         RequestError: the target is out of reach.
     """
     amounts = reporting.amounts
-    if isinstance(amounts, Whole):
+    if isinstance(amounts, WholeAmounts):
         return meeting(
             options, amounts.levels, reporting.sides, sealed, parts=amounts.parts, **more
         )

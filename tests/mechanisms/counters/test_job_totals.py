@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from mechanisms.channel import Neighbours
-from mechanisms.counters.amounts import Whole, WholeEnds
+from mechanisms.counters.amounts import WholeAmounts, WholeEnds
 from mechanisms.counters.choose import least_error
 from mechanisms.counters.job_noise import Law, moved
 from mechanisms.counters.job_totals import JobTotals
@@ -27,19 +27,19 @@ from mechanisms.sampling.rounded_gaussian import RoundedGaussian
 
 BESIDE = (Level(1, 1), Level(2, 2, 0.01))
 AMOUNTS = {
-    "units of one group": Whole(1),
-    "units of several": Whole(3, 2, 2),
-    "numbers": Whole(2, 1, 5),
-    "all groups": Whole(2, 2, 3),
-    "numbers with signs": Whole(2, 1, 3, least=-2),
-    "a total with a sign": Whole(1, 1, 2, least=-2),
+    "units of one group": WholeAmounts(1),
+    "units of several": WholeAmounts(3, 2, 2),
+    "numbers": WholeAmounts(2, 1, 5),
+    "all groups": WholeAmounts(2, 2, 3),
+    "numbers with signs": WholeAmounts(2, 1, 3, least=-2),
+    "a total with a sign": WholeAmounts(1, 1, 2, least=-2),
     "both ends": WholeEnds(2, 1, 3),
     "both ends of all": WholeEnds(2, 2, 3),
 }
 NEIGHBOURS: tuple[Neighbours, ...] = ("add or remove", "replace")
 
 
-def contributions(amounts: Whole) -> Iterator[np.ndarray]:
+def contributions(amounts: WholeAmounts) -> Iterator[np.ndarray]:
     """(codes,) what each unit there may be adds, whatever it has and whatever was cut."""
     levels = (*amounts.levels, *BESIDE)
     for k in range(amounts.most_groups + 1):
@@ -62,7 +62,7 @@ def laws_of(design: JobTotals) -> list[Law]:
     return [law for i, size in enumerate(sizes) for law in [design.level_law(i)] * size]
 
 
-def pairs(amounts: Whole, neighbours: Neighbours) -> Iterator[np.ndarray]:
+def pairs(amounts: WholeAmounts, neighbours: Neighbours) -> Iterator[np.ndarray]:
     """(codes,) by how much totals of neighbours may differ."""
     units = {tuple(unit.tolist()) for unit in contributions(amounts)}
     others = {tuple(np.zeros(len(next(iter(units))), int).tolist())}
@@ -105,7 +105,7 @@ def test_no_unit_moves_gaussian_totals_further_than_is_paid_for(
         assert gaussian_delta(most * 1.001, 1.3) > delta
 
 
-def gaussian(amounts: Whole, neighbours: Neighbours, delta: float) -> JobTotals:
+def gaussian(amounts: WholeAmounts, neighbours: Neighbours, delta: float) -> JobTotals:
     """Totals with Gaussian noise, though other noise may err less."""
     from mechanisms.counters import job_totals
 
@@ -188,7 +188,7 @@ def stick(decay: Fraction, moves: Sequence[int], epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("most", [1, 4, 9])
 def test_the_profile_is_that_of_all_ways_to_move_totals(most: int, epsilon: float) -> None:
-    amounts = Whole(2, 1, most)
+    amounts = WholeAmounts(2, 1, most)
     design = JobTotals.meeting(amounts.levels, "add or remove", epsilon, 0.0, parts=amounts.parts)
     profile, decay = design.profile(), design.laws[0].decay  # type: ignore[union-attr]
     for at in np.linspace(0, epsilon, 7).tolist():
@@ -212,7 +212,7 @@ def test_the_profile_of_several_levels_is_that_of_all_of_them() -> None:
 
 
 def test_the_profile_with_what_was_cut_is_no_less_than_theirs_together() -> None:
-    amounts = Whole(1, 1, 3)
+    amounts = WholeAmounts(1, 1, 3)
     design = JobTotals.meeting(
         amounts.levels, "add or remove", 1.0, 0.0, (Level(1, 1),), 0.2, amounts.parts
     )
