@@ -1,6 +1,6 @@
 """Totals as counters: how many have a value, how many events there were, sums of numbers, by group.
 
-WholeAmounts numbers up to b are written in digits of the weights 1, 2, 4, ... and a remainder, which add
+Whole numbers up to b are written in digits of the weights 1, 2, 4, ... and a remainder, which add
 up to exactly b: every number has digits, and the price is that of b and not of the next power of
 two. A user raises a counter for each digit of what it has of each of its groups. Digits with a
 remainder may have one weight, and are told apart by their place.

@@ -16,7 +16,7 @@ from mechanisms.counters.amounts import (
     Amounts,
     Ends,
     SignedDigits,
-    Whole,
+    WholeAmounts,
     WholeEnds,
     units,
 )
@@ -76,7 +76,7 @@ class _Units(_Cells):
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
-        kind = Whole if options.drawn_by == JOB else Amounts
+        kind = WholeAmounts if options.drawn_by == JOB else Amounts
         amounts = kind(work.groups, work.most_groups, work.most)
         present = work.people == "all" and work.most_groups > 1
         reporting = Reporting(amounts, beside=(LIMITED,) * work.limited, present=present)
@@ -142,7 +142,7 @@ class _Sums(_Cells):
             clip, k = replace(finest, units=units), work.most_groups
             digits = Amounts(work.groups, k, units, clip.signed)
             if options.drawn_by == JOB:
-                digits = Whole(work.groups, k, units, least=reach(clip)[0])
+                digits = WholeAmounts(work.groups, k, units, least=reach(clip)[0])
             elif clip.signed and shared:
                 digits = SignedDigits(work.groups, k, units, least=reach(clip)[0])
             return Reporting(digits, clip, (LIMITED, UNUSABLE))
