@@ -23,6 +23,7 @@ NAMES = (
     "stream",
     "plans",
     "counters",
+    "central",
     "synthetic",
     "house",
     "engines",  # the last: it needs mvn and java

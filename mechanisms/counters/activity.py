@@ -59,6 +59,7 @@ class Activity:
         before: how many periods before the last one are looked at: who was active in none is new.
         kept: the age of the oldest cohort, in periods; at most `before`. 0 for none.
         spans: in days, rising, the first of them 1.
+        history: whether those of the last period are told by it: new, returning, resurrected.
 
     >>> users = Activity(period=1, before=3, kept=2, spans=(1, 2, 4))
     >>> standing, cohort = users.encode([0b0001, 0b0011, 0b1001, 0b0100, 0])
@@ -72,6 +73,7 @@ class Activity:
     before: int = 28
     kept: int = 28
     spans: tuple[int, ...] = SPANS
+    history: bool = True
 
     def __post_init__(self) -> None:
         for name in ("period", "before", "kept"):
@@ -87,18 +89,23 @@ class Activity:
                 f"a cohort is known for as many periods as are looked at, {self.before}, and not "
                 f"{self.kept}: later its users could be of another one, too"
             )
+        if self.kept and not self.history:
+            raise ValueError("cohorts are of users who were new: without a history there are none")
         if not self.days <= LONGEST:
             raise ValueError(f"a bitmap has {LONGEST} days at the most, and this takes {self.days}")
 
     @property
     def days(self) -> int:
         """How many a bitmap has."""
+        if not self.history:
+            return self.spans[-1]
         return max(self.spans[-1], self.period * (self.before + self.kept + 1))
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
         """The first counter of each span; those that the last period decides have three."""
-        sizes = [len(HISTORIES) if span <= self.period else 1 for span in self.spans]
+        told = len(HISTORIES) if self.history else 1
+        sizes = [told if span <= self.period else 1 for span in self.spans]
         return (0, *np.cumsum(sizes).tolist())
 
     @property
@@ -116,6 +123,8 @@ class Activity:
         starts = self._starts
         for span, stop in zip(self.spans, starts[1:], strict=True):
             yield Figure("active", span, 0, tuple(range(stop)), frozenset(range(span)))
+        if not self.history:
+            return
         now = starts[self.spans.index(self.period) + 1]
         seen = {RETURNING: 2}
         for place, what in enumerate(HISTORIES):
@@ -146,6 +155,8 @@ class Activity:
         for span, start in zip(reversed(self.spans), reversed(self._starts[:-1]), strict=True):
             active = (days & np.uint64((1 << span) - 1)) != 0
             standing[active] = start
+        if not self.history:
+            return [standing[:, None]]
         returning = self._at(periods, 1)
         history = np.where(returning, 1, np.where(self._quiet(periods, 1), 0, 2))
         standing += now * history

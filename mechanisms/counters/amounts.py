@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.counters.levels import Level, Slots
+from mechanisms.counters.levels import Level, Part, Slots
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
 from mechanisms.specification import Digits
@@ -226,6 +226,70 @@ class Ends(Amounts):
         """(groups,) how many have a number, in units as totals are, unbiased; as `estimate`."""
         total = sum(level.weight * row for level, row in zip(self.levels, counts, strict=True))
         return np.asarray(np.asarray(total).reshape(2, -1).sum(axis=0), np.float64)
+
+
+@dataclass(frozen=True)
+class WholeAmounts(Amounts):
+    """Totals of whole numbers that are added up as they are, by who sees them: without digits.
+
+    Attributes:
+        least: the smallest number, in -b .. 0.
+
+    >>> told = WholeAmounts(groups=2, most=3, least=-2)
+    >>> told.levels, told.parts
+    ((Level(slots=1, counters=2, weight=1.0),), (Part(levels=1, low=-2, high=3),))
+    """
+
+    least: int = 0
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        return (Level(self.most_groups, self.groups),)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is added to the levels."""
+        return (Part(1, self.least, self.most),)
+
+    def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
+        if amounts.size and not (self.least <= amounts.min() and amounts.max() <= self.most):
+            raise ValueError(f"an amount lies outside {self.least} .. {self.most}")
+        return [groups] * len(self.levels)
+
+    def added(self, amounts: Slots) -> list[Slots]:
+        """For each level (n, k) what is added to its counters; arguments as of `encode`."""
+        return [amounts]
+
+
+@dataclass(frozen=True)
+class WholeEnds(WholeAmounts):
+    """The same of numbers in [-1, 1]: how far they are from the lower end, and from the upper.
+
+    Both tell the total and how many there are at the price of one of them; as of `Ends`.
+
+    >>> [part.tolist() for part in WholeEnds(groups=1, most=3).added(np.array([[2]]))]
+    [[[2]], [[1]]]
+    """
+
+    coin = 1.0  # as of `Ends`
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        return tuple(Level(self.most_groups, self.groups, sign) for sign in (1.0, -1.0))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(2, 0, self.most),)
+
+    def added(self, amounts: Slots) -> list[Slots]:
+        return [amounts, self.most - amounts]
+
+    def number(self, counts: Sequence[Floats]) -> Floats:
+        """As of `Ends`."""
+        return np.asarray(counts[0] + counts[1], np.float64)
+
+    def variance(self, column: float) -> float:
+        return 2 * column
 
 
 def weighed(parts: Iterable[Amounts]) -> tuple[Level, ...]:

@@ -10,7 +10,7 @@ from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.devices import LAWS, Law
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.counters.levels import Level
+from mechanisms.counters.levels import Level, Part
 from mechanisms.counters.masks import MOST_DUMMIES
 from mechanisms.counters.solve import SHARE
 
@@ -41,6 +41,7 @@ def least_error(
     slotted: bool = False,
     releases: int = 1,
     most_dummies: float = math.inf,
+    parts: Sequence[Part] = (),
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -56,6 +57,7 @@ def least_error(
         most_dummies: how many dummies of the shuffler there may be at all.
         slotted: whether all reports are to be of one size, those of devices that draw, too.
         releases: as in `least_noise`; devices' noise is what errs least in one.
+        parts: as in `JobTotals`.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -91,7 +93,8 @@ def least_error(
         return SlottedDevices.of(free, most_messages) if slotted else free
 
     def of_job() -> JobTotals:
-        return JobTotals.meeting(levels, neighbours, epsilon, beside, share)
+        target = levels, neighbours, epsilon, delta
+        return JobTotals.meeting(*target, beside, share, parts, releases)
 
     makers: dict[Drawer, Callable[[], NoisyCounters]] = {
         "shuffler": of_shuffler,

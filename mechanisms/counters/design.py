@@ -22,7 +22,7 @@ from mechanisms.channel import (
     Neighbours,
     require_epsilon,
 )
-from mechanisms.counters.dummies import Dummies, Independent, complete
+from mechanisms.counters.dummies import Dummies, complete
 from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.counters.price import Price
@@ -108,21 +108,6 @@ class Counters(InLevels):
         target = self.levels, self.neighbours, epsilon, delta
         dummies = alike(self.dummies, *target, self.epsilon / epsilon)
         return replace(self, dummies=dummies, epsilon=epsilon, delta=delta)
-
-    def part(self, first: int, last: int) -> "Counters":
-        """The counters of levels first .. last - 1, which have dummies of their own.
-
-        What is promised of all holds of them, and need not be tight.
-
-        Raises:
-            ValueError: their dummies depend on those of other levels.
-        """
-        if any(len(group) > 1 for group in self.dummies.groups):
-            raise ValueError("correlated dummies are no part without those of other levels")
-        laws = tuple(part.law for part in self.dummies.parts)
-        return replace(
-            self, levels=self.levels[first:last], dummies=Independent(laws[first:last]), beside=0
-        )
 
     # ---- what holds --------------------------------------------------------------------------
 
@@ -232,6 +217,11 @@ class Counters(InLevels):
             return int((2 * self.dummies.means[level] - others).sum())
         laws = self.dummies.null_laws(level) if first else ()
         return sum(int(law.draw(shape.slots, rng).sum()) for law in laws)
+
+    def noise(self, level: int, size: int, rng: RandomSource) -> Counts:
+        """(size,) the dummies of some counters of a level, less those that are expected."""
+        drawn = self.dummies.draw([level], size, rng)[0]
+        return np.asarray(drawn - self.dummies.means[level], np.int64)
 
     # ---- the collector -----------------------------------------------------------------------
 

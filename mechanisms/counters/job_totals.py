@@ -1,84 +1,96 @@
-"""Totals to which whoever counts them adds integers: the central model, without a delta.
+"""Totals to which whoever counts them adds integers: the central model.
 
-Units raise counters as they do among dummies, and nobody hides them: the job adds the digits of
-each total up and draws one noise for it. What it has counted it sees.
+Whole numbers of units are added to counters, and nobody hides them: the job adds them up and draws
+a noise for each total. What it has counted it sees.
+
+Noise is of one of two laws, whichever errs less. Two-sided geometric noise costs what one unit
+moves all totals by (L1), and has no delta; rounded Gaussian noise costs the square root of the
+squares (L2), and is the better one where a unit moves many of them.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
-from mechanisms.counters.levels import InLevels, Level
-from mechanisms.counters.price import changes, require_neighbours
+from mechanisms.counters.job_noise import (
+    Law,
+    Moves,
+    Shares,
+    curve,
+    gaussian,
+    geometric,
+    moved,
+    shown,
+)
+from mechanisms.counters.levels import InLevels, Level, Part
+from mechanisms.counters.noise import recorded
+from mechanisms.counters.price import require_neighbours
 from mechanisms.counters.solve import SHARE
+from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.exact_geometric import ExactGeometric
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
-_PARTS = 1 << 24  # of a nat: epsilons are rounded down to so many
-_POINTS = 400  # of a profile
+_Row = tuple[Sequence[Level], Part]
 
-
-def changed(levels: Sequence[Level], neighbours: Neighbours) -> int:
-    """How far one unit moves totals, all of them together, at the most: their L1 sensitivity.
-
-    Args:
-        levels: digits of whole weights, all of the same counters.
-        neighbours: what is to look alike.
-
-    >>> changed([Level(2, 9, 1), Level(2, 9, 2)], "add or remove")
-    6
-    """
-    slots, counters, _ = levels[0]
-    up = sum(int(level.weight) for level in levels if level.weight > 0)
-    down = -sum(int(level.weight) for level in levels if level.weight < 0)
-    if neighbours == "add or remove":
-        return slots * max(up, down)
-    if not down:
-        return changes(slots, counters, neighbours) * up
-    # A total goes from one end to the other, or one falls to 0 where another rises from it.
-    return slots * (up + down if slots == counters else 2 * max(up, down))
+_LARGEST_DELTA = 0.1
 
 
 @dataclass(frozen=True)
 class JobTotals(InLevels):
-    """Totals of digits, the integers that are added to them, and what holds.
+    """Totals of whole numbers, the integers that are added to them, and what holds.
 
     Attributes:
-        levels: the footprint; all levels of the statistic are digits of the same totals.
-        noises: of each total of the statistic, and then of each counter of each level beside it.
+        levels: the footprint.
+        laws: of the noise of each of `parts`, and then of each level beside the statistic.
         neighbours: which inputs look alike.
         epsilon: of all totals together, in nats.
+        delta: of the same; 0 where all noise is geometric.
         beside: how many of the last levels are no part of the statistic, say what was cut.
+        parts: what is added to the statistic's levels; ones, each to its own, if it is empty.
 
-    >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0)
+    >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.guarantee.delta, round(count.column_variance, 3)
     (0.0, 1.841)
+    >>> many = JobTotals.meeting([Level(99, 99)], "add or remove", epsilon=1.0, delta=1e-6)
+    >>> many.guarantee.delta, round(many.variances[0] ** 0.5, 1)
+    (1e-06, 42.0)
     """
 
     levels: tuple[Level, ...]
-    noises: tuple[ExactGeometric, ...]
+    laws: tuple[Law, ...]
     neighbours: Neighbours
     epsilon: float
+    delta: float = 0.0
     beside: int = 0
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_neighbours(self.neighbours)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must lie in [0, 1), not {self.delta}")
         if not 0 <= self.beside < len(self.levels):
             raise ValueError("beside must leave levels to the statistic")
-        if len(self.noises) != 1 + self.beside:
+        if self.parts and sum(part.levels for part in self.parts) != len(self.statistic):
+            raise ValueError("each level of the statistic must be of one part")
+        if not all(part.low <= 0 <= part.high != part.low for part in self.parts):
+            raise ValueError("numbers reach from not above 0 to not below it")
+        if len(self.laws) != len(self._rows):
             raise ValueError("there must be a noise for totals, and one for each level beside them")
-        if len({level[:2] for level in self.statistic}) > 1:
-            raise ValueError("digits of the same totals have the same counters")
+        if any(
+            len({(lv.slots, lv.counters, abs(lv.weight)) for lv in row}) > 1
+            for row, _ in self._rows
+        ):
+            raise ValueError("levels of a part must be alike")
 
     @classmethod
     def meeting(
@@ -86,46 +98,74 @@ class JobTotals(InLevels):
         levels: Sequence[Level],
         neighbours: Neighbours,
         epsilon: float,
+        delta: float,
         beside: Sequence[Level] = (),
         share: float = SHARE,
+        parts: Sequence[Part] = (),
+        releases: int = 1,
     ) -> "JobTotals":
         """The totals with the least noise that meets a target.
 
         Args:
-            levels, neighbours, epsilon: as above.
+            levels, neighbours, epsilon, parts: as above; variances are weighed by the squares of
+                levels' weights.
+            delta: in [0, 1); of 0 all noise is geometric.
             beside: levels that come after these.
-            share: of epsilon, for the noise of `beside`.
+            share: of epsilon, or of squared moves, for the noise of `beside`.
+            releases: as of `least_noise`.
 
         Raises:
             ValueError: epsilon is out of range, or too small.
         """
         require_epsilon(epsilon)
-        # The least weighted sum of variances at this price.
-        sizes = [(abs(level.weight) * level.slots) ** (2 / 3) for level in beside]
-        parts = [share * size / sum(sizes) for size in sizes]
-        moves = [
-            changed(levels, neighbours),
-            *(changes(level.slots, level.counters, neighbours) for level in beside),
-        ]
-        spent = [int(epsilon * part * _PARTS) for part in (1 - sum(parts), *parts)]
-        if not min(spent) >= 1:
-            raise ValueError(f"epsilon {epsilon:g} is too small for noise on integers: have more")
-        noises = [
-            ExactGeometric.falling(Fraction(part, _PARTS) / move)
-            for part, move in zip(spent, moves, strict=True)
-        ]
-        every = (*levels, *beside)
-        return cls(every, tuple(noises), neighbours, epsilon, len(beside))
+        require_neighbours(neighbours)
+        rows = _split(levels, parts, beside)
+        worth = [abs(row[0].weight) for row, _ in rows]
+        price = worth, [moved(*row, neighbours) for row in rows], Shares(share, len(beside))
+        made, refused = [], ValueError("there is no noise")
+        for laws, own in ((geometric, 0.0), (gaussian, delta))[: 2 if delta else 1]:
+            try:
+                noises = laws(*price, epsilon, own)
+            except ValueError as error:
+                refused = error
+                continue
+            fields = (*levels, *beside), noises, neighbours, epsilon, own, len(beside)
+            made.append(cls(*fields, tuple(parts)))
+        if not made:
+            raise refused
+        return min(made, key=lambda design: design.error(releases, delta))
+
+    def error(self, releases: int, delta: float) -> float:
+        """The weighted variance, at the same price of so many releases together."""
+        if releases == 1 or not delta:
+            return self.column_variance
+        together = compose({self.profile(): releases})
+        return self.column_variance * together.epsilon(min(releases * delta, _LARGEST_DELTA)) ** 2
+
+    @cached_property
+    def _rows(self) -> list[_Row]:
+        """The levels of each law of noise, and what is added to them."""
+        own = len(self.statistic)
+        return _split(self.levels[:own], self.parts, self.levels[own:])
+
+    @cached_property
+    def _laws(self) -> list[Law]:
+        """Of each level."""
+        rows = zip(self._rows, self.laws, strict=True)
+        return [law for (row, _), law in rows for _ in row]
 
     # ---- what holds --------------------------------------------------------------------------
 
+    @cached_property
+    def moves(self) -> list[Moves]:
+        """How far one unit moves totals, for each law."""
+        return [moved(*row, self.neighbours) for row in self._rows]
+
     @property
     def losses(self) -> tuple[Fraction, ...]:
-        """What each noise lets a unit lose at the most: of all totals, and of each level beside."""
-        sides = self.levels[len(self.statistic) :]
-        moves = [changed(self.statistic, self.neighbours)]
-        moves += [changes(level.slots, level.counters, self.neighbours) for level in sides]
-        return tuple(noise.decay * move for noise, move in zip(self.noises, moves, strict=True))
+        """What each geometric noise lets a unit lose at the most."""
+        rows = zip(self.laws, self.moves, strict=True)
+        return tuple(law.decay * m.all for law, m in rows if isinstance(law, ExactGeometric))
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -134,50 +174,32 @@ class JobTotals(InLevels):
         Raises:
             ValueError: the noise is too small for what is claimed.
         """
-        if not sum(self.losses) <= Fraction(self.epsilon):
-            raise ValueError(f"this noise does not meet epsilon {self.epsilon}: see `meeting`")
+        held = shown(self.laws, self.moves, self.epsilon - float(sum(self.losses)))
+        if not (sum(self.losses) <= Fraction(self.epsilon) and held <= self.delta):
+            raise ValueError(
+                f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}: see "
+                "`meeting`"
+            )
+        how = "two-sided geometric noise, drawn exactly, whose probabilities one unit changes by a "
+        how += "factor of at most e^epsilon"
+        if held:
+            how = "rounded Gaussian noise, which shows no more than the Gaussian mechanism does"
         return Guarantee(
-            "central",
-            self.epsilon,
-            0.0,
-            "user",
-            "closed form: two-sided geometric noise, drawn exactly, whose probabilities one unit "
-            f"changes by a factor of at most e^epsilon ({self.neighbours})",
-            self.neighbours,
-        )
-
-    @property
-    def delta(self) -> float:
-        """Nothing is left to chance."""
-        return 0.0
+            "central", self.epsilon, self.delta if held else 0.0, "user",
+            f"closed form: {how} ({self.neighbours})", self.neighbours,
+        )  # fmt: skip
 
     def profile(self) -> PrivacyLoss:
         """The curve that a ledger composes; under add or remove, that of a replacement with it."""
-        own = self._curve(1)
-        return own if self.neighbours == "replace" else replace(own, apart=self._curve(2))
+        own = curve(self.laws, self.moves, self.beside)
+        if self.neighbours == "replace":
+            return own
+        twice = [moved(*row, "replace") for row in self._rows]
+        return replace(own, apart=curve(self.laws, twice, self.beside))
 
-    def _curve(self, steps: int) -> PrivacyLoss:
-        """Of inputs so many steps apart.
-
-        Noise that falls evenly shows most where all that moves is one total: the best tests of
-        every step are thresholds, and these compose. Beside it every loss counts in full.
-        """
-        most, sides = steps * float(self.epsilon), steps * float(sum(self.losses[1:]))
-        noise = self.noises[0]
-        move, slope = steps * changed(self.statistic, self.neighbours), float(noise.decay)
-
-        def delta(epsilon: float) -> float:
-            # Of noise that makes as much as it may of epsilon, whatever its law.
-            coin = math.expm1(most - epsilon) / (math.exp(-epsilon) + math.exp(most - epsilon))
-            left = epsilon - sides
-            if left < 0:
-                return coin
-            last = math.ceil((move - left / slope) / 2 + 1e-9) - 1
-            shown = noise.below(last) - math.exp(left) * noise.below(last - move)
-            return min(coin, max(shown, 0.0) + 1e-15)
-
-        inner = np.linspace(0, most, _POINTS, endpoint=False).tolist()
-        return PrivacyLoss.from_profile([*inner, most], [*map(delta, inner), 0.0])
+    @property
+    def lifts(self) -> list[int]:
+        return [max(part.high, -part.low) for row, part in self._rows for _ in row]
 
     messages = 0.0  # what units contribute never leaves the job
     number = 0  # there are no dummies
@@ -187,8 +209,18 @@ class JobTotals(InLevels):
         """What the noise is, for statements."""
         return {
             "levels": [list(level) for level in self.levels],
-            "falls": [[noise.numerator, noise.denominator] for noise in self.noises],
+            "parts": [list(part) for _, part in self._rows],
+            "noise": recorded(self.laws),
         }
+
+    def part(self, first: int, last: int) -> "JobTotals":
+        """The totals of levels first .. last - 1, as of `Counters`."""
+        ends = [0, *accumulate(len(row) for row, _ in self._rows)]
+        kept = slice(ends.index(first), ends.index(last))
+        parts = tuple(part for _, part in self._rows[kept])
+        return replace(
+            self, levels=self.levels[first:last], laws=self.laws[kept], beside=0, parts=parts
+        )
 
     # ---- the job -----------------------------------------------------------------------------
 
@@ -200,17 +232,17 @@ class JobTotals(InLevels):
             rng: the generator of this process.
 
         Returns:
-            (codes,) of which the first digit of each total holds all of it, and others nothing.
+            (codes,) totals with noise; of nulls nothing is left.
         """
-        exact = np.asarray(counts, np.int64)
-        starts, digits = self.layout.starts, len(self.statistic)
-        rows = [exact[starts[i] : starts[i + 1]] for i in range(len(self.levels))]
-        total = sum(int(lv.weight) * row for lv, row in zip(self.statistic, rows, strict=False))
+        exact, ends = np.asarray(counts, np.int64), self.layout.starts
         drawn = np.zeros_like(exact)
-        sums = [(0, np.asarray(total)), *((i, rows[i]) for i in range(digits, len(rows)))]
-        for (place, row), noise in zip(sums, self.noises, strict=True):
-            drawn[starts[place] : starts[place + 1]] = row + noise.draw(row.size, rng)
+        for place, (start, end) in enumerate(pairwise(ends.tolist())):
+            drawn[start:end] = exact[start:end] + self.noise(place, end - start, rng)
         return drawn
+
+    def noise(self, place: int, size: int, rng: RandomSource) -> NDArray[np.int64]:
+        """(size,) that is added to counters of a level."""
+        return self._laws[place].draw(size, rng)
 
     def centred(self, counts: ArrayLike) -> list[Floats]:
         """What `noisy` has made, by level: nothing is expected beside the truth."""
@@ -219,15 +251,15 @@ class JobTotals(InLevels):
     @cached_property
     def variances(self) -> list[float]:
         """Of each level's counters, as `noisy` makes them."""
-        own, *sides = (noise.var() for noise in self.noises)
-        return [own, *[0.0] * (len(self.statistic) - 1), *sides]
+        return [law.var() for law in self._laws]
 
-    @property
+    @cached_property
     def column_variance(self) -> float:
-        """Of a total."""
-        return self.variances[0]
+        """Of a total; where there are several kinds, of the weighted sum of one of each."""
+        rows = zip(self._rows[: len(self._rows) - self.beside], self.laws, strict=False)
+        return sum(row[0].weight ** 2 * law.var() for (row, _), law in rows)
 
-    def error_law(self, columns: int = 1, taken: int = 0) -> ExactGeometric | IntegerNoise:
+    def error_law(self, columns: int = 1, taken: int = 0) -> Law | IntegerNoise:
         """The exact law of a total's error.
 
         Args:
@@ -238,15 +270,17 @@ class JobTotals(InLevels):
             ValueError: a sum's law is too long to tabulate.
         """
         del taken
-        return _summed(self.noises[0], columns)
+        law = self.laws[0]
+        return law if columns == 1 else weighted_sum([(law.first, law.pmf, 1)] * columns)
 
-    def level_law(self, place: int) -> ExactGeometric | IntegerNoise:
+    def level_law(self, place: int) -> Law:
         """The exact law of the error of one counter of a level."""
-        first = len(self.statistic)
-        return self.noises[max(place - first + 1, 0)]
+        return self._laws[place]
 
 
-def _summed(noise: ExactGeometric, times: int) -> ExactGeometric | IntegerNoise:
-    if times == 1:
-        return noise
-    return weighted_sum([(noise.first, noise.pmf, 1)] * times)
+def _split(levels: Sequence[Level], parts: Sequence[Part], beside: Sequence[Level]) -> list[_Row]:
+    """Levels part by part."""
+    known = parts or [Part()] * len(levels)
+    ends = [0, *accumulate(part.levels for part in known)]
+    own = [levels[a:b] for a, b in pairwise(ends)]
+    return [*zip(own, known, strict=True), *(((level,), Part()) for level in beside)]

@@ -37,6 +37,19 @@ class Level(NamedTuple):
     weight: float = 1.0
 
 
+class Part(NamedTuple):
+    """Levels whose counters whole numbers of a unit are added to, one for each slot.
+
+    Attributes:
+        levels: how many, alike; a number may be divided among them.
+        low, high: the least and the largest number; not above 0, and not below it.
+    """
+
+    levels: int = 1
+    low: int = 0
+    high: int = 1
+
+
 @dataclass(frozen=True)
 class Layout:
     """The codes 0, 1, ... of all counters, level by level, and after them a null for each level.
@@ -123,7 +136,7 @@ class Layout:
                 raise ValueError(f"level {i} has {level.slots} slots, not {places.shape[1:]}")
             if places.size and not (places.min() >= -1 and places.max() < level.counters):
                 raise ValueError(f"a place of level {i} lies outside 0 .. {level.counters - 1}")
-            if _has_twice(places):
+            if has_twice(places):
                 raise ValueError(f"a counter of level {i} stands twice in a report")
             codes, null = places + int(self.starts[i]), int(self.nulls[i])
             # Bit by bit where a place is -1: `np.where` takes four times as long if that is random.
@@ -195,7 +208,7 @@ class InLevels(AsFields):
         return [1] * len(self.levels)
 
 
-def _has_twice(places: Slots) -> bool:
+def has_twice(places: Slots) -> bool:
     """Whether a place, and not -1, stands twice in a row."""
     if places.shape[1] > _FEW:
         places = np.sort(places, axis=1).T

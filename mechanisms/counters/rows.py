@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
-from mechanisms.counters.levels import Level, Slots
+from mechanisms.counters.levels import Level, Part, Slots
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
@@ -107,17 +107,21 @@ class RowCounters(AsFields):
         Raises:
             ValueError: a number or a place is out of range. The message never holds it.
         """
-        none, n = np.isnan(numbers), len(numbers)
-        usable = np.where(none, 0.0, numbers).astype(np.float64)
+        none, (units, sets) = np.isnan(numbers), self._units(numbers, categories, rng)
+        return [*self._ends.encode(np.where(none, -1, np.arange(self.numbers)), units), *sets]
+
+    def _units(
+        self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
+    ) -> tuple[Slots, list[Slots]]:
+        """((n, numbers) how many units each is from the lower end, what rows raise beside them)."""
+        usable = np.nan_to_num(numbers.astype(np.float64), nan=0.0, posinf=2.0, neginf=-2.0)
         if usable.size and not np.abs(usable).max() <= 1:
             raise ValueError("a number lies outside [-1, 1]")
         if not ((categories >= 0) & (categories <= np.array(self.sizes, np.int64))).all():
             raise ValueError("a category has no value of that place")
         units = Grid(self.steps).encode(usable.ravel(), rng).reshape(usable.shape).astype(np.int64)
-        sets = self._ends.encode(np.where(none, -1, np.arange(self.numbers)), units)
-        if self.sizes:
-            sets.append(categories + self._starts[:-1])
-        return [*sets, np.zeros((n, 1), np.int64)]
+        values = [categories + self._starts[:-1]] if self.sizes else []
+        return units, [*values, np.zeros((len(numbers), 1), np.int64)]
 
     @property
     def _starts(self) -> NDArray[np.int64]:
@@ -153,6 +157,63 @@ class RowCounters(AsFields):
         """What rounding adds to the variance of a sum of n numbers, at the most."""
         # A coin's variance is a quarter of a squared step, which is 2 / steps long.
         return np.asarray(np.maximum(n, 0.0) / self.steps**2)
+
+
+@dataclass(frozen=True)
+class SummedRows(RowCounters):
+    """The same where who counts adds whole numbers up: without digits, and by default one count.
+
+    Numbers are told from the middle of their range, in units of half of which there are `steps`.
+    One that is missing counts as the middle, of which nobody pays for more than one count of rows;
+    or each coordinate has a count of its own, at the price of telling it from both ends.
+
+    Attributes:
+        each: whether each coordinate has a count of its own.
+
+    >>> rows = SummedRows(numbers=12, steps=999)
+    >>> [level[:2] for level in rows.levels], rows.parts[0]
+    ([(12, 12), (1, 1)], Part(levels=1, low=-999, high=999))
+    """
+
+    each: bool = False
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The footprint: noise on a sum, in halves of its range, is that on a count."""
+        d, kinds = self.numbers, len(self.sizes)
+        weight, signs = math.sqrt(d) / self.steps, (1.0, -1.0) if self.each else (1.0,)
+        values = (Level(kinds, sum(self.sizes) + kinds, math.sqrt(kinds)),) if kinds else ()
+        return *(Level(d, d, sign * weight) for sign in signs), *values, Level(1, 1)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is added to the levels."""
+        own = Part(2, 0, self.steps) if self.each else Part(1, -self.steps, self.steps)
+        return own, *[Part()] * bool(self.sizes), Part()
+
+    def summed(
+        self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
+    ) -> tuple[list[Slots], list[Slots]]:
+        """The counters that rows raise, and for the first levels by how much; as of `encode`."""
+        none, (units, sets) = np.isnan(numbers), self._units(numbers, categories, rng)
+        places = np.broadcast_to(np.arange(self.numbers), none.shape)
+        if not self.each:
+            return [places, *sets], [np.where(none, 0, 2 * units - self.steps)]
+        places = np.where(none, -1, places)
+        return [places, places, *sets], [units, self.steps - units]
+
+    def sums(self, counts: Sequence[Floats]) -> RowTotals:
+        own, rest = (counts[:2], counts[2:]) if self.each else (counts[:1], counts[1:])
+        *values, [rows] = rest
+        split = np.split(values[0], self._starts[1:-1]) if values else []
+        number = sum(own) / self.steps if self.each else np.full(self.numbers, rows)
+        total = own[0] - own[1] if self.each else own[0]
+        return RowTotals(total / self.steps, np.asarray(number), split, float(rows))
+
+    def noise(self, variances: Sequence[float]) -> RowNoise:
+        column, rows = (1 + self.each) * variances[0], variances[len(self.levels) - 1]
+        value = variances[len(self.levels) - 2] if self.sizes else 0.0
+        return RowNoise(math.sqrt(column) / self.steps, math.sqrt(value), math.sqrt(rows))
 
 
 def digits_for(numbers: int, categories: int, n: int, epsilon: float, delta: float) -> int:

@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.heavy_hitters.prefix_code import Codes, PrefixCode
 from mechanisms.heavy_hitters.prefix_hash import PrefixHash
 from mechanisms.heavy_hitters.schedule import MISSED
 from mechanisms.randomness import RandomSource
-from mechanisms.sampling.integer_noise import IntegerNoise
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 
+Noise = Counters | JobTotals
 Keys = NDArray[np.uint64]
 
 BEAM = 1 << 14  # prefixes that are followed at the most
@@ -190,7 +192,7 @@ class CountedSearch(AsFields):
     # ---- the search --------------------------------------------------------------------------
 
     def discover(
-        self, tally: Tally, design: Counters, false_strings: float, rng: RandomSource
+        self, tally: Tally, design: Noise, false_strings: float, rng: RandomSource
     ) -> StringEstimates:
         """The strings that stand out.
 
@@ -242,7 +244,7 @@ class CountedSearch(AsFields):
         return self._estimates(strings, judged, tally.untold(), design, false_strings, rng)
 
     def _hits(
-        self, parents: Codes, added: Codes, level: int, tally: Tally, design: Counters,
+        self, parents: Codes, added: Codes, level: int, tally: Tally, design: Noise,
         least: float, rng: RandomSource,
     ) -> Iterator[tuple[Codes, NDArray[np.int64], NDArray[np.intp]]]:  # fmt: skip
         """(codes, counts, which extension) of candidates that reach a count."""
@@ -262,19 +264,19 @@ class CountedSearch(AsFields):
             yield codes, counts[hits], which
 
     def _noisy(
-        self, keys: Keys, level: int, tally: Tally, design: Counters, rng: RandomSource
+        self, keys: Keys, level: int, tally: Tally, design: Noise, rng: RandomSource
     ) -> NDArray[np.int64]:
         """(m,) how many raise some counters: all that a search sees of a batch."""
-        return tally.take(keys) + _drawn(design, level, keys.size, rng)
+        return tally.take(keys) + design.noise(level, keys.size, rng)
 
     def _estimates(
-        self, strings: _Strings, judged: int, tally: Tally, design: Counters,
+        self, strings: _Strings, judged: int, tally: Tally, design: Noise,
         false_strings: float, rng: RandomSource,
     ) -> StringEstimates:  # fmt: skip
         """What stands out of all levels that a string was judged by, with counts of their own."""
-        expected = np.full(strings.sums.size, np.inf)
+        expected, noise = np.full(strings.sums.size, np.inf), noise_of(design)
         for levels in np.unique(strings.levels).tolist():
-            law = design.dummies.error_law([1] * levels)
+            law = weighted_sum([(int(noise.first), noise.pmf, 1)] * levels)
             here = strings.levels == levels
             expected[here] = judged * _exceeding(law, strings.sums[here])
         kept = expected <= false_strings
@@ -292,7 +294,7 @@ class CountedSearch(AsFields):
             int(holders[-1]),
         )
 
-    def detection_limit(self, design: Counters, false_strings: float) -> float:
+    def detection_limit(self, design: Noise, false_strings: float) -> float:
         """How many users must hold a string so that it is found with probability 1 - MISSED.
 
         It holds whatever the others hold, as long as no more prefixes than `BEAM` are as frequent:
@@ -311,16 +313,10 @@ class CountedSearch(AsFields):
         return max(follow, judge) + law.isf(MISSED / (len(self.steps) + 1))
 
 
-def noise_of(design: Counters) -> IntegerNoise:
+def noise_of(design: Noise) -> IntegerNoise:
     """The law of a counter's noise, the same at each level."""
-    law = design.dummies.parts[0].law
-    return IntegerNoise(-law.mu, law.pmf)
-
-
-def _drawn(design: Counters, level: int, size: int, rng: RandomSource) -> NDArray[np.int64]:
-    """The dummies of some counters, less those that are expected."""
-    drawn = design.dummies.draw([level], size, rng)[0]
-    return np.asarray(drawn - design.dummies.means[level], np.int64)
+    law = design.level_law(0)
+    return IntegerNoise(law.first, law.pmf)
 
 
 def _reached(law: IntegerNoise, probability: float) -> float:

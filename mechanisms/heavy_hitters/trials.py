@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.counters.design import Counters
-from mechanisms.heavy_hitters.counted import CountedSearch, Keys, Tally
+from mechanisms.heavy_hitters.counted import CountedSearch, Keys, Noise, Tally
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.prefix_code import PrefixCode
 from mechanisms.privacy.trial import Trial, register_trial
@@ -27,7 +27,7 @@ class _WatchedSearch(CountedSearch):
         return (1,) * self.code.max_length
 
     def _noisy(
-        self, keys: Keys, level: int, tally: Tally, design: Counters, rng: RandomSource
+        self, keys: Keys, level: int, tally: Tally, design: Noise, rng: RandomSource
     ) -> NDArray[np.int64]:
         counts = super()._noisy(keys, level, tally, design, rng)
         if level < len(self.steps):  # what comes after them is published, and looked for there

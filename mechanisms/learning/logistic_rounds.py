@@ -31,15 +31,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from mechanisms.channel import Floats, Neighbours
-from mechanisms.counters.amounts import Amounts, whole_amounts
-from mechanisms.counters.design import Counters
+from mechanisms.counters.amounts import WholeAmounts, whole_amounts
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Slots
 from mechanisms.learning.absent import filled, present
 from mechanisms.learning.baseline import Baseline, BaselineComparison
@@ -182,10 +182,10 @@ class Gradients(RowSums):
     most: int
 
     @cached_property
-    def parts(self) -> tuple[Amounts, ...]:
+    def parts(self) -> tuple[WholeAmounts, ...]:
         features = self.products.features
         changes = len(features.numbers) + 1 + self.products.categories
-        return (Amounts(features.inputs, changes, self.most, signed=True),)
+        return (WholeAmounts(features.inputs, changes, self.most, least=-self.most),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
@@ -214,7 +214,7 @@ class Judgement(RowSums):
     2
     """
 
-    parts: ClassVar[tuple[Amounts, ...]] = (Amounts(3, 2),)
+    parts: ClassVar[tuple[WholeAmounts, ...]] = (WholeAmounts(3, 2),)
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
@@ -275,7 +275,7 @@ class Present(NamedTuple):
         return self._replace(weights=self.weights + step.change, step=step)
 
     def after(
-        self, sums: RowSums, design: Counters, counts: ArrayLike, penalty: float = 0.0
+        self, sums: RowSums, design: JobTotals, counts: ArrayLike, penalty: float = 0.0
     ) -> "Present":
         """After a round of gradients.
 
@@ -300,12 +300,12 @@ def opened(equations: NormalEquations, penalty: float = 0.0) -> Present:
 
 
 def logistic_for(
-    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
-) -> tuple[Products, Rounds, Counters]:
-    """The first round; all of them, as finely rounded as noise makes sense of; and their dummies.
+    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float
+) -> tuple[Products, Rounds, JobTotals]:
+    """The first round; all of them, as finely rounded as noise makes sense of; and their noise.
 
     Args:
-        features, n, neighbours, epsilon, delta, **more: see `products.products_for`.
+        features, n, neighbours, epsilon, delta: see `products.products_for`.
     """
     coarse = Products(features, 1)
     products = replace(coarse, most=finest(_noise(coarse, SHARES[0], epsilon, delta), n))
@@ -314,7 +314,7 @@ def logistic_for(
         for share in SHARES[1:-1]
     ]
     rounds = Rounds((products, *gradients, Judgement()), SHARES)
-    return products, rounds, Counters.meeting(rounds.levels, neighbours, epsilon, delta, **more)
+    return products, rounds, rounds.meeting(neighbours, epsilon, delta)
 
 
 def _noise(sums: RowSums, share: float, epsilon: float, delta: float) -> float:

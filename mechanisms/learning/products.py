@@ -1,4 +1,4 @@
-"""Sums of products of a row's numbers, as counters: all that a linear regression has to know.
+"""Sums of products of a row's numbers: all that a linear regression has to know.
 
 A row is numbers in [-1, 1], categories as columns of 0 and 1, and the constant 1; beside it stands
 the target, one more number. What is known of a product beforehand is not paid for: a square has no
@@ -14,19 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, Neighbours
-from mechanisms.counters.amounts import Amounts, units, whole_amounts
-from mechanisms.counters.design import Counters
+from mechanisms.counters.amounts import WholeAmounts, units, whole_amounts
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Slots
 from mechanisms.learning.absent import filled
 from mechanisms.learning.features import Features
 from mechanisms.learning.normal_equations import NormalEquations
-from mechanisms.learning.row_sums import RowSums
+from mechanisms.learning.row_sums import Rounds, RowSums
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -34,17 +33,17 @@ from mechanisms.randomness import RandomSource
 
 @dataclass(frozen=True)
 class Products(RowSums):
-    """The products of a row's numbers and its target, and the counters of their sums.
+    """The products of a row's numbers and its target, and their sums.
 
-    A row without a target raises nothing, and is not among those that are counted.
+    A row without a target adds nothing, and is not among those that are counted.
 
     Attributes:
         features: of the rows; the target stands behind their columns.
         most: b, in so many units numbers are rounded, by a coin.
 
     >>> products = Products(Features((("age", 0.0, 1.0),), (("city", ("Bern", "Pavia")),)), most=7)
-    >>> len(products.pairs), products.changes, products.layout.types.size
-    (9, 9, 23)
+    >>> len(products.pairs), products.changes
+    (9, 9)
     """
 
     features: Features
@@ -100,17 +99,17 @@ class Products(RowSums):
         return np.array([pair for kind in self._kinds for pair in kind], np.int64)
 
     @cached_property
-    def parts(self) -> tuple[Amounts, ...]:
-        """The counters of each kind."""
+    def parts(self) -> tuple[WholeAmounts, ...]:
+        """The totals of each kind."""
         m, c = len(self._numbers), len(self._categories)
         signed, squares, ones = map(len, self._kinds)
         return (
-            Amounts(signed, m * (m + 1) // 2 + m * c, self.most, signed=True),
-            Amounts(squares, m, self.most),
-            Amounts(ones, 1 + c + c * (c - 1) // 2),
+            WholeAmounts(signed, m * (m + 1) // 2 + m * c, self.most, least=-self.most),
+            WholeAmounts(squares, m, self.most),
+            WholeAmounts(ones, 1 + c + c * (c - 1) // 2),
         )
 
-    # ---- counters ----------------------------------------------------------------------------
+    # ---- sums ----------------------------------------------------------------------------
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None = None
@@ -158,7 +157,7 @@ class Products(RowSums):
         """The models that follow from sums with so much noise."""
         return NormalEquations(self.inputs, self.pairs, sums, variances, self.ones)
 
-    def solve(self, design: Counters, counts: ArrayLike) -> NormalEquations:
+    def solve(self, design: JobTotals, counts: ArrayLike) -> NormalEquations:
         """The models that follow from counts; see `sums`."""
         sums = self.sums(design, counts)
         # The sum of the constant's squares counts the rows, which roundings grow with.
@@ -193,15 +192,14 @@ def finest(noise: float, n: int) -> int:
 
 
 def products_for(
-    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float, **more: Any
-) -> tuple[Products, Counters]:
-    """The products, rounded as finely as noise makes sense of, and their dummies.
+    features: Features, n: int, neighbours: Neighbours, epsilon: float, delta: float
+) -> tuple[Products, JobTotals]:
+    """The products, rounded as finely as noise makes sense of, and their noise.
 
     Args:
         features: of the rows.
         n: how many rows are planned for; a public number.
-        neighbours, epsilon, delta: see `Counters`.
-        **more: further arguments of `least_noise`.
+        neighbours, epsilon, delta: see `JobTotals`.
     """
     products = Products(features, finest(central_noise(features, epsilon, delta), n))
-    return products, Counters.meeting(products.levels, neighbours, epsilon, delta, **more)
+    return products, Rounds((products,)).meeting(neighbours, epsilon, delta)

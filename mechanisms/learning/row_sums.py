@@ -1,7 +1,7 @@
-"""Sums over rows as counters, of which a row changes a few: what rounds of training are made of.
+"""Sums over rows, of which a row changes a few: what rounds of training are made of.
 
-A round is one footprint of counters, or a part of one: what a row raises may follow from a model
-that is public by then.
+A round is one footprint of totals, or a part of one: what a row adds may follow from a model that
+is public by then. The job adds up and draws the noise.
 """
 
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.channel import Counts, Floats
-from mechanisms.counters.amounts import Amounts, by_part, weighed
-from mechanisms.counters.design import Counters
-from mechanisms.counters.levels import Layout, Level, Slots
+from mechanisms.channel import Counts, Floats, Neighbours
+from mechanisms.counters.amounts import WholeAmounts, by_part, weighed
+from mechanisms.counters.job_totals import JobTotals
+from mechanisms.counters.levels import Layout, Level, Slots, has_twice
 from mechanisms.learning.absent import present
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
@@ -24,15 +24,15 @@ _SLOTS = 1 << 21  # that are filled together
 
 
 class RowSums(ABC):
-    """Sums of bounded numbers that follow from a row and its target, and their counters.
+    """Sums of bounded numbers that follow from a row and its target, in whole units.
 
-    A row without a target raises nothing.
+    A row without a target adds nothing.
     """
 
     @property
     @abstractmethod
-    def parts(self) -> tuple[Amounts, ...]:
-        """The counters of each kind of number."""
+    def parts(self) -> tuple[WholeAmounts, ...]:
+        """The totals of each kind of number."""
 
     @abstractmethod
     def contributions(
@@ -47,70 +47,57 @@ class RowSums(ABC):
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
-        """The footprint, weighted so that all digits of all counters are equally noisy."""
+        """The footprint, weighted so that all sums are equally noisy."""
         return weighed(self.parts)
 
     @cached_property
     def layout(self) -> Layout:
-        """The codes of all counters, and the slots of a report."""
+        """The codes of all sums."""
         return Layout(self.levels)
 
-    def encode(
+    def totals(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None = None
-    ) -> list[Slots]:
-        """The counters that users raise.
+    ) -> Counts:
+        """(codes,) exact sums over rows, of numbers in whole units; of nulls nothing.
 
         Args:
             rows: (n, inputs) as `Features.rows` makes them.
             targets: (n,) in [-1, 1], NaN where there is none; or classes, -1 for none.
-            rng: the generator of the client's process.
+            rng: the generator of this process.
             weights: (inputs,) of the present model, if there is one.
-
-        Returns:
-            For each level (n, slots) places, and -1 where there is none.
 
         Raises:
             ValueError: a number is out of range. The message never holds it.
         """
-        kept, sets = present(targets)[:, None], list[Slots]()
-        kinds = self.contributions(rows, targets, rng, weights)
-        for part, (groups, amounts) in zip(self.parts, kinds, strict=True):
-            sets += part.encode(np.where(kept, groups, -1), np.broadcast_to(amounts, groups.shape))
-        return sets
-
-    def raised(
-        self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None = None
-    ) -> Counts:
-        """(codes,) how many users raise each counter, and how many empty slots there are.
-
-        Args:
-            rows, targets, rng, weights: as in `encode`.
-        """
-        counts, labels = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
-        step = max(_SLOTS // self.layout.types.size, 1)
+        sums, labels = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
+        step = max(_SLOTS // self.changes, 1)
         for at in range(0, len(rows), step):
-            own = slice(at, at + step)
-            for i, places in enumerate(self.encode(rows[own], labels[own], rng, weights)):
+            own = labels[at : at + step]
+            kept = present(own)[:, None]
+            kinds = self.contributions(rows[at : at + step], own, rng, weights)
+            for i, (part, (groups, amounts)) in enumerate(zip(self.parts, kinds, strict=True)):
+                places = np.where(kept, groups, -1)
+                if has_twice(places) or places.shape[1] > part.most_groups:
+                    raise ValueError(f"a row changes a sum of part {i} twice, or too many of them")
+                [places] = part.encode(places, np.broadcast_to(amounts, groups.shape))
+                there, added = places >= 0, np.broadcast_to(amounts, groups.shape)
                 start, end = self.layout.starts[i : i + 2]
-                places = places[places >= 0]
-                counts[start:end] += np.bincount(places, minlength=end - start)
-                counts[self.layout.nulls[i]] -= places.size
-        counts[self.layout.nulls] += len(rows) * np.bincount(self.layout.types)
-        return counts
+                np.add.at(sums[start:end], places[there], added[there])
+        return sums
 
     # ---- the collector -----------------------------------------------------------------------
 
-    def sums(self, design: Counters, counts: ArrayLike) -> Floats:
+    def sums(self, design: JobTotals, counts: ArrayLike) -> Floats:
         """(k,) of each number over all rows, unbiased.
 
         Args:
             design: of these levels.
-            counts: (codes,) of each counter.
+            counts: (codes,) with noise.
         """
         rows = zip(self.parts, by_part(self.parts, design.centred(counts)), strict=True)
         return np.concatenate([part.estimate(own) / part.most for part, own in rows])
 
-    def variances(self, design: Counters, n: float) -> Floats:
+    def variances(self, design: JobTotals, n: float) -> Floats:
         """(k,) of these sums, of rounding at the most.
 
         Args:
@@ -152,11 +139,6 @@ class Rounds:
         """How many sums of all rounds a row changes at the most."""
         return sum(round_.changes for round_ in self.sums)
 
-    @property
-    def messages(self) -> int:
-        """Of a row, in all rounds together, empty slots among them."""
-        return sum(round_.layout.types.size for round_ in self.sums)
-
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """The footprint of all rounds: a round's variance goes with its changes over its share."""
@@ -167,8 +149,17 @@ class Rounds:
             for level in round_.levels
         )
 
-    def designs(self, design: Counters) -> list[Counters]:
-        """The counters of each round, as parts of those of all."""
+    def meeting(self, neighbours: Neighbours, epsilon: float, delta: float) -> JobTotals:
+        """The noise of all rounds.
+
+        Args:
+            neighbours, epsilon, delta: as of `JobTotals`.
+        """
+        parts = [p for round_ in self.sums for whole in round_.parts for p in whole.parts]
+        return JobTotals.meeting(self.levels, neighbours, epsilon, delta, parts=parts)
+
+    def designs(self, design: JobTotals) -> list[JobTotals]:
+        """The totals of each round, as parts of those of all."""
         ends = np.cumsum([0, *(len(round_.levels) for round_ in self.sums)]).tolist()
         parts = [design.part(*ends[i : i + 2]) for i in range(len(self.sums))]
         # What a round sums up is weighted by its own levels.

@@ -76,7 +76,7 @@ class ExactGeometric(AsFields):
         left = np.arange(size)
         while left.size:
             below = rng.integers(self.denominator, left.size).astype(np.int64)
-            kept = _survives(below, self.denominator, rng)
+            kept = survives(below, self.denominator, rng)
             whole = _survived(left.size, rng)
             # (below + whole * denominator) // numerator, whose product need not fit into 64 bits.
             times, rest = divmod(self.denominator, self.numerator)
@@ -141,16 +141,27 @@ class ExactGeometric(AsFields):
         return np.asarray(whole / whole.sum())
 
 
-def _survives(below: NDArray[np.int64], of: int, rng: RandomSource) -> NDArray[np.bool_]:
-    """Coins that fall heads with probability exactly e^-(below / of).
+def survives(
+    below: NDArray[np.int64], of: int, rng: RandomSource, squared: bool = False
+) -> NDArray[np.bool_]:
+    """Coins that fall heads with probability exactly e^-x, x = below / of; or e^-(x^2 / 2).
 
     The first of the coins of odds x, x / 2, x / 3, ... that falls tails is an odd one so often.
+
+    Args:
+        below: (n,) at most `of`.
+        of: at most 2^56.
+        rng: the generator of this process.
+        squared: whether it is the second.
     """
     heads = np.zeros(below.size, np.bool_)
     going = np.arange(below.size)
     number = 1
     while going.size:
         on = rng.integers(of, going.size).astype(np.int64) < below[going]
+        if squared:
+            on &= rng.integers(of, going.size).astype(np.int64) < below[going]
+            on &= rng.integers(2, going.size) == 0
         on &= rng.integers(number, going.size) == 0
         heads[going[~on]] = number % 2 == 1
         going, number = going[on], number + 1
@@ -162,6 +173,6 @@ def _survived(size: int, rng: RandomSource) -> NDArray[np.int64]:
     times = np.zeros(size, np.int64)
     going = np.arange(size)
     while going.size:
-        going = going[_survives(np.ones(going.size, np.int64), 1, rng)]
+        going = going[survives(np.ones(going.size, np.int64), 1, rng)]
         times[going] += 1
     return times

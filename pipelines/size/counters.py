@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from rich.table import Table
 
 from mechanisms.counters.activity import Activity
-from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.axes import Table as Columns
 from mechanisms.counters.axes import flat
 from mechanisms.counters.choose import Drawer, least_error
@@ -92,12 +92,14 @@ class CountsQuestion(PlannerQuestion):
     def _cell(self, k: int, b: int, drawer: Drawer = "shuffler") -> str:
         # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
         groups = self.counts + (self.counts > 1)
-        amounts = Amounts(groups, k, b)
+        amounts = (WholeAmounts if drawer == JOB else Amounts)(groups, k, b)
         place = {"rows_per_user": k, "per_value": b, "drawn_by": drawer}
         more: Any = {
             "drawers": [drawer], "beside": (Level(1, 1),) * (b > 1 or groups > k),
             "correlated": b > 1, "most_masked": most_masked(groups),
         }  # fmt: skip
+        if isinstance(amounts, WholeAmounts):
+            more["parts"] = amounts.parts
         try:
             design = least_error(amounts.levels, *self.target, **more)
         except ValueError:
@@ -128,7 +130,7 @@ def instead(values: int, n: int, epsilon: float, delta: float) -> list[str]:
     lines = []
     for trusted, made in (
         (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
-        (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon)),
+        (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon, delta)),
     ):
         try:
             error = made().column_variance ** 0.5 / n

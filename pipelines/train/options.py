@@ -28,9 +28,9 @@ _NO_SUM = {
 
 _MORE = """\
 methods:
-  sums      linear, ridge and logistic regression in one round of sums of products, or a few, among
-            dummies that the shuffler draws, here the job: the error is that of a trusted collector,
-            and whether anybody takes part is hidden
+  sums      linear, ridge and logistic regression in one round of sums of products, or a few, to
+            which the job adds noise: the error is that of a trusted collector, and whether anybody
+            takes part is hidden
   dp-sgd    any loss: a curator holds all rows, clips gradients and adds noise to their sums
 
 examples:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from mechanisms.channel import Guarantee, Neighbours
-from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.noise import recorded
 from mechanisms.learning.features import Features
 from mechanisms.learning.logistic_rounds import logistic_for
@@ -18,6 +18,7 @@ from mechanisms.learning.products import Products, products_for
 from mechanisms.learning.row_sums import Rounds
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
+from pipelines.metrics.counting.by_job import WHO
 from pipelines.metrics.counting.options import DELTA
 from pipelines.train.options import TrainOptions
 from pipelines.wording import meaning
@@ -30,7 +31,6 @@ from transforms.elements.conservation import (
     Shuffled,
     require_whole,
 )
-from transforms.shuffle.dummies import ranges_of
 
 _EXPECTED = 1_000_000  # rows, where nobody says
 _EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]
@@ -38,19 +38,19 @@ _EVEN = 1 / 3  # the mean square of numbers that are spread evenly over [-1, 1]
 
 @dataclass(frozen=True)
 class SumsPlan:
-    """A run that adds up what follows from rows, among dummies that the shuffler draws.
+    """A run that adds up what follows from rows, and to each sum noise.
 
     Attributes:
         options: of the request.
         products: of the first round, which is all there is but for logistic regression.
         rounds: of all that is added up.
-        design: the counters and dummies of all rounds.
+        design: the noise of all rounds.
     """
 
     options: TrainOptions
     products: Products
     rounds: Rounds
-    design: Counters
+    design: JobTotals
 
     least = 0  # a release that is withheld would tell how many took part
     less_noise = "a larger epsilon"
@@ -65,7 +65,7 @@ class SumsPlan:
     @property
     def beside(self) -> dict[str, Guarantee]:
         """What a single report reveals."""
-        why = "whoever sees it reads it; the shuffler's dummies hide it among others"
+        why = "the job reads exact numbers and adds noise to sums alone"
         return {"local": Guarantee.none(why)}
 
     @property
@@ -74,8 +74,8 @@ class SumsPlan:
         return self.design.profile()
 
     @cached_property
-    def designs(self) -> list[Counters]:
-        """The counters and dummies of each round."""
+    def designs(self) -> list[JobTotals]:
+        """The noise of each round."""
         return self.rounds.designs(self.design)
 
     @property
@@ -100,10 +100,10 @@ class SumsPlan:
             meaning(released, 0),
             f"The promise covers all that any one {unit} contributes: whether {whole} there or "
             f"not. It hides whether anybody took part, and how many {unit}s did.",
-            f"Nothing that a {unit} sends is randomised: the shuffler, here the job that read the "
-            f"log, drew dummies that nobody can tell from what {unit}s send. The promise holds if "
-            "it drew them honestly and tells nobody what it drew, the collector least of all; it "
-            "knows the exact sums.",
+            WHO.replace(
+                "counted exactly, and added noise to each total",
+                "added up exactly, and added noise to each sum",
+            ),
             "No exact counts are published: neither how many took part, nor how many could be "
             "used.",
         ]
@@ -116,8 +116,8 @@ class SumsPlan:
             what = "sum of products of the first round, and of gradients of every further one,"
         return (
             f"Nobody sees who lies. A row that is made up moves each {what} by no more "
-            "than an honest one may, for a message counts in a slot of its own kind alone; what "
-            "that does to a weight depends on how much the others tell of it."
+            "than an honest one may; what that does to a weight depends on how much the others "
+            "tell of it."
         )
 
     @property
@@ -128,18 +128,17 @@ class SumsPlan:
         return "a user's rows, all of them, are there or not"
 
     def require_whole(self, tallies: Mapping[str, int], flow: Flow, arrived: int) -> None:
-        """Refuse sums that lack messages, or dummies.
+        """Refuse sums that lack some.
 
         Args:
             tallies: rows read, and rejects by reason.
             flow: what passed between the steps.
-            arrived: messages that were counted.
+            arrived: what was added up.
 
         Raises:
             LostError: an engine has lost some.
         """
-        ranges = sum(len(ranges_of(design)) for design in self.designs)
-        shuffled = Shuffled(0, Batches(self.design.layout.codes), ranges)
+        shuffled = Shuffled(0, Batches(self.design.layout.codes))
         later = {name: amount for name, amount in flow.items() if name != PASSED}
         require_whole(tallies, later, shuffled, arrived)
         made = len(self.designs) * flow.get(PERTURBED, 0)
@@ -158,17 +157,14 @@ class SumsPlan:
         """
         rounds, design = self.rounds, self.design
         described: dict[str, Any] = {
-            "mechanism": "counters",
-            "drawn_by": "shuffler",
-            "published_in": "sufficient statistics (Foulds et al., UAI 2016) in the augmented "
-            "shuffle model (Murakami, Sei, Eriguchi, arXiv 2504.07362)",
+            "mechanism": "job-totals",
+            "drawn_by": "job",
+            "published_in": "sufficient statistics (Foulds et al., UAI 2016)",
             "sums": len(self.products.pairs),
             "sums_that_a_row_changes": rounds.changes,
             "laid_out_for": f"{self.options.expected or _EXPECTED:,} {self.options.unit}s",
             "units_of_a_number": self.products.most,
-            "messages_per_row_at_most": rounds.messages,
-            "expected_dummies": design.number,
-            "noise": recorded(design.dummies),
+            "noise": recorded(design.laws),
             "standard_deviation_of_a_sum": self._spreads[0],
         }
         if len(rounds.sums) > 1:
@@ -228,7 +224,7 @@ def plan_sums(
 
 def _made(
     loss: str, features: Features, expected: int, epsilon: float, delta: float
-) -> tuple[Products, Rounds, Counters]:
+) -> tuple[Products, Rounds, JobTotals]:
     """The sums of a model, and their counters."""
     neighbours: Neighbours = "add or remove"
     about = features, expected, neighbours, epsilon, delta

@@ -1,9 +1,10 @@
-"""Models from sums among dummies, as a step of a pipeline: one round after another."""
+"""Models from noisy sums, as a step of a pipeline: one round after another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -16,21 +17,19 @@ from mechanisms.learning.logistic_rounds import Judgement, Present, opened, sign
 from mechanisms.learning.normal_equations import NormalEquations
 from mechanisms.learning.row_sums import RowSums
 from mechanisms.postprocess.intervals import normal_quantile
+from pipelines.metrics.counting.by_job import noisy
 from pipelines.metrics.counting.codes import CountCodes
 from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
-from transforms.collector.collect_counts import Counted, CountMessages
+from transforms.collector.collect import Collect
+from transforms.collector.collect_counts import Counted
 from transforms.elements.blocks import Generator
-from transforms.elements.combine_all import CombineAll
 from transforms.elements.conservation import PASSED, Batches, leaving
-from transforms.encoders.block import RowBlock, pieces
+from transforms.elements.numbers import numbered
+from transforms.encoders.block import RowBlock
 from transforms.rows.encode import Examples
-from transforms.shuffle.dummies import AddDummies
-from transforms.shuffle.group_codes import GroupCodes
-
-_WORDS = 1 << 20  # of a block of messages
 
 
 class Heard(NamedTuple):
@@ -91,7 +90,7 @@ class TrainFromSums(beam.PTransform):
 class _RunRound(beam.PTransform):
     """Blocks of rows in; `_Sent` out.
 
-    The dummies know no model: how noisy a round is was decided beforehand.
+    Noise knows no model: how noisy a round is was decided beforehand.
 
     Attributes:
         job, plan: as of `TrainFromSums`.
@@ -113,13 +112,9 @@ class _RunRound(beam.PTransform):
         messages = blocks | "Messages" >> sending.with_outputs(
             SendDoFn.FLOW, SendDoFn.ROWS, main="messages"
         )
-        sent, drawn = messages.messages | "Dummies" >> AddDummies(design, job.open_rng)
-        counted = (
-            sent
-            | "Shuffle" >> GroupCodes(codes)
-            | "Count" >> CombineAll(CountMessages(CountCodes(codes)))
-        )
-        flow = (messages[SendDoFn.FLOW], drawn, leaving(sent, Batches(codes)))
+        sent, drawn = messages.messages, partial(noisy, design, job.open_rng)
+        counted = sent | "Add up" >> Collect(CountCodes(codes), drawn)
+        flow = (messages[SendDoFn.FLOW], leaving(sent, Batches(codes)))
         rows = messages[SendDoFn.ROWS] | "Rows" >> beam.Map(_same).with_output_types(RowBlock)
         return _Sent(counted, flow, rows)
 
@@ -129,7 +124,7 @@ def _same(block: RowBlock) -> RowBlock:
 
 
 class SendDoFn(beam.DoFn):
-    """What users send in a round; of how many rows, in the output tagged `FLOW`.
+    """What rows add in a round, summed; of how many rows, in the output tagged `FLOW`.
 
     The rows themselves go on to the next round, tagged `ROWS`. Were they read once for all rounds,
     Beam's local runner would wait: what some step has read is done with when all its readers are,
@@ -145,14 +140,14 @@ class SendDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, block: RowBlock, heard: Heard | None) -> Iterator[Any]:
-        layout, weights = self._sums.layout, None if heard is None else heard.present.weights
-        for piece in pieces(block, max(_WORDS // layout.types.size, 1)):
-            rows, targets = self._examples(piece)
-            labels = signs(targets) if self._examples.classified else targets
-            words = layout.reports(self._sums.encode(rows, labels, self._rng, weights))
-            # Nobody sees a report by itself here, so empty slots need not travel: they are more
-            # than half of all, and what is seen without them follows from what is paid for.
-            yield words[words < int(layout.starts[-1])]
+        codes, weights = (
+            self._sums.layout.starts[-1],
+            None if heard is None else heard.present.weights,
+        )
+        rows, targets = self._examples(block)
+        labels = signs(targets) if self._examples.classified else targets
+        totals = self._sums.totals(rows, labels, self._rng, weights)[:codes]
+        yield numbered(np.arange(codes), totals)
         yield beam.pvalue.TaggedOutput(self.FLOW, (PASSED, block.size))
         yield beam.pvalue.TaggedOutput(self.ROWS, block)
 

@@ -325,7 +325,7 @@ EXAMPLES = {
             "levels, shuffle": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
             "levels, shuffler": Form(_LEVELS | _COUNTED, (_FOUND,)),
             "levels, devices": Form(_LEVELS | _COUNTED | _DEVICES, refused="only the job knows"),
-            "levels, job": Form(_LEVELS | _COUNTED, refused="only the job knows"),
+            "levels, job": Form(_LEVELS | _COUNTED, (_FOUND,)),
         },
     ),
     "mean": Example(
@@ -353,7 +353,9 @@ EXAMPLES = {
                 {"epsilon": 2} | _DEVICES | {"bins": ROUGH},
                 _counted_shape(rows_between_rough_ends, below_rough_ends),
             ),
-            "job": Form(_COUNTED, refused="it adds noise to totals, not to a tree of bins"),
+            "job": Form(
+                _COUNTED | {"bins": FINE}, _counted_shape(rows_between_ends, below_ends)
+            ),
         },
     ),
     "vector-mean": Example(
@@ -363,7 +365,7 @@ EXAMPLES = {
             "shuffle": Form(_RANDOM | _ROWS, _ROW),
             "shuffler": Form(_COUNTED | _EXPECTED, _ROW[:1]),
             "devices": Form(_COUNTED | _DEVICES, refused="no dummies of devices are known"),
-            "job": Form(_COUNTED, refused="it adds noise to totals, not to all numbers of a row"),
+            "job": Form(_COUNTED | _EXPECTED | {"count_each": True}, _ROW[:1]),
         },
     ),
     "count": Example(
@@ -393,7 +395,7 @@ EXAMPLES = {
         {
             "shuffler": Form(_COUNTED, (_ACTIVE,)),
             "devices": Form(_COUNTED | {"enrolled": USERS}, (_ACTIVE,)),
-            "job": Form(_COUNTED, refused="it adds noise to totals, not to days of a user"),
+            "job": Form(_COUNTED, (_ACTIVE,)),
         },
     ),
     "cross-tab": Example(
@@ -403,7 +405,7 @@ EXAMPLES = {
             "shuffle": Form(_RANDOM | _ROWS, (_TABS,)),
             "shuffler": Form(_COUNTED, (_TABS,)),
             "devices": Form(_COUNTED | _DEVICES, (_TABS,)),
-            "job": Form(_COUNTED, refused="it adds noise to totals, not to tables"),
+            "job": Form(_COUNTED, (_TABS,)),
         },
     ),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE
 from pipelines.metrics import registry
-from pipelines.metrics.counting.by_job import ByJob, _noisy
+from pipelines.metrics.counting.by_job import ByJob, noisy
 from pipelines.metrics.resolving import resolve
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
@@ -79,8 +79,8 @@ def test_every_release_draws_noise_of_its_own(log: str, domain: str) -> None:
     seeds = iter([5, 6])
 
     def drawn() -> list[int]:
-        noisy = _noisy(metric.design, lambda: SeededRandom(next(seeds)), exact, 0)
-        return [*map(int, noisy.counts)]
+        counted = noisy(metric.design, lambda: SeededRandom(next(seeds)), exact, 0)
+        return [*map(int, counted.counts)]
 
     expected = [metric.design.noisy(exact.counts, SeededRandom(seed)).tolist() for seed in (5, 6)]
     assert [drawn(), drawn()] == expected
@@ -108,7 +108,6 @@ def test_a_total_errs_no_more_than_among_dummies(kind: str, log: str, domain: st
         ("mean", {"min_reports": 9}, "--min-reports: with --drawn-by job no report is randomised"),
         ("sum", {"shuffler": "fused"}, "--shuffler fused: nothing is shuffled where the job adds"),
         ("sum", {"mechanism": "split-mix", "enrolled": 99}, "the shuffler adds the noise"),
-        ("distribution", {}, "--drawn-by job: it adds noise to totals, not to a tree of bins"),
     ],
 )
 def test_what_means_nothing_beside_it_is_refused(

@@ -14,6 +14,7 @@ import numpy as np
 from apache_beam import typehints
 
 from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.heavy_hitters.counted import CountedSearch, Keys, StringEstimates, Tally
 from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.protocol import Protocol
@@ -84,13 +85,13 @@ class DiscoverCounted(beam.PTransform):
 
     Attributes:
         search: what users ran.
-        design: the dummies.
+        design: the noise.
         false_strings: as of `CountedSearch.discover`.
         open_rng: opens the generator on each worker; a seeded one is for tests.
     """
 
     search: CountedSearch
-    design: Counters
+    design: Counters | JobTotals
     false_strings: float
     open_rng: Generator = field(default=SecureRandom)
 

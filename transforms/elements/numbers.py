@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_TABLE = np.dtype([("code", np.uint64), ("times", np.int64)])
+from transforms.encoders.block import NUMBERED
 
 
 def numbered(codes: ArrayLike, times: ArrayLike) -> NDArray[np.void]:
@@ -17,20 +17,20 @@ def numbered(codes: ArrayLike, times: ArrayLike) -> NDArray[np.void]:
 
     Args:
         codes: (k,) in any order; one that stands twice came as often as both say.
-        times: (k,) at least 0.
+        times: (k,) at least 0; of numbers that are added up, any.
 
     >>> block = numbered([7, 9], [2, 3])
     >>> is_numbered(block), amount(block), is_numbered(np.array([7, 7, 9])), amount(np.arange(4))
     (True, 5, False, 4)
     """
-    block = np.empty(np.size(codes), _TABLE)
+    block = np.empty(np.size(codes), NUMBERED)
     block["code"], block["times"] = codes, times
     return block
 
 
 def is_numbered(block: NDArray[Any]) -> bool:
     """Whether a block says how often codes came, and does not hold them."""
-    return block.dtype == _TABLE
+    return block.dtype == NUMBERED
 
 
 def amount(block: NDArray[Any]) -> int:

@@ -13,6 +13,9 @@ from transforms.encoders.users import Digests
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+NUMBERED = np.dtype([("code", np.uint64), ("times", np.int64)])
+"""Of messages that say how often each code came, or how much is added to its counter."""
+
 AnyBlock = TypeVar("AnyBlock", bound="Block")
 
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from mechanisms import specification
 from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import Amounts, digit_weights, whole_amounts
+from mechanisms.counters.amounts import Amounts, WholeAmounts, digit_weights, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
-from mechanisms.counters.rows import RowCounters
+from mechanisms.counters.rows import RowCounters, SummedRows
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
-from transforms.encoders.block import RowBlock, pieces
+from transforms.encoders.block import NUMBERED, RowBlock, pieces
 
-LIMITED, UNUSABLE, LACKING = "limited", "unusable", "lacking"
+LIMITED, UNUSABLE, LACKING, MISSING = "limited", "unusable", "lacking", "missing"
 
 _WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
@@ -78,11 +78,37 @@ class Levelled(ABC):
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether whole numbers are added to counters, as who counts them by itself can."""
+        return False
+
     def nothing(self, n: int, rng: RandomSource) -> Messages:
         """(n, F) the reports of units that raise nothing."""
         levels = self.levels
         sets = [np.full((n, level.slots), -1, np.int64) for level in levels]
-        return Layout(levels).reports(sets)
+        return self.reported(Layout(levels), sets)
+
+    def reported(
+        self, layout: Layout, sets: Sequence[Slots], added: Sequence[Slots] | None = None
+    ) -> Messages:
+        """(n, F) words, and how much each adds to its counter where that is not always 1.
+
+        Args:
+            layout: of the levels.
+            sets: as of `Layout.reports`.
+            added: for the first levels, as `sets`; None where every one is 1.
+        """
+        words = layout.reports(sets)
+        if not self.whole:
+            return words
+        table: NDArray[Any] = np.empty(words.shape, NUMBERED)
+        table["code"], table["times"] = words, 1
+        column = 0
+        for part in added or ():
+            table["times"][:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return table
 
 
 @dataclass(frozen=True)
@@ -115,6 +141,10 @@ class Reporting(Levelled):
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
         return (*self.amounts.levels, *self.sides)
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.amounts, WholeAmounts)
 
     @property
     def sides(self) -> tuple[Level, ...]:
@@ -186,7 +216,12 @@ class Reporting(Levelled):
                     beside[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
                 ]
                 sets.append(np.array(marks).T)
-            yield layout.reports(sets)
+            added = (
+                self.amounts.added(amounts[part])
+                if isinstance(self.amounts, WholeAmounts)
+                else None
+            )
+            yield self.reported(layout, sets, added)
 
 
 def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
@@ -295,17 +330,34 @@ class RowReporting(Levelled):
         """
         layout = Layout(self.levels)
         for part in pieces(block, max(1, _WORDS // layout.types.size)):
-            words = layout.reports(self._sets(part, rng))
+            words = self._words(layout, part, rng)
             if part.applies is not None:
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
             yield words
 
-    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
-        """For each level (n, slots) the counters that rows raise."""
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        """The reports of rows."""
+        sets = self.rows.encode(part.numbers, part.categories, rng)
+        return self.reported(layout, [*sets, self._missing(part)])
+
+    def _missing(self, part: RowBlock) -> Slots:
+        """(n, 1) 0 of rows that lack something, and -1 of others."""
         sizes = np.array(self.rows.sizes, np.int64)
         missing = np.isnan(part.numbers).any(axis=1) | (part.categories == sizes).any(axis=1)
-        sets = self.rows.encode(part.numbers, part.categories, rng)
-        return [*sets, np.where(missing, 0, -1)[:, None]]
+        return np.where(missing, 0, -1)[:, None]
+
+
+@dataclass(frozen=True)
+class SummedReporting(RowReporting):
+    """The same for who adds whole numbers up."""
+
+    rows: SummedRows
+    beside: tuple[str, ...] = (MISSING,)
+    whole = True
+
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        sets, added = self.rows.summed(part.numbers, part.categories, rng)
+        return self.reported(layout, [*sets, self._missing(part)], added)
 
 
 @dataclass(frozen=True)
@@ -320,8 +372,8 @@ class TabReporting(RowReporting):
     rows: CrossTabs  # type: ignore[assignment]
     beside: tuple[str, ...] = ()
 
-    def _sets(self, part: RowBlock, rng: RandomSource) -> list[Slots]:
-        return self.rows.encode(part.categories)
+    def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
+        return self.reported(layout, self.rows.encode(part.categories))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def counters(population: StudyExamples, n: int, epsilon: float, delta: float) ->
 
     def learned(rows: Numbers, targets: Numbers, seed: int) -> tuple[Floats, bool]:
         rng = SeededRandom(seed)
-        counts = design.simulate(products.raised(rows, targets, rng), rng)
+        counts = design.noisy(products.totals(rows, targets, rng), rng)
         return products.equations(products.sums(design, counts), variances).fit().weights, False
 
     return learned

@@ -71,6 +71,11 @@ examples:
         "(default: as many)",
         None, metavar="K", ge=0, le=63,
     )  # fmt: skip
+    only_day: bool = option(
+        "the active users of the last day alone, at the error of a count: no longer spans, nor "
+        "who is new and who stays",
+        False,
+    )  # fmt: skip
     releases: Count = option(
         "R, over how many releases of a user a budget is to last: noise is then of the law that "
         "errs least in so many together (28 for every day of a month), and the "
@@ -91,6 +96,13 @@ examples:
         Raises:
             RequestError: nothing can be told so.
         """
+        if self.only_day:
+            if {"period", "before", "retention"} & self.model_fields_set:
+                raise RequestError(
+                    "--only-day: looks at no other day: leave --period, --before "
+                    "and --retention out"
+                )
+            return Activity(before=2, kept=0, spans=SPANS[:1], history=False)
         period, usual = _PERIODS[self.period]
         before = usual if self.before is None else self.before
         kept = before if self.retention is None else self.retention
@@ -123,6 +135,10 @@ examples:
         size = self.activity.days
         known = size if self.begins is None else min(size, (last - first).days + 1)
         return tuple(str(last - timedelta(days=k)) for k in range(known))
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | frozenset(() if self.only_day else ("only_day",))
 
     @property
     def meaning(self) -> dict[str, object]:

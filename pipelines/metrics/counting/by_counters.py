@@ -138,7 +138,12 @@ class ByCounters(OfStatistic):
         Raises:
             RequestError: the target is out of reach.
         """
-        return shape_of(statistic.workload).least(statistic, sealed)
+        return cls.shaped(statistic.workload).least(statistic, sealed)
+
+    @classmethod
+    def shaped(cls, work: Workload) -> Shape:
+        """How totals of a workload travel."""
+        return shape_of(work)
 
     def rescaled(self, options: Any) -> Self | None:
         if not isinstance(self.design, Counters):
@@ -172,7 +177,7 @@ class ByCounters(OfStatistic):
     @property
     def shape(self) -> Shape:
         """How its totals travel."""
-        return shape_of(self.statistic.workload)
+        return self.shaped(self.statistic.workload)
 
     @cached_property
     def accuracy(self) -> Accuracy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
+from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.counting.shapes.summed_row import SUMMED_ROW
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, EitherOptions
 from pipelines.metrics.protection import Protection
@@ -18,6 +19,7 @@ from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
 from pipelines.request.options import flag
 from pipelines.views.digits import three_digits
+from transforms.encoders.reports import MISSING
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -25,22 +27,17 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
     from transforms.elements.blocks import Generator
 
-_NO_TOTALS = {
-    "prefixes": "it adds noise to totals, not to a tree of bins",
-    "tables": "it adds noise to totals, not to tables that have to agree",
-    "row": "it adds noise to totals, not to all numbers of a row",
-    "days": "it adds noise to totals, not to days of a user",
-    "strings": "strings that nobody declared have no totals",
-}
-_WHO = (
+_BIASING = 0.01  # of all units: a number that counts as the middle may be half its range away
+WHO = (
     "Nothing is hidden from whoever runs the job: it read the rows, counted exactly, and added "
     "noise to each total before anything was published. The promise is against who sees this "
     "release, if the job drew honestly and has told nobody what it counted or drew."
 )
-_SOURCE = (
-    "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, NeurIPS "
-    "2020, Algorithm 2"
-)
+_SOURCES = {
+    False: "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, "
+    "NeurIPS 2020, Algorithm 2",
+    True: "Balle, Wang, ICML 2018, Theorem 8; drawn as of Karney, ACM TOMS 2016, Algorithm N",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +58,11 @@ class ByJob(ByCounters):
 
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
-        return _NO_TOTALS.get(work.shape)
+        return "strings that nobody declared have no totals" if work.shape == "strings" else None
+
+    @classmethod
+    def shaped(cls, work: Workload) -> Shape:
+        return SUMMED_ROW if work.shape == "row" else super().shaped(work)
 
     @property
     def protection(self) -> Protection:
@@ -91,8 +92,8 @@ class ByJob(ByCounters):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.collect import Collect
 
-        noisy = partial(_noisy, self.design, self.open_rng)
-        return reports.messages | "Collect" >> Collect(self.mechanism, noisy)
+        drawn = partial(noisy, self.design, self.open_rng)
+        return reports.messages | "Collect" >> Collect(self.mechanism, drawn)
 
     # What is said of it.
 
@@ -100,10 +101,22 @@ class ByJob(ByCounters):
     def error_statement(self) -> dict[str, Any]:
         said = super().error_statement
         said["covers"] = said["covers"].replace("the noise of the dummies", "the noise")
-        return said | ({"law": self.design.noises[0].law} if counts_alone(self) else {})
+        return said | ({"law": self.design.laws[0].law} if counts_alone(self) else {})
+
+    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+        lines, evidence = super().unusable_cautions(estimate, confidence), self.evidence(estimate)
+        missing = evidence.beside(MISSING, confidence[1])
+        if missing is None or not missing[0] - missing[1] > _BIASING * float(evidence.people.max()):
+            return lines
+        return [
+            *lines,
+            f"about {missing[0]:,.0f} {self.unit}s, give or take {missing[1]:,.0f}, lack a number, "
+            "which counts as the middle of its bounds, or a value: --count-each takes means of "
+            "those who have each number, at 1.4 times the error",
+        ]
 
     def _who(self) -> str:
-        return _WHO
+        return WHO
 
     def _liars(self) -> str:
         return (
@@ -112,15 +125,24 @@ class ByJob(ByCounters):
         )
 
     @property
-    def mechanism_statement(self) -> Mapping[str, Any]:  # type: ignore[override]
-        return {
-            "name": self.protection.system,
-            "source": _SOURCE,
-            "constants": self.design.constants,
-            "messages_per_user": self.protection.messages,
-        }
+    def mechanism_statement(self) -> dict[str, Any]:
+        return mechanism_of(self)
 
 
-def _noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
+def mechanism_of(release: ByCounters) -> dict[str, Any]:
+    """What a statement says of the job's noise.
+
+    Args:
+        release: by the job.
+    """
+    return {
+        "name": release.protection.system,
+        "source": _SOURCES[release.design.delta > 0],
+        "constants": release.design.constants,
+        "messages_per_user": release.protection.messages,
+    }
+
+
+def noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
     """What leaves the step in which totals were exact: they are read once, and drawn for once."""
     return counted._replace(counts=design.noisy(counted.counts, open_rng()))

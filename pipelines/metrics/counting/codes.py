@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mechanisms.counters.choose import NoisyCounters
+from transforms.elements.numbers import is_numbered, numbered
 from transforms.encoders.block import SlotBlock
 
 
@@ -34,12 +36,18 @@ class CountCodes:
 
 
 def sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
-    """The messages of a block, empty slots left out: see `AddDummies`.
+    """The messages of a block, empty slots left out (see `AddDummies`); of numbers, their sums.
 
     Args:
         block: of reports in slots.
         design: of the counters.
     """
-    words = block.words.ravel("K")
+    words: Any = block.words.ravel("K")
+    if is_numbered(words):
+        kept = words[words["code"] < np.uint64(design.layout.starts[-1])]
+        codes, places = np.unique(kept["code"], return_inverse=True)
+        totals = np.zeros(codes.size, np.int64)
+        np.add.at(totals, places, kept["times"])
+        return numbered(codes, totals)
     sent = words.take(np.flatnonzero(words < int(design.layout.starts[-1])))
     return sent.astype(np.min_scalar_type(design.codes), copy=False)

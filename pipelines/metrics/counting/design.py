@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from mechanisms.channel import Neighbours
-from mechanisms.counters.amounts import Amounts
+from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
@@ -78,6 +78,10 @@ def designed(
         RequestError: the target is out of reach.
     """
     amounts = reporting.amounts
+    if isinstance(amounts, WholeAmounts):
+        return meeting(
+            options, amounts.levels, reporting.sides, sealed, parts=amounts.parts, **more
+        )
     more |= {
         "correlated": correlated and amounts.most > 1,
         "most_masked": most_masked(amounts.groups, sealed),
@@ -127,8 +131,7 @@ def rounded(
         alone = 2 * (grown * amounts.most_groups * units / options.epsilon) ** 2
         return variance(units, amounts.variance(alone), amounts)
 
-    # What the job adds to a total it adds once, whatever signs there are.
-    tried = [(wanted, options.drawn_by == JOB)]
+    tried = [(wanted, False)]
     if options.drawn_by == "shuffler" and options.epsilon is not None and wanted > 1:
         tried = [(min(sizes, key=likely), True), *tried]
     candidates, why = [], RequestError("")
@@ -154,7 +157,10 @@ def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
     """
     if options.epsilon is None:
         raise RequestError("--epsilon is missing: say what the release may reveal, as in 1")
-    return options.neighbours, options.epsilon, options.delta or DELTA
+    delta = options.delta or DELTA
+    if options.delta == 0 and getattr(options, "drawn_by", None) == JOB:
+        delta = 0.0  # its noise need not have any
+    return options.neighbours, options.epsilon, delta
 
 
 # It is searched for wherever a plan is looked at: by the shuffler, the collector and every client.

@@ -14,6 +14,7 @@ from mechanisms.counters.choose import NoisyCounters
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.sampling.exact_geometric import ExactGeometric
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
+from mechanisms.sampling.rounded_gaussian import RoundedGaussian
 
 COLUMNS = (
     "estimate", "standard_error", "lower", "upper", "lower_simultaneous", "upper_simultaneous",
@@ -21,7 +22,7 @@ COLUMNS = (
     "unclipped",
 )  # fmt: skip
 
-Law = IntegerNoise | ExactGeometric
+Law = IntegerNoise | ExactGeometric | RoundedGaussian
 """Of noise on integers."""
 
 Noisy = tuple[float, float]
@@ -31,6 +32,7 @@ BESIDE = {
     "limited": "{unit}s of which something was left out or clipped",
     "unusable": "{unit}s with a number that cannot be used, which adds nothing",
     "lacking": "{unit}s that lack a number or a value, which count for the others alone",
+    "missing": "{unit}s that lack a number, which counts as the middle of its bounds, or a value",
 }
 
 

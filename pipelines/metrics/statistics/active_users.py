@@ -36,7 +36,6 @@ _ERRORS = ErrorTerms(
     "along days: who was new k before and is active now, over how many the release of that day "
     "said were new.",
     "the noise of the dummies",
-    of=f" of how many were active in {MONTH} days",
 )
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
@@ -115,9 +114,9 @@ class ActiveUsers(Statistic):
         return tuple(one for one in self.activity.figures if not one.ages & missing)
 
     @cached_property
-    def month(self) -> Figure:
+    def longest(self) -> Figure:
         """How many were active in the longest span."""
-        return next(one for one in self.activity.figures if one.size == MONTH)
+        return [one for one in self.activity.figures if one.what == "active"][-1]
 
     @property
     def heading(self) -> Heading:
@@ -196,20 +195,24 @@ class ActiveUsers(Statistic):
     @property
     def wording(self) -> Wording:
         before, period = self.activity.before, self.options.period
+        history = (
+            f" New is who was active in the last {period} and in none of the {before} {period}s "
+            f"before it; returning, who was in the {period} before, too; resurrected, who was in "
+            "an earlier one of them alone."
+        )
         words = [
-            f"The figures count users with a row in the days up to {self.options.day} (UTC). New "
-            f"is who was active in the last {period} and in none of the {before} {period}s before "
-            f"it; returning, who was in the {period} before, too; resurrected, who was in an "
-            "earlier one of them alone.",
+            f"The figures count users with a row in the days up to {self.options.day} (UTC)."
+            + history * self.activity.history,
             "A user is in the releases of many days, and each of them costs: what is promised here "
             "is of one release. Days on which a device was not heard of are days on which it was "
             "not active.",
         ]
-        return Wording(_ERRORS, words, exactly=("which days have files",) * self.dated)
+        errors = _ERRORS._replace(of=f" of how many were active in {_days(self.longest.size)}")
+        return Wording(errors, words, exactly=("which days have files",) * self.dated)
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         error = accuracy.total.standard_error
-        words = f"active in {MONTH} days ± {error:.3g}"
+        words = f"active in {_days(self.longest.size)} ± {error:.3g}"
         return Forecast(float(people), error, error, words, self._cautions())
 
     def _cautions(self) -> list[str]:
@@ -228,6 +231,10 @@ class ActiveUsers(Statistic):
                 "no day without activity, so what would need them is left out."
             )
         return lines
+
+
+def _days(size: int) -> str:
+    return f"{size} day{'s' * (size > 1)}"
 
 
 def shares(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
+from pipelines.metrics.counting.by_job import mechanism_of
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.of_statistic import Ingredients
+from pipelines.metrics.options import JOB
+from pipelines.metrics.protection import Protection
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
@@ -35,13 +39,14 @@ class LevelsByCounters(CountedStrings):
     """The strings that many units hold, found by noisy counters of their beginnings."""
 
     drawn = "dummies for every counter that it looked at"
+    hiding: ClassVar[str] = "the noise of the dummies"
 
-    design: Counters
+    design: Counters | JobTotals
     reporting: CountedSearch
 
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
-        if drawn_by == "shuffler":
+        if drawn_by in (JOB, "shuffler"):
             return None
         return "only the job knows which counters earlier levels let stand"
 
@@ -50,7 +55,7 @@ class LevelsByCounters(CountedStrings):
         options = given.statistic.options
         seed = public_seed(given.source, given.open_rng)
         search = CountedSearch(code_of(options, given.telemetry), seed)
-        design = cast(Counters, meeting(options, search.levels, ()))
+        design = cast(Any, meeting(options, search.levels, ()))
         return cls(**given.fields, design=design, reporting=search)
 
     def redesigned(self) -> Self:
@@ -110,7 +115,7 @@ class LevelsByCounters(CountedStrings):
         covers = "; of each user one string, drawn uniformly among its rows" * (self.unit == "user")
         return {
             "standard_error": self.error,
-            "covers": f"the noise of the dummies{covers}",
+            "covers": f"{self.hiding}{covers}",
             "reading": "Strings were chosen by the counts of all levels of a tree of beginnings; "
             f"how many {self.unit}s hold one was counted apart, with noise that had no part in the "
             "choice, and is unbiased.",
@@ -127,3 +132,19 @@ class LevelsByCounters(CountedStrings):
     @property
     def request(self) -> dict[str, Any]:
         return super().request | alphabet_statement(self.reporting.code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelsByJob(LevelsByCounters):
+    """The same with noise that the job adds to what it has counted."""
+
+    drawn = "noise for every counter that it looked at"
+    hiding = "the noise"
+
+    @property
+    def protection(self) -> Protection:
+        return super().protection._replace(system="job-totals")
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        return mechanism_of(self)

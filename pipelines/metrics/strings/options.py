@@ -132,8 +132,9 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
     def hidden_by(self) -> str:
         if self.search == THRESHOLD:
             return f"{_SEARCHES}.threshold:StringsAboveThreshold"
-        by = "counters:LevelsByCounters" if self.hides_presence else "reports:LevelsByReports"
-        return f"{_SEARCHES}.levels_by_{by}"
+        by = {True: "counters:LevelsByCounters", False: "reports:LevelsByReports"}
+        own = "counters:LevelsByJob" if self.drawn_by == JOB else by[self.hides_presence]
+        return f"{_SEARCHES}.levels_by_{own}"
 
     @property
     def idle(self) -> frozenset[str]:

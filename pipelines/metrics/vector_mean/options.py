@@ -8,6 +8,7 @@ from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import (
     EACH_REPORT,
+    JOB,
     DrawnBy,
     EitherOptions,
     RowOptions,
@@ -64,6 +65,11 @@ examples:
         "as many as --expected says); `hushbeam size --averages D` compares",
         None, metavar="T", figure=False, le=16,
     )  # fmt: skip
+    count_each: bool = option(
+        "of the job: count for each number who has one, at 1.4 times the error; without it one "
+        "count serves all, and a number that is missing counts as the middle of its bounds",
+        False,
+    )  # fmt: skip
     output: str = published("vector-mean.parquet")
     reports: bool = option(
         "publish what each user sent as a row, too: reports.parquet, a data set of perturbed rows "
@@ -85,7 +91,8 @@ examples:
 
     @property
     def idle(self) -> frozenset[str]:
-        return super().idle | {"reports" if self.hides_presence else "digits"}
+        own = {"reports" if self.hides_presence else "digits"}
+        return super().idle | own | (set() if self.drawn_by == JOB else {"count_each"})
 
     @property
     def one_job_only(self) -> str | None:
@@ -95,7 +102,8 @@ examples:
 
     @property
     def unsaid(self) -> frozenset[str]:
-        return super().unsaid | frozenset(() if self.reports else ("reports",))
+        named = {"reports", "count_each"}
+        return super().unsaid | {name for name in named if not getattr(self, name)}
 
     @property
     def meaning(self) -> dict[str, Any]:

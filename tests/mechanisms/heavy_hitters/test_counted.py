@@ -108,7 +108,7 @@ def test_a_user_changes_one_counter_of_a_level_where_keys_are_equal(
     search: CountedSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two symbols hash alike, so that "aaaa", "aaab", ... have one key; noise is left out."""
-    monkeypatch.setattr(counted, "_drawn", lambda design, level, size, rng: np.zeros(size, int))
+    monkeypatch.setattr(Counters, "noise", lambda design, level, size, rng: np.zeros(size, int))
     (one, other), _ = search.code.encode(["a", "b"])
     tables = search.hash.tables
     tables[:, :, other[0]] = tables[:, :, one[0]]
@@ -139,7 +139,7 @@ def test_too_little_noise_and_levels_without_any_are_found_by_attack(
     loose = Counters.meeting(LEVELS, "add or remove", 3.0, 0.05)
     wrong = replace(search_trial(loose, sound.pairs), promise=sound.promise)
     assert measure(wrong, SeededRandom(3), 4000).epsilon > 1.3
-    drawn = counted._drawn
+    drawn = Counters.noise
     for bare in range(len(LEVELS)):  # any one of them, the one that is published among them
 
         def none(
@@ -147,5 +147,5 @@ def test_too_little_noise_and_levels_without_any_are_found_by_attack(
         ) -> np.ndarray:
             return drawn(design, level, size, rng) * (level != bare)
 
-        monkeypatch.setattr(counted, "_drawn", none)
+        monkeypatch.setattr(Counters, "noise", none)
         assert measure(sound, SeededRandom(3), 1000).epsilon > 2

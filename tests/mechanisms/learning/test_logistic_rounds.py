@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import special
 
 from mechanisms.channel import Floats
-from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.learning.features import Features
 from mechanisms.learning.logistic_rounds import (
@@ -29,6 +29,7 @@ from mechanisms.learning.products import Products
 from mechanisms.learning.row_sums import Rounds
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling.exact_geometric import ExactGeometric
 
 FEATURES = Features(
     (("a", -1.0, 1.0), ("b", 0.0, 2.0)), (("k", ("x", "y", "z")), ("one", ("only",)))
@@ -63,8 +64,8 @@ def test_gradients_are_unbiased_with_the_variance_that_is_said() -> None:
     rows, targets = population(n)
     drawn = []
     for run in range(runs):
-        raised = sums.raised(rows, targets, SeededRandom(run), weights)
-        drawn.append(sums.sums(part, part.simulate(raised, SeededRandom(runs + run))))
+        totals = sums.totals(rows, targets, SeededRandom(run), weights)
+        drawn.append(sums.sums(part, part.noisy(totals, SeededRandom(runs + run))))
     scaled = (np.array(drawn) - gradient(rows, targets, weights)) / np.sqrt(sums.variances(part, n))
     # 6.5 standard deviations: over five sums, a false alarm in 10^9. Rounding is counted at most.
     assert (np.abs(scaled.mean(axis=0)) < 6.5 / np.sqrt(runs)).all()
@@ -75,21 +76,21 @@ def test_a_row_raises_its_footprint_and_no_more() -> None:
     rows, targets = population(200)
     products = Products(FEATURES, 1)
     for sums in (Gradients(products, 7), Judgement()):
-        reports = sums.layout.reports(sums.encode(rows, targets, SeededRandom(1), 3 * WEIGHTS))
-        assert reports.shape[1] == sums.layout.types.size
+        for row, target in zip(rows[:50, None], targets[:50, None], strict=True):
+            totals = sums.totals(row, target, SeededRandom(1), 3 * WEIGHTS)
+            assert np.count_nonzero(totals) <= sums.changes
+            assert np.abs(totals).max() <= sums.parts[0].most
     assert Gradients(products, 7).changes == 2 + 1 + 1
     # At an endless score of the wrong sign a slope is 1, and a number at its bound tells all of it.
     corner = FEATURES.rows(np.ones((1, 2)), np.array([[1, 0]]))
-    encoded = Gradients(products, 1).encode(corner, [-1.0], SeededRandom(1), 1e3 * np.ones(5))
-    assert sorted(encoded[0][0].tolist()) == [5, 6, 7, 9]  # negative parts, of all but `k=z`
+    totals = Gradients(products, 1).totals(corner, [-1.0], SeededRandom(1), 1e3 * np.ones(5))
+    assert totals.tolist() == [-1, -1, -1, 0, -1, 0]  # all but `k=z`
 
 
 def test_rows_without_a_class_raise_nothing() -> None:
     rows, _ = population(20)
     for sums in (Gradients(Products(FEATURES, 1), 3), Judgement(), Products(FEATURES, 3)):
-        raised = sums.raised(rows, signs(np.full(20, -1)), SeededRandom(1), WEIGHTS)
-        assert not raised[: sums.layout.starts[-1]].any()
-        assert raised.sum() == 20 * sums.layout.types.size
+        assert not sums.totals(rows, signs(np.full(20, -1)), SeededRandom(1), WEIGHTS).any()
 
 
 @pytest.mark.parametrize("start", [0, 1, 150, 299])
@@ -108,57 +109,36 @@ def test_shares_are_what_noise_goes_by() -> None:
     both = zip(rounds.sums, rounds.designs(design), SHARES, strict=True)
     for sums, part, share in both:
         least = min(sums.variances(part, 0.0))
-        signed = 2 if isinstance(sums, Gradients) else 1
         # As a curator's Gaussian noise on these sums at this share of the budget.
-        assert least == pytest.approx(signed * sums.changes / share / mu**2, rel=5e-3)
-    assert design.guarantee.epsilon == 1.0
-    assert design.price.upper(1.0) <= DELTA
-    # The parts are the whole: the same charges, in the same order.
-    charges = [
-        charge
-        for part in rounds.designs(design)
-        for charge in part.dummies.charges(part.levels, "add or remove")
-    ]
-    whole = design.dummies.charges(design.levels, "add or remove")
-    assert [c.slots for c in charges] == [c.slots for c in whole]
+        assert least == pytest.approx(sums.changes / share / mu**2, rel=5e-3)
+    assert (design.guarantee.epsilon, design.guarantee.delta) == (1.0, DELTA)
+    # The parts are the whole: the same moves and laws, in the same order.
+    parts = rounds.designs(design)
+    assert [move for part in parts for move in part.moves] == design.moves
+    assert [law for part in parts for law in part.laws] == list(design.laws)
 
 
 def test_adaptive_rounds_cost_what_fixed_ones_do() -> None:
-    """By enumeration: which counter is raised in a second round follows from the first."""
-    epsilon, delta = 1.0, 0.05
-    design = Counters.meeting([Level(1, 1), Level(1, 2)], "add or remove", epsilon, delta)
-    first, second = design.part(0, 1), design.part(1, 2)
-    middle = first.dummies.means[0]
+    """By enumeration: which total a row adds to in a second round follows from the first."""
+    epsilon = 1.0
+    design = JobTotals.meeting([Level(1, 1), Level(1, 2)], "add or remove", epsilon, 0.0)
+    first, second = (part.laws[0] for part in (design.part(0, 1), design.part(1, 2)))
+    reach = range(-12, 13)  # beyond what totals of 0 and 1 differ by, ratios stay as they are
 
-    def counters(part: Counters, raised: list[int]) -> dict[tuple[int, ...], Fraction]:
-        """The law of the counters, nulls left out as they are where nobody sees a report."""
-        found: dict[tuple[int, ...], Fraction] = {}
-        for seen, chance in part.joint([*raised, 0]).items():
-            found[seen[:-1]] = found.get(seen[:-1], Fraction(0)) + chance
-        return found
+    def log(law: ExactGeometric, seen: int, total: int) -> float:
+        return -float(law.decay) * abs(seen - total)
 
-    def law(user: int) -> dict[tuple[tuple[int, ...], tuple[int, ...]], Fraction]:
-        after = [counters(second, [user, 0]), counters(second, [0, user])]
-        return {
-            (seen, later): chance * more
-            for seen, chance in counters(first, [user]).items()
-            for later, more in after[int(seen[0] > middle)].items()  # a model, public by then
-        }
+    def ratio(seen: int, later: tuple[int, int]) -> float:
+        chosen = int(seen > 0)  # a model, public by then
+        totals = [int(place == chosen) for place in (0, 1)]
+        more = sum(
+            log(second, z, x) - log(second, z, 0) for z, x in zip(later, totals, strict=True)
+        )
+        return log(first, seen, 1) - log(first, seen, 0) + more
 
-    there, gone = law(1), law(0)
-    assert sum(there.values()) == sum(gone.values()) == 1
-    limit = Fraction(np.exp(epsilon))
-    for one, other in ((there, gone), (gone, there)):
-        beyond = sum(max(p - limit * other.get(seen, 0), 0) for seen, p in one.items())
-        assert beyond <= delta
-        assert beyond > 0.5 * delta  # what is promised is what is needed
-
-
-def test_correlated_dummies_have_no_parts() -> None:
-    levels = [Level(1, 1, float(1 << i)) for i in range(10)]
-    design = Counters.meeting(levels, "add or remove", 1.0, DELTA, correlated=True)
-    with pytest.raises(ValueError, match="no part without those of other levels"):
-        design.part(0, 1)
+    ratios = [ratio(seen, later) for seen in reach for later in product(reach, repeat=2)]
+    assert max(map(abs, ratios)) <= epsilon
+    assert max(ratios) > 0.99 * epsilon  # what is promised is what is needed
 
 
 def test_rounds_must_have_shares() -> None:
@@ -233,14 +213,14 @@ def test_noise_alone_is_hardly_followed() -> None:
 
 
 def fitted(
-    rows: Floats, targets: Floats, made: tuple[Products, Rounds, Counters], seed: int
+    rows: Floats, targets: Floats, made: tuple[Products, Rounds, JobTotals], seed: int
 ) -> tuple[Present, Floats, Floats]:
     """The model of a run, and its judgement with variances."""
     (_, rounds, design), rng = made, SeededRandom(seed)
     present: Present | None = None
     for sums, part in zip(rounds.sums, rounds.designs(design), strict=True):
         weights = None if present is None else present.weights
-        counts = part.simulate(sums.raised(rows, targets, rng, weights), rng)
+        counts = part.noisy(sums.totals(rows, targets, rng, weights), rng)
         if isinstance(sums, Products):
             present = opened(sums.solve(part, counts))
         elif isinstance(sums, Gradients) and present is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,9 +55,12 @@ def test_no_row_has_more_than_its_footprint() -> None:
     assert squares.max() <= products.changes
     corner, one = FEATURES.rows(np.ones((1, 2)), np.array([[1, 0, 3]])), np.ones(1)
     assert exact_squares(corner, one)[0] == products.changes
-    reports = products.layout.reports(products.encode(corner, one, SeededRandom(1)))
-    # Half of the slots of zeros would be wasted; those of a row at a corner are full.
-    assert (reports < products.layout.starts[-1]).all()
+    # A row at a corner is worth every step that is paid for.
+    totals = products.layout.split(products.totals(corner, one, SeededRandom(1)))
+    squares = [
+        (row**2).sum() / part.most**2 for row, part in zip(totals, products.parts, strict=True)
+    ]
+    assert sum(squares) == products.changes
 
 
 def exact_squares(rows: Floats, targets: Floats) -> Floats:
@@ -65,33 +70,22 @@ def exact_squares(rows: Floats, targets: Floats) -> Floats:
     return ((whole[:, i] * whole[:, j]) ** 2).sum(axis=1)
 
 
-def test_sums_are_exact_on_the_grid_and_counts_add_up() -> None:
+def test_sums_are_exact_on_the_grid() -> None:
     products, design = products_for(FEATURES, 300, "add or remove", EPSILON, DELTA)
     rng = np.random.default_rng(5)
     signs = rng.choice([-1.0, 0.0, 1.0], (300, 3))
     rows = FEATURES.rows(signs[:, :2], np.tile([2, 0, 1], (300, 1)))
-    raised = products.raised(rows, signs[:, 2], SeededRandom(1))
-    reports = products.layout.reports(products.encode(rows, signs[:, 2], SeededRandom(2)))
-    types = np.tile(products.layout.types, 300)
-    assert (products.layout.count(reports.ravel(), types) == raised).all()
-    means = [
-        np.full(level.counters, m)
-        for level, m in zip(design.levels, design.dummies.means, strict=True)
-    ]
-    shifted = raised + np.concatenate([*means, np.zeros(len(means), np.int64)])
-    np.testing.assert_allclose(products.sums(design, shifted), exact(products, rows, signs[:, 2]))
+    totals = products.totals(rows, signs[:, 2], SeededRandom(1))
+    np.testing.assert_allclose(products.sums(design, totals), exact(products, rows, signs[:, 2]))
 
 
 def test_rows_without_a_target_raise_nothing() -> None:
     products = Products(FEATURES, 3)
     rows, targets = population(50)
     targets[::2] = np.nan
-    seen = products.raised(rows, targets, SeededRandom(1))
-    start, slots = products.layout.starts[-1], np.bincount(products.layout.types)[-1]
+    seen = products.totals(rows, targets, SeededRandom(1))
     assert seen[products.layout.starts[-2]] == 25  # how many rows there are
-    assert seen[-1] >= 25 * slots
-    nobody = products.raised(rows[::2], targets[::2], SeededRandom(1))
-    assert not nobody[:start].any()
+    assert not products.totals(rows[::2], targets[::2], SeededRandom(1)).any()
 
 
 def test_sums_are_unbiased_with_the_variance_that_is_said() -> None:
@@ -100,8 +94,8 @@ def test_sums_are_unbiased_with_the_variance_that_is_said() -> None:
     rows, targets = population(n)
     drawn = []
     for run in range(runs):
-        raised = products.raised(rows, targets, SeededRandom(run))
-        drawn.append(products.sums(design, design.simulate(raised, SeededRandom(runs + run))))
+        totals = products.totals(rows, targets, SeededRandom(run))
+        drawn.append(products.sums(design, design.noisy(totals, SeededRandom(runs + run))))
     errors = np.array(drawn) - exact(products, rows, targets)
     scaled = errors / np.sqrt(products.variances(design, n))
     # 6.5 standard deviations of each mean; over 40 sums, a false alarm in 10^9.
@@ -115,11 +109,19 @@ def test_noise_is_that_of_a_trusted_collector() -> None:
     products, design = products_for(FEATURES, 10_000, "add or remove", EPSILON, DELTA)
     central = central_noise(FEATURES, EPSILON, DELTA) ** 2
     ratios = products.variances(design, 0) / central
-    signed = (products.pairs[:, 0] < 2) | (products.pairs == products.inputs).any(axis=1)
-    signed &= products.pairs[:, 0] != products.pairs[:, 1]
-    np.testing.assert_allclose(ratios[~signed], 1, rtol=2e-3)
-    np.testing.assert_allclose(ratios[signed], 2, rtol=2e-3)  # counters of both signs
+    np.testing.assert_allclose(ratios, 1, rtol=2e-3)
     assert design.guarantee.epsilon == EPSILON
+
+
+def test_a_sum_that_a_row_would_change_twice_is_refused() -> None:
+    class Twice(Products):
+        def contributions(self, *about: Any, **more: Any) -> Any:
+            (groups, amounts), *rest = super().contributions(*about, **more)
+            return (np.hstack([groups[:, :1], groups[:, :-1]]), amounts), *rest
+
+    rows, targets = population(3)
+    with pytest.raises(ValueError, match="changes a sum of part 0 twice"):
+        Twice(FEATURES, 3).totals(rows, targets, SeededRandom(1))
 
 
 def test_exact_sums_give_least_squares_and_ridge() -> None:
@@ -194,6 +196,6 @@ def test_the_number_of_rows_must_stand_out() -> None:
 def test_bad_rows_are_refused() -> None:
     rows, targets = population(3)
     with pytest.raises(ValueError, match="lie outside"):
-        Products(FEATURES, 3).encode(2 * rows, targets, SeededRandom(1))
+        Products(FEATURES, 3).totals(2 * rows, targets, SeededRandom(1))
     with pytest.raises(ValueError, match="largest number must lie"):
-        Products(FEATURES, 0).raised(rows, targets, SeededRandom(1))
+        Products(FEATURES, 0).totals(rows, targets, SeededRandom(1))

@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mechanisms.channel import Floats
-from mechanisms.counters.amounts import LARGEST, Amounts, Ends, SignedDigits, units
+from mechanisms.counters.amounts import (
+    LARGEST,
+    Amounts,
+    Ends,
+    SignedDigits,
+    WholeAmounts,
+    WholeEnds,
+    units,
+)
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import Shape, beside
+from pipelines.metrics.options import JOB
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Workload
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
@@ -67,7 +76,8 @@ class _Units(_Cells):
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
-        amounts = Amounts(work.groups, work.most_groups, work.most)
+        kind = WholeAmounts if options.drawn_by == JOB else Amounts
+        amounts = kind(work.groups, work.most_groups, work.most)
         present = work.people == "all" and work.most_groups > 1
         reporting = Reporting(amounts, beside=(LIMITED,) * work.limited, present=present)
         if work.people == "nobody":
@@ -131,7 +141,9 @@ class _Sums(_Cells):
         def reporting(units: int, shared: bool) -> Reporting:
             clip, k = replace(finest, units=units), work.most_groups
             digits = Amounts(work.groups, k, units, clip.signed)
-            if clip.signed and shared:
+            if options.drawn_by == JOB:
+                digits = WholeAmounts(work.groups, k, units, least=reach(clip)[0])
+            elif clip.signed and shared:
                 digits = SignedDigits(work.groups, k, units, least=reach(clip)[0])
             return Reporting(digits, clip, (LIMITED, UNUSABLE))
 
@@ -162,7 +174,8 @@ class _Means(_Cells):
         low, high = work.amount
 
         def reporting(steps: int, shared: bool) -> Reporting:
-            clip, amounts = Clip(low, high, steps, low), Ends(work.groups, work.most_groups, steps)
+            clip, kind = Clip(low, high, steps, low), WholeEnds if options.drawn_by == JOB else Ends
+            amounts = kind(work.groups, work.most_groups, steps)
             return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
 
         return rounded(options, finest(options), 1, reporting, sealed)

@@ -32,9 +32,9 @@ class _Days(Shape):
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of how many were active in the longest span."""
-        month = release.statistic.month
-        columns = len(month.cells)
-        return Accuracy(FigureError.of_level(release.design, month.level, columns, least=0))
+        longest = release.statistic.longest
+        columns = len(longest.cells)
+        return Accuracy(FigureError.of_level(release.design, longest.level, columns, least=0))
 
     def evidence(self, release: ByCounters, estimate: Counted) -> DayEvidence:
         counts, shown = release.design.centred(estimate.counts), release.statistic.shown
@@ -47,7 +47,7 @@ class _Days(Shape):
     def influence(self, release: ByCounters) -> float:
         lifts = release.design.lifts
         if release.by_devices and not release.sealed:  # dummies of all that is added up
-            return float(lifts[0] * len(release.statistic.month.cells))
+            return float(lifts[0] * len(release.statistic.longest.cells))
         return float(max(lifts))
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
 
 
-class _Row(WholeRows):
+class Row(WholeRows):
     """The numbers of a row, and its categories."""
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, RowReporting]:
@@ -66,12 +66,14 @@ class _Row(WholeRows):
         totals = rows.sums(release.design.centred(estimate.counts)[:-1])
 
         def absent(confidence: float) -> list[Share]:
+            if not getattr(rows, "each", True):  # nobody counts who has which
+                return []
             return _absent(totals, noise, release.accuracy.total, confidence)
 
         known = totals.sums, totals.counts, release.accuracy, partial(beside, release, estimate)
         means = Evidence(*known).means
         alone, together = means(confidence), means(confidence ** (1 / totals.sums.size))
-        errors = np.full_like(totals.counts, noise.sum)
+        errors = np.full_like(totals.counts, release.accuracy.people)
         total, several = release.accuracy.total, max(sum(rows.sizes), 1)
         far = _far(total, confidence), _far(total, confidence ** (1 / several))
         return RowEvidence(
@@ -148,4 +150,4 @@ def _too_many(design: Counters) -> str:
     )
 
 
-ROW = _Row()
+ROW = Row()
