@@ -8,6 +8,7 @@ from typing import Any
 
 from hushbeam.calls import called, warn
 from hushbeam.releases import Release
+from pipelines.errors import RequestError, UnknownWordsError
 from pipelines.request.options import flag
 
 Place = str | os.PathLike[str] | Release
@@ -73,15 +74,20 @@ def answered(
         joined: whether a list is one word, with commas, and not several.
     """
     with called() as cautions:
-        from pipelines.cli.cli import parser_of
+        from pipelines.cli.cli import flags_of, misspelt, parser_of
         from pipelines.request import answers
 
         words = [command, *(p.folder if isinstance(p, Release) else os.fspath(p) for p in places)]
         for name, value in options.items():
             words += _words(flag(name), value, joined)
         with answers.listening() as answer:
-            parsed, rest = parser_of(words).parse_known_args(words)
-            parsed.command(parsed, rest)
+            parser = parser_of(words)
+            parsed, rest = parser.parse_known_args(words)
+            try:
+                parsed.command(parsed, rest)
+            except UnknownWordsError as error:
+                meant = misspelt(error.words, (*error.known, *flags_of(parser)))
+                raise RequestError(f"{error}{meant}") from None
     warn(cautions, 3)
     return answer.content
 

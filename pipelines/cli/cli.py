@@ -126,7 +126,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
             return int(known.command(known, rest)), None
     except UnknownWordsError as error:
         return _ended(
-            WRONG_REQUEST, f"{error}{misspelt(error.words, (*error.known, *_flags(parser)))}"
+            WRONG_REQUEST, f"{error}{misspelt(error.words, (*error.known, *flags_of(parser)))}"
         )
     except RequestError as error:
         return _ended(WRONG_REQUEST, str(error))
@@ -170,7 +170,7 @@ def misspelt(words: Iterable[str], flags: Iterable[str]) -> str:
     return next(filter(None, (meant(word, known) for word in strange)), "")
 
 
-def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Every option of a parser, and of the commands that it has."""
     for part in _parts(parser):
         yield from part._option_string_actions

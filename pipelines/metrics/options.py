@@ -25,7 +25,7 @@ CLIENTS_SHARE = 0.9
 
 DrawnBy = Literal["job", "each-report", "shuffler", "devices"]
 JOB: Literal["job"] = "job"
-EACH_REPORT: Literal["each-report"] = "each-report"
+BY_REPORT: Literal["each-report"] = "each-report"
 SHUFFLER: Literal["shuffler"] = "shuffler"
 DEVICES: Literal["devices"] = "devices"
 
@@ -205,7 +205,7 @@ class ReleaseOptions(FileOptions):
         Args:
             written: as of `who_draws`.
         """
-        return cls.who_draws(written) != EACH_REPORT
+        return cls.who_draws(written) != BY_REPORT
 
     @property
     def hides_presence(self) -> bool:
@@ -364,7 +364,7 @@ class BoundedOptions(SeveralOptions):
 class MetricOptions(ShuffledOptions):
     """What a person asks of a release to which each unit sends one randomised report."""
 
-    usually: ClassVar[DrawnBy] = EACH_REPORT
+    usually: ClassVar[DrawnBy] = BY_REPORT
 
     model: Literal["local", "shuffle"] = option(LOCAL_OR_SHUFFLE, "shuffle", group=PROMISE)
     epsilon_local: Epsilon | None = option(
@@ -428,7 +428,7 @@ class EitherOptions(MetricOptions, BoundedOptions):
         if written.get("drawn_by") is None and any(
             written.get(name) is not None for name in cls.of_randomised()
         ):
-            return EACH_REPORT
+            return BY_REPORT
         return super().who_draws(written)
 
     @classmethod

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
-from pipelines.metrics.options import CLIENTS_SHARE, DEVICES, EACH_REPORT, DrawnBy, ReleaseOptions
+from pipelines.metrics.options import BY_REPORT, CLIENTS_SHARE, DEVICES, DrawnBy, ReleaseOptions
 from pipelines.metrics.permanent import Permanent
 from pipelines.plan.consistency import (
     about,
@@ -341,7 +341,7 @@ class PlanDocument(PlanPart):
 
     def hides(self, metric: MetricRequest) -> bool:
         """Whether nobody learns from a metric how many take part."""
-        return self.who_draws(metric) != EACH_REPORT
+        return self.who_draws(metric) != BY_REPORT
 
     @property
     def promised(self) -> Neighbours:
@@ -410,7 +410,7 @@ class PlanDocument(PlanPart):
         # A report that nobody shuffles has no delta; the plan's is then what lets losses compose.
         unused = self.model_of(metric) != "shuffle" and not kind.local_delta and self.delta != 0
         drawer = self.who_draws(metric)
-        idle = _OF_COUNTERS if drawer == EACH_REPORT else _OF_REPORTS
+        idle = _OF_COUNTERS if drawer == BY_REPORT else _OF_REPORTS
         if drawer == DEVICES or metric.options.get("mechanism") == "split-mix":
             idle -= {"honest_share"}
         known = kind.model_fields.keys() - idle

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pipelines.metrics import registry
 from pipelines.metrics.counting.options import SPLIT_MIX
-from pipelines.metrics.options import EACH_REPORT, DrawnBy
+from pipelines.metrics.options import BY_REPORT, DrawnBy
 from tests.contract.truth import Example
 
 GROUP = "hushbeam.examples"
@@ -42,10 +42,10 @@ def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if len({_answers(options, asked | {"drawn_by": name}) for name in drawers}) < 2:
         drawers = []  # what one alone draws leaves no choice
     found: dict[str, dict[str, Any]] = {}
-    if "model" in fields and (EACH_REPORT in drawers or not options.hides_who(asked)):
+    if "model" in fields and (BY_REPORT in drawers or not options.hides_who(asked)):
         models = _choices(fields["model"].annotation)
         found |= {model: {"model": model} for model in models}
-    found |= {name: {"drawn_by": name} for name in drawers if name != EACH_REPORT}
+    found |= {name: {"drawn_by": name} for name in drawers if name != BY_REPORT}
     found = found or {"the job": {}}
     for name, value in _answered_otherwise(kind):
         found[name] = value
@@ -65,7 +65,7 @@ def _answered_otherwise(kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The switches, and mechanisms, by which another class answers."""
     options = registry.options(kind)
     fields = options.model_fields
-    reports = {"drawn_by": EACH_REPORT} if "model" in fields else {}
+    reports = {"drawn_by": BY_REPORT} if "model" in fields else {}
     bools = [name for name, field in fields.items() if field.annotation is bool]
     switches = [({name: True}, reports) for name in bools]
     if "mechanism" in fields:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from mechanisms.counters.activity import SPANS, Activity
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountingOptions
-from pipelines.metrics.options import SHUFFLER, DrawnBy, published
+from pipelines.metrics.options import published
 from pipelines.request.options import PROMISE, option
 from pipelines.request.requests import Count, Whole
 
@@ -21,7 +21,6 @@ class ActiveUsersOptions(CountingOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.active_users:ActiveUsers"
-    usually: ClassVar[DrawnBy] = SHUFFLER
     sizing: ClassVar[str] = "pipelines.size.counters:ReleasesQuestion"
     looks_back: ClassVar[bool] = True
     brief: ClassVar[str] = "users active in 1, 7 and 28 days; who is new, came back, or stays"

@@ -13,7 +13,7 @@ from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, err
 from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.counting.shapes.summed_row import SUMMED_ROW
 from pipelines.metrics.metric import MetricReports
-from pipelines.metrics.options import DEVICES, EACH_REPORT, JOB, SHUFFLER, EitherOptions
+from pipelines.metrics.options import BY_REPORT, DEVICES, JOB, SHUFFLER, EitherOptions
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.statistic import Workload
@@ -79,7 +79,7 @@ class ByJob(ByCounters):
 
     @property
     def undivided(self) -> str:
-        others = [EACH_REPORT] * isinstance(self.options, EitherOptions) + [SHUFFLER, DEVICES]
+        others = [BY_REPORT] * isinstance(self.options, EitherOptions) + [SHUFFLER, DEVICES]
         return (
             "the job is to draw its noise, for which it has to see exact totals, and here no party "
             f"does: add `drawn_by: {' or '.join(others)}`"

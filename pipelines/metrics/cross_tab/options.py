@@ -9,8 +9,6 @@ from pydantic import field_validator
 from pipelines.metrics.counting.options import PRESENCE
 from pipelines.metrics.options import (
     DEVICES,
-    SHUFFLER,
-    DrawnBy,
     EitherOptions,
     published,
 )
@@ -21,7 +19,6 @@ class CrossTabOptions(EitherOptions):
     """What a person asks of cross-tabs."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.cross_tab:CrossTab"
-    usually: ClassVar[DrawnBy] = SHUFFLER
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"rows_per_user"})
     sizing: ClassVar[str] = "pipelines.size.counters:TablesQuestion"

@@ -8,8 +8,6 @@ from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import (
-    EACH_REPORT,
-    DrawnBy,
     NumberOptions,
     declared_bounds,
     published,
@@ -34,7 +32,6 @@ class DistributionOptions(NumberOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
-    usually: ClassVar[DrawnBy] = EACH_REPORT
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
     brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import EACH_REPORT, JOB, DrawnBy, EitherOptions, published
+from pipelines.metrics.options import JOB, DrawnBy, EitherOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import AS_TYPED, Count, Delta
 
@@ -23,7 +23,6 @@ class StringsOptions(EitherOptions):
     metric: ClassVar[str] = "pipelines.metrics.statistics.strings:UndeclaredStrings"
     counted: ClassVar[str] = metric
     sizing: ClassVar[str] = "pipelines.size.counters:StringsQuestion"
-    usually: ClassVar[DrawnBy] = EACH_REPORT
     withheld: ClassVar[str] = "too little budget, or too few reports"
     brief: ClassVar[str] = "the frequent strings, of which none was declared"
     description: ClassVar[str] = (

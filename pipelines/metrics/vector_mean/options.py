@@ -7,9 +7,7 @@ from typing import Any, ClassVar, Literal
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import (
-    EACH_REPORT,
     JOB,
-    DrawnBy,
     EitherOptions,
     RowOptions,
     published,
@@ -22,7 +20,6 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.vector_mean:AverageRow"
-    usually: ClassVar[DrawnBy] = EACH_REPORT
     sizing: ClassVar[str] = "pipelines.size.counters:AveragesQuestion"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset(
