@@ -29,13 +29,20 @@ class Moves(NamedTuple):
 
     Attributes:
         totals: how many of them.
-        all: all of them together: their L1 sensitivity.
-        squares: the sum of squares: that of L2, squared.
+        numbers: how many numbers of the unit change, each of which moves one or several.
+        step: how far one of them does, all of its totals together.
+        squares: the sum of squares: the L2 sensitivity, squared.
     """
 
     totals: int
-    all: int
+    numbers: int
+    step: int
     squares: int
+
+    @property
+    def all(self) -> int:
+        """How far all totals together move: their L1 sensitivity."""
+        return self.numbers * self.step
 
 
 def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
@@ -47,20 +54,20 @@ def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
         neighbours: what is to look alike.
 
     >>> moved([Level(2, 9)], Part(high=3), "add or remove")
-    Moves(totals=2, all=6, squares=18)
+    Moves(totals=2, numbers=2, step=3, squares=18)
     """
     slots, counters = levels[0].slots, sum(level.counters for level in levels)
     up, down = part.high, -part.low
     most, shared = max(up, down), len(levels) * slots
     if neighbours == "add or remove":
-        return Moves(shared, slots * most, slots * most**2)
+        return Moves(shared, slots, most, slots * most**2)
     if not down:
         times = changes(slots, counters, neighbours)
-        return Moves(2 * shared, times * up, times * up**2)
+        return Moves(2 * shared, times, up, times * up**2)
     # A total goes from one end to the other, or one falls to 0 where another rises from it.
     if slots == counters:
-        return Moves(slots, slots * (up + down), slots * (up + down) ** 2)
-    return Moves(2 * shared, slots * 2 * most, slots * max((up + down) ** 2, 2 * most**2))
+        return Moves(slots, slots, up + down, slots * (up + down) ** 2)
+    return Moves(2 * shared, 2 * slots, most, slots * max((up + down) ** 2, 2 * most**2))
 
 
 class Shares(NamedTuple):
@@ -155,7 +162,10 @@ def curve(laws: Sequence[Law], moves: Sequence[Moves], beside: int) -> PrivacyLo
         return PrivacyLoss.from_profile(ends, np.minimum.accumulate(deltas))
     kept = len(even) - beside
     sides = float(sum(law.decay * m.all for law, m in even[kept:]))
-    alone = compose(Counter(_falling(law, m.all) for law, m in even[:kept]))
+    each = Counter[PrivacyLoss]()
+    for law, m in even[:kept]:
+        each[_falling(law, m.step)] += m.numbers
+    alone = compose(each)
     most = sides + alone.reach
 
     def delta(epsilon: float) -> float:
@@ -165,6 +175,18 @@ def curve(laws: Sequence[Law], moves: Sequence[Moves], beside: int) -> PrivacyLo
 
     inner = np.linspace(0, most, _POINTS, endpoint=False).tolist()
     return PrivacyLoss.from_profile([*inner, most], [*map(delta, inner), 0.0])
+
+
+def divergence(laws: Sequence[Law], moves: Sequence[Moves]) -> float:
+    """About what a unit loses on average, by which the price of many releases goes."""
+    total = _spread(laws, moves) ** 2 / 2
+    for law, m in zip(laws, moves, strict=True):
+        if isinstance(law, ExactGeometric):
+            most = float(law.decay * m.step)
+            # Of a step of 1 one of two losses shows; of many steps all between them do.
+            lost = most * math.tanh(most / 2) if m.step == 1 else most + math.expm1(-most)
+            total += m.numbers * lost
+    return total
 
 
 def _falling(noise: ExactGeometric, move: int) -> PrivacyLoss:

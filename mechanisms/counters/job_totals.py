@@ -8,6 +8,7 @@ moves all totals by (L1), and has no delta; rounded Gaussian noise costs the squ
 squares (L2), and is the better one where a unit moves many of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,6 +25,7 @@ from mechanisms.counters.job_noise import (
     Moves,
     Shares,
     curve,
+    divergence,
     gaussian,
     geometric,
     moved,
@@ -33,11 +35,12 @@ from mechanisms.counters.levels import InLevels, Level, Part
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.counters.solve import SHARE
-from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_epsilon
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.exact_geometric import ExactGeometric
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
+from mechanisms.sampling.rounded_gaussian import RoundedGaussian
 
 _Row = tuple[Sequence[Level], Part]
 
@@ -139,8 +142,9 @@ class JobTotals(InLevels):
         """The weighted variance, at the same price of so many releases together."""
         if releases == 1 or not delta:
             return self.column_variance
-        together = compose({self.profile(): releases})
-        return self.column_variance * together.epsilon(min(releases * delta, _LARGEST_DELTA)) ** 2
+        spread = math.sqrt(2 * releases * divergence(self.laws, self.moves))
+        together = gaussian_epsilon(spread, min(releases * delta, _LARGEST_DELTA))
+        return self.column_variance * together**2
 
     @cached_property
     def _rows(self) -> list[_Row]:
@@ -174,18 +178,20 @@ class JobTotals(InLevels):
         Raises:
             ValueError: the noise is too small for what is claimed.
         """
+        gaussian = any(isinstance(law, RoundedGaussian) for law in self.laws)
         held = shown(self.laws, self.moves, self.epsilon - float(sum(self.losses)))
-        if not (sum(self.losses) <= Fraction(self.epsilon) and held <= self.delta):
+        met = held <= self.delta and (self.delta > 0 or not gaussian)
+        if not (sum(self.losses) <= Fraction(self.epsilon) and met):
             raise ValueError(
                 f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}: see "
                 "`meeting`"
             )
         how = "two-sided geometric noise, drawn exactly, whose probabilities one unit changes by a "
         how += "factor of at most e^epsilon"
-        if held:
+        if gaussian:
             how = "rounded Gaussian noise, which shows no more than the Gaussian mechanism does"
         return Guarantee(
-            "central", self.epsilon, self.delta if held else 0.0, "user",
+            "central", self.epsilon, self.delta if gaussian else 0.0, "user",
             f"closed form: {how} ({self.neighbours})", self.neighbours,
         )  # fmt: skip
 
