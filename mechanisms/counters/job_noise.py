@@ -142,39 +142,26 @@ def shown(laws: Sequence[Law], moves: Sequence[Moves], epsilon: float) -> float:
     return math.exp(slack) * gaussian_delta(mu, epsilon - slack) * (1 + 1e-9)
 
 
-def curve(laws: Sequence[Law], moves: Sequence[Moves], beside: int) -> PrivacyLoss:
+def curve(laws: Sequence[Law], moves: Sequence[Moves]) -> PrivacyLoss:
     """What inputs that are so far apart show.
 
     Noise that falls evenly shows most where all that moves is one total: the best tests of every
-    step are thresholds, and these compose. Beside it every loss counts in full.
+    step are thresholds, and these compose.
 
     Args:
         laws: of one kind, or of both.
         moves: for each law.
-        beside: how many of the last laws are of what stands beside the statistic.
     """
-    rows = [*zip(laws, moves, strict=True)]
-    even = [(law, m) for law, m in rows if isinstance(law, ExactGeometric)]
-    if len(even) < len(rows):
-        spread, least = _spread(laws, moves), float(sum(law.decay * m.all for law, m in even))
-        ends = np.linspace(0, least + spread**2 / 2 + _FAR * spread, _POINTS).tolist()
-        deltas = [min(shown(laws, moves, epsilon - least), 1.0) for epsilon in ends]
-        return PrivacyLoss.from_profile(ends, np.minimum.accumulate(deltas))
-    kept = len(even) - beside
-    sides = float(sum(law.decay * m.all for law, m in even[kept:]))
-    each = Counter[PrivacyLoss]()
-    for law, m in even[:kept]:
-        each[_falling(law, m.step)] += m.numbers
-    alone = compose(each)
-    most = sides + alone.reach
-
-    def delta(epsilon: float) -> float:
-        # Of noise that makes as much as it may of epsilon, whatever its law.
-        coin = math.expm1(most - epsilon) / (math.exp(-epsilon) + math.exp(most - epsilon))
-        return coin if epsilon < sides else min(coin, alone.delta(epsilon - sides))
-
-    inner = np.linspace(0, most, _POINTS, endpoint=False).tolist()
-    return PrivacyLoss.from_profile([*inner, most], [*map(delta, inner), 0.0])
+    each, least = Counter[PrivacyLoss](), 0.0
+    for law, m in zip(laws, moves, strict=True):
+        if isinstance(law, ExactGeometric):
+            each[_falling(law, m.step)] += m.numbers
+            least += float(law.decay * m.all)
+    if not (spread := _spread(laws, moves)):
+        return compose(each)
+    ends = np.linspace(0, least + spread**2 / 2 + _FAR * spread, _POINTS).tolist()
+    deltas = [min(shown(laws, moves, epsilon - least), 1.0) for epsilon in ends]
+    return PrivacyLoss.from_profile(ends, np.minimum.accumulate(deltas))
 
 
 def divergence(laws: Sequence[Law], moves: Sequence[Moves]) -> float:

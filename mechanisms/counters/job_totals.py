@@ -197,11 +197,11 @@ class JobTotals(InLevels):
 
     def profile(self) -> PrivacyLoss:
         """The curve that a ledger composes; under add or remove, that of a replacement with it."""
-        own = curve(self.laws, self.moves, self.beside)
+        own = curve(self.laws, self.moves)
         if self.neighbours == "replace":
             return own
         twice = [moved(*row, "replace") for row in self._rows]
-        return replace(own, apart=curve(self.laws, twice, self.beside))
+        return replace(own, apart=curve(self.laws, twice))
 
     @property
     def lifts(self) -> list[int]:

@@ -195,7 +195,7 @@ def test_the_profile_is_that_of_all_ways_to_move_totals(most: int, epsilon: floa
         exact = stick(decay, (most,), at)
         assert exact - 1e-8 <= profile.delta(at) <= exact + 2e-3
         assert all(stick(decay, (most - i, i), at) <= exact + 1e-8 for i in range(most))
-        twice = stick(decay, (2 * most,), at)
+        twice = stick(decay, (most, most), at)  # of another value in the place of one
         assert twice - 1e-8 <= profile.replaced.delta(at) <= twice + 3e-3
     assert profile.delta(epsilon) == 0.0
     assert profile.epsilon(0.0) <= epsilon
