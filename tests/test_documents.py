@@ -192,4 +192,4 @@ def test_snippets_of_the_front_door_run(
 
 
 def test_there_are_snippets_of_the_front_door() -> None:
-    assert len(FROM_PYTHON) == 6
+    assert len(FROM_PYTHON) == 8
