@@ -275,7 +275,7 @@ def test_intervals_cover_as_often_as_they_say(
         np.add.at(raised, start + places[:, 0], 1)
     inside, together, square = np.zeros(true.size), 0, np.zeros(true.size)
     for _ in range(runs):
-        counts = some.design.simulate(raised, fresh_stream())
+        counts = some.design.noisy(raised, fresh_stream())
         table = some.tables(Counted(counts, 0, 0))["cross-tab.parquet"]
         low, high = (table[end].to_numpy() for end in ("lower", "upper"))
         inside += (low <= true) & (true <= high)
