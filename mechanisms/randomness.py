@@ -5,6 +5,7 @@ operating system, lives in one process and is never pickled, copied or inherited
 """
 
 import hashlib
+import hmac
 import os
 from abc import ABC, abstractmethod
 from typing import Any, NoReturn
@@ -283,6 +284,24 @@ class PermanentRandom(_Keystream):
 
     def _after_fork(self) -> None:
         raise RuntimeError("a PermanentRandom does not survive a fork: open it where it is used")
+
+
+def keyed_random(secret: bytes, *names: bytes) -> PermanentRandom:
+    """The stream of a secret and of names: whoever draws for these names again draws the same.
+
+    Args:
+        secret: 32 bytes, drawn once.
+        *names: what the noise is for; other names have a stream of their own.
+
+    >>> one, again, other = (keyed_random(bytes(32), b"trips", name) for name in (b"a", b"a", b"b"))
+    >>> bool(one.words(1) == again.words(1)), bool(again.words(1) == other.words(1))
+    (True, False)
+    """
+    if not len(secret) == 32:
+        raise ValueError(f"a secret has 32 bytes, not {len(secret)}")
+    # Each name behind its length: no two lists of names are written alike.
+    written = b"".join(len(name).to_bytes(8, "big") + name for name in names)
+    return PermanentRandom(hmac.digest(secret, written, "sha256"))
 
 
 RandomSource = SecureRandom | SeededRandom | PermanentRandom

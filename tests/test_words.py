@@ -21,6 +21,12 @@ TWICE = {
     "Gaussian": {"mechanisms/counters/noise.py", "mechanisms/mean/gaussian.py"},
     "Laplace": {"mechanisms/counters/noise.py", "mechanisms/mean/additive.py"},
     "RunningTotals": {"mechanisms/running/totals.py", "hushbeam/totals.py"},
+    # What users of Beam type: `private.Count`, and the statistic behind it.
+    **{
+        name: {"hushbeam/beam.py", f"pipelines/metrics/statistics/{name.lower()}.py"}
+        for name in ("Count", "Distribution", "Histogram", "Mean", "Sum")
+    },
+    "Strings": {"hushbeam/beam.py", "mechanisms/heavy_hitters/discovery.py"},
 }
 FIELDS = {("mechanisms/counters/crosstabs.py", "asked")}
 

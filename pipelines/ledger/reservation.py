@@ -72,6 +72,14 @@ class Reservation:
         # meanwhile.
         self._change(committed, published=True)
 
+    def spend(self) -> None:
+        """What is made of it leaves no folder by which anybody could tell: it counts, and ends.
+
+        The same release may be made again for it.
+        """
+        self._end()
+        self._change(lambda _: {"state": "spent", "irrevocable": True})
+
     def hand_over(self) -> None:
         """The run goes on elsewhere: the reservation stays when this process leaves."""
         self._end()

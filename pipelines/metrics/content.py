@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from transforms.elements.blocks import Generator
+    from transforms.elements.drawing import Drawing
+
 
 class MetricReports(NamedTuple):
     """What clients send, and what is counted of those who could not.
@@ -18,6 +21,7 @@ class MetricReports(NamedTuple):
         tallies: (name, count), one for each name.
         flow: (name, count) of what passed between the steps; none where it came by other ways.
         sums: the same added up, where a step before the collector needs it; `flow` is then empty.
+        drawing: what the noise of exact totals is drawn from; None to draw a secret for them alone.
     """
 
     messages: beam.PCollection
@@ -25,12 +29,25 @@ class MetricReports(NamedTuple):
     tallies: beam.PCollection
     flow: tuple[beam.PCollection, ...] = ()
     sums: beam.PCollection | None = None
+    drawing: Drawing | None = None
 
     def added_up(self) -> beam.PCollection | None:
         """(name, count) of what passed, one for each name; None where nothing is known of it."""
         from transforms.elements.conservation import summed
 
         return summed(*self.flow) if self.flow else self.sums
+
+    def drawn_from(self, open_rng: Generator) -> Drawing:
+        """What the noise of exact totals is drawn from.
+
+        Args:
+            open_rng: opens the generator of a secret, if none was drawn for all that is published.
+        """
+        from transforms.elements.drawing import Drawing, DrawSecret
+
+        if self.drawing is not None:
+            return self.drawing
+        return Drawing(self.messages.pipeline | "Secret" >> DrawSecret(open_rng))
 
     def counted(self, mechanism: Any) -> beam.PCollection:
         """How often each message came.

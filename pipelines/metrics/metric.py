@@ -70,6 +70,7 @@ class Metric(AsFields, ABC):
     Most kinds are `ByReports` or `ByCounters`, which say all but what a kind alone knows.
 
     Attributes:
+        draws_once: whether its noise is drawn from `MetricReports.drawing`, in every window.
         options: what was asked.
         telemetry: the files.
         design: the mechanism and what it guarantees.
@@ -79,9 +80,11 @@ class Metric(AsFields, ABC):
         permanent: noise that users draw once and for all, if their plan says so.
         part: the units that answer, where those of a plan are divided among its metrics.
         collects: whether others make the reports, out of its sight.
+        paged: whether its release is a page, too.
     """
 
     kind: ClassVar[str]
+    draws_once: ClassVar[bool] = False
 
     options: Any
     telemetry: Telemetry
@@ -92,6 +95,7 @@ class Metric(AsFields, ABC):
     permanent: Permanent | None = None
     part: Part | None = None
     collects: bool = False
+    paged: bool = True
 
     # What is decided before a row is read.
 
@@ -309,8 +313,8 @@ class Metric(AsFields, ABC):
             return share_alone(self, statement, judgement)
         statement = cautioned(statement, judgement)
         files = {name: parquet(table) for name, table in tables.items()}
-        page = self.page(tables, statement)
-        return Content(files | {PAGE: page}, statement, tuple(self.shared_words))
+        page = {PAGE: self.page(tables, statement)} if self.paged else {}
+        return Content(files | page, statement, tuple(self.shared_words))
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
         """All of it, in one job: a `Content`."""

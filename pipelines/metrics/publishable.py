@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.content import Content, MetricReports
+from transforms.elements.blocks import GroupOnce
 from transforms.elements.conservation import Flow, LostError, reporting_users, require_whole
 from transforms.elements.progress import CHANGED, LOST, ROWS, WITHHELD, tally
 
@@ -21,10 +22,20 @@ def publishable(
 ) -> beam.PCollection:
     """What is published of an estimate, if nothing was lost on the way to it: one `Content`."""
     flow = reports.added_up()
+    if reports.drawing is not None and reports.drawing.windows is not None:
+        # Prism 2.77 hands out side inputs of windows before they are there.
+        parts = [estimate, reports.tallies, *([] if flow is None else [flow])]
+        named = [part | f"Part {k}" >> beam.Map(_numbered, k) for k, part in enumerate(parts)]
+        gathered = named | "All parts" >> beam.Flatten() | "Gather" >> GroupOnce()
+        return gathered | "Content" >> beam.ParDo(GatheredContentDoFn(metric))
     step = beam.ParDo(
         ContentDoFn(metric), AsDict(reports.tallies), None if flow is None else AsDict(flow)
     )
     return estimate | "Content" >> step
+
+
+def _numbered(part: Any, number: int) -> tuple[int, tuple[int, Any]]:
+    return 0, (number, part)
 
 
 def collected(metric: Metric, reports: MetricReports) -> beam.PCollection:
@@ -65,3 +76,16 @@ class ContentDoFn(beam.DoFn):
             # How many came is public where so many have to, and nowhere else.
             content = Content({}, {"reports": came, "min_reports": least} if least else {})
         yield content
+
+
+class GatheredContentDoFn(ContentDoFn):
+    """The same of a window, all of which has come in one group."""
+
+    def process(  # type: ignore[override]
+        self, gathered: tuple[int, Iterable[tuple[int, Any]]]
+    ) -> Iterator[Content]:
+        parts: tuple[list[Any], ...] = ([], [], [])
+        for number, part in gathered[1]:
+            parts[number].append(part)
+        for estimate in parts[0]:
+            yield from super().process(estimate, dict(parts[1]), dict(parts[2]))

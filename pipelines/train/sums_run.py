@@ -23,10 +23,11 @@ from pipelines.train.curve import Point
 from pipelines.train.job import TrainJob
 from pipelines.train.result import Flowing, Trained
 from pipelines.train.sums import SumsPlan
-from transforms.collector.collect import Collect
-from transforms.collector.collect_counts import Counted
+from transforms.collector.collect_counts import Counted, CountMessages
 from transforms.elements.blocks import Generator
+from transforms.elements.combine_all import CombineAll
 from transforms.elements.conservation import PASSED, Batches, leaving
+from transforms.elements.drawing import Drawing, DrawNoise, DrawSecret
 from transforms.elements.numbers import numbered
 from transforms.encoders.block import RowBlock
 from transforms.rows.encode import Examples
@@ -112,8 +113,10 @@ class _RunRound(beam.PTransform):
         messages = blocks | "Messages" >> sending.with_outputs(
             SendDoFn.FLOW, SendDoFn.ROWS, main="messages"
         )
-        sent, drawn = messages.messages, partial(noisy, design, job.open_rng)
-        counted = sent | "Add up" >> Collect(CountCodes(codes), drawn)
+        sent = messages.messages
+        exact = sent | "Add up" >> CombineAll(CountMessages(CountCodes(codes)))
+        drawing = Drawing(blocks.pipeline | "Secret" >> DrawSecret(job.open_rng))
+        counted = exact | "Noise" >> DrawNoise(partial(noisy, design), "sums", drawing)
         flow = (messages[SendDoFn.FLOW], leaving(sent, Batches(codes)))
         rows = messages[SendDoFn.ROWS] | "Rows" >> beam.Map(_same).with_output_types(RowBlock)
         return _Sent(counted, flow, rows)

@@ -79,7 +79,7 @@ def test_every_release_draws_noise_of_its_own(log: str, domain: str) -> None:
     seeds = iter([5, 6])
 
     def drawn() -> list[int]:
-        counted = noisy(metric.design, lambda: SeededRandom(next(seeds)), exact, 0)
+        counted = noisy(metric.design, exact, SeededRandom(next(seeds)))
         return [*map(int, counted.counts)]
 
     expected = [metric.design.noisy(exact.counts, SeededRandom(seed)).tolist() for seed in (5, 6)]

@@ -28,6 +28,7 @@ from tests.mutants import (
     promises,
     randomness,
     reading,
+    rows,
     transforms,
 )  # fmt: skip
 from tests.mutants.forks import Forks
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *transforms.MUTANTS,
     *files.MUTANTS,
     *reading.MUTANTS,
+    *rows.MUTANTS,
     *pages.MUTANTS,
 )
 

@@ -147,7 +147,7 @@ MUTANTS = (
         "job-draws-one-noise-for-all-releases",
         "Every release and every window has the same noise, which their difference is without.",
         "pipelines/metrics/counting/by_job.py",
-        "design.noisy(counted.counts, open_rng())",
+        "design.noisy(counted.counts, rng)",
         "design.noisy(counted.counts, "
         "__import__('mechanisms.randomness').randomness.SeededRandom(0))",
         (_JOB_RELEASE,),
@@ -157,7 +157,7 @@ MUTANTS = (
         "job-publishes-what-it-counted",
         "Exact totals are published, with the errors of noise that nobody added.",
         "pipelines/metrics/counting/by_job.py",
-        "counted._replace(counts=design.noisy(counted.counts, open_rng()))",
+        "counted._replace(counts=design.noisy(counted.counts, rng))",
         "counted",
         (_JOB_RELEASE,),
         known_by="noise",

@@ -11,11 +11,12 @@ from apache_beam.transforms.window import FixedWindows, Sessions, WindowFn
 
 from pipelines.beam_yaml import steps
 from pipelines.errors import RequestError
+from pipelines.rows.tables import ToTableDoFn
 
 
 @pytest.mark.parametrize("value", ["canary", 2**70, [7]])
 def test_a_value_of_another_type_than_declared_is_not_quoted(value: object) -> None:
-    step = steps.ToTableDoFn(pa.schema([("real", pa.int64())]))
+    step = ToTableDoFn(("real",), pa.schema([("real", pa.int64())]))
     with pytest.raises(TypeError, match="a value of real is no int64") as caught:
         list(step.process([beam.Row(real=1), beam.Row(real=value)]))
     assert caught.value.__context__ is None

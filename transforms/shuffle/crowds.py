@@ -21,6 +21,8 @@ from transforms.elements.blocks import (
     bucket_of,
     partition,
 )
+from transforms.elements.combine_all import CombineAll
+from transforms.elements.drawing import Drawing
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import CellBlock
 from transforms.encoders.strings import Words, as_binary, distinct
@@ -56,17 +58,19 @@ class PublishCrowds(beam.PTransform):
         width: words of a string.
         buckets: how many groups strings are hashed into.
         open_rng: opens the generator on each worker; a seeded one is for tests.
+        drawing: which windows are published, if each of them is paid for.
     """
 
     crowds: Crowds
     width: int
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
+    drawing: Drawing | None = None
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
         # Under a key that nobody knew who made the strings: else these could all aim at one bucket.
         digest = UserDigest("", int(SecureRandom().words(1)[0]))
-        return (
+        drawn = (
             blocks
             | "Partition by string" >> beam.ParDo(PartitionStringsDoFn(self.buckets, digest))
             | "Group by string bucket" >> GroupOnce()
@@ -74,8 +78,12 @@ class PublishCrowds(beam.PTransform):
             >> beam.ParDo(PublishCrowdsDoFn(self.crowds, self.width, self.open_rng))
             | "Once drawn" >> GroupOnce()
             | "Drawn" >> beam.FlatMap(_drawn).with_output_types(Crowded)
-            | "All strings" >> beam.CombineGlobally(JoinCrowds(self.width))
         )
+        join = JoinCrowds(self.width)
+        if self.drawing is None:
+            return drawn | "All strings" >> CombineAll(join)
+        drawn = self.drawing.with_empty(drawn, join.extract_output([]), Crowded)
+        return self.drawing.paid(drawn | "All strings" >> CombineAll(join))
 
 
 @typehints.with_input_types(CellBlock)

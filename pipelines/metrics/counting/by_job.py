@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
+from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
 from pipelines.metrics.counting.shapes.shape import Shape
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.collector.collect_counts import Counted
-    from transforms.elements.blocks import Generator
 
 _BIASING = 0.01  # of all units: a number that counts as the middle may be half its range away
 WHO = (
@@ -43,6 +43,8 @@ _SOURCES = {
 @dataclass(frozen=True, kw_only=True)
 class ByJob(ByCounters):
     """A statistic whose noise the job adds to what it has counted."""
+
+    draws_once = True
 
     design: JobTotals
 
@@ -90,10 +92,15 @@ class ByJob(ByCounters):
         return unshuffled(self.mechanism.codes)
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
-        from transforms.collector.collect import Collect
+        import numpy as np
 
-        drawn = partial(noisy, self.design, self.open_rng)
-        return reports.messages | "Collect" >> Collect(self.mechanism, drawn)
+        from transforms.elements.drawing import DrawNoise
+
+        drawing = reports.drawn_from(self.open_rng)
+        messages = drawing.with_empty(reports.messages, np.empty(0, np.uint64), np.ndarray)
+        counted = reports._replace(messages=messages).counted(self.mechanism)
+        noise = DrawNoise(partial(noisy, self.design), self.name or self.kind, drawing)
+        return counted | "Noise" >> noise
 
     # What is said of it.
 
@@ -143,6 +150,6 @@ def mechanism_of(release: ByCounters) -> dict[str, Any]:
     }
 
 
-def noisy(design: JobTotals, open_rng: Generator, counted: Counted, users: int) -> Counted:
-    """What leaves the step in which totals were exact: they are read once, and drawn for once."""
-    return counted._replace(counts=design.noisy(counted.counts, open_rng()))
+def noisy(design: JobTotals, counted: Counted, rng: RandomSource) -> Counted:
+    """What leaves the step in which totals were exact."""
+    return counted._replace(counts=design.noisy(counted.counts, rng))

@@ -80,6 +80,7 @@ class StringsAboveThreshold(CountedStrings):
         reporting: which strings are published, and with what number.
     """
 
+    draws_once = True
     drawn = "noise for the number of those who hold a string, of each string that anybody holds"
     sure = "; one that nobody holds is never there"
 
@@ -183,7 +184,9 @@ class StringsAboveThreshold(CountedStrings):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.shuffle.crowds import PublishCrowds
 
-        step = PublishCrowds(self.reporting, self.width, self._buckets, self.open_rng)
+        step = PublishCrowds(
+            self.reporting, self.width, self._buckets, self.open_rng, reports.drawing
+        )
         return reports.messages | "Crowds" >> step
 
     def arrived(self, estimate: Any) -> int:
