@@ -15,8 +15,8 @@ ALIKE, LEFT_OUT, RAISING_NONE = (
     "Others raise no counter, so that nobody learns who they are.",
 )
 
-SEEN = "What anyone"
-"""How the sentence begins that says who is protected, from whom, and by which factor."""
+CHANGES = "changes the probability of any outcome by a factor of at most"
+"""Stands in the one sentence that says who is protected, and by which factor."""
 
 # What no guarantee of a job that reads the log itself can say, so every one of its releases does.
 RAW_ROWS = (
@@ -165,38 +165,47 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
     if guarantee.model == "none":
         return f"Nothing is promised about a single report by itself: {guarantee.how}."
     seen = {
-        "local": "sees in the randomised reports, even knowing whose each one is,",
-        "central": "sees in this release",
-        "shuffle": f"sees in this release, or in the shuffled {_batch(min_reports)} it was made "
-        "from,",
+        "local": "the randomised reports, even knowing whose each one is",
+        "central": "this release",
+        "shuffle": f"this release, or the shuffled {_batch(min_reports)} it was made from",
     }[guarantee.model]
-    if guarantee.neighbours == "replace":
-        likelier = f"the value of any one {guarantee.whose} than with any other value of the domain"
-    else:
-        contributed = f"all that any one {guarantee.whose} contributes"
-        likelier = f"{contributed} than without it, or the other way round"
     trusted = " Whoever runs the job counted the exact values." * (guarantee.model == "central")
-    return promised(seen, likelier, guarantee) + trusted
+    return promised(changed(guarantee.neighbours, guarantee.whose), seen, guarantee) + trusted
 
 
-def promised(seen: str, likelier: str, guarantee: Guarantee) -> str:
-    """A guarantee in one sentence, and how it is known in another.
+def changed(neighbours: str, whose: str) -> str:
+    """What makes a neighbour of an input, as a promise begins.
 
     Args:
-        seen: by anyone, as the sentence goes on.
-        likelier: with what it is likelier than with, or without, what.
+        neighbours: as of a guarantee.
+        whose: the unit, with its condition.
+
+    >>> changed("replace", "user"), changed("add or remove", "row")
+    ('Changing the value of any one user', 'Adding or removing any one row')
+    """
+    if neighbours == "replace":
+        return f"Changing the value of any one {whose}"
+    return f"Adding or removing {'' if whose.startswith('row') else 'all rows of '}any one {whose}"
+
+
+def promised(change: str, seen: str, guarantee: Guarantee) -> str:
+    """A guarantee in one sentence; against whom it holds, and how it is known, in others.
+
+    Args:
+        change: of the input.
+        seen: by whom it holds against.
         guarantee: of which the numbers are.
 
     >>> central = Guarantee("central", 1.0, 0.0, "row", "proof", "add or remove")
-    >>> promised("sees here", "any one row than without it", central)[:69]
-    'What anyone sees here is at most 2.72 times likelier with any one row'
+    >>> promised("Adding a row", "it", central).partition(". ")[0]
+    'Adding a row changes the probability of any outcome by a factor of at most 2.72'
     """
-    epsilon, delta = upward(guarantee.epsilon, 6), upward(guarantee.delta, 6)
-    unless = f", except with probability {delta:g}" if delta else ""
+    delta = guarantee.delta
+    unless = f", except with probability {plain(upward(delta, 3))}" if delta else ""
     return (
-        f"{SEEN} {seen} is at most {factor(guarantee.epsilon)} times likelier with "
-        f"{likelier}{unless} (epsilon = {epsilon:g}, delta = {delta:g}). "
-        f"How this is known: {guarantee.how}."
+        f"{change} {CHANGES} {factor(guarantee.epsilon)}{unless}. This is epsilon "
+        f"{upward(guarantee.epsilon, 6):g}, delta {plain(upward(delta, 6))}, and holds "
+        f"against anyone who sees {seen}. How this is known: {guarantee.how}."
     )
 
 
@@ -214,6 +223,15 @@ def factor(epsilon: float) -> str:
     if epsilon > _PLAIN:
         return f"e^{upward(epsilon, 6):g}"
     return f"{upward(math.exp(epsilon), 3):,.10g}"
+
+
+def plain(number: float) -> str:
+    """A small number as people write it.
+
+    >>> plain(1e-6), plain(0.25)
+    ('1e-6', '0.25')
+    """
+    return f"{number:g}".replace("e-0", "e-")
 
 
 def upward(value: float, digits: int) -> float:

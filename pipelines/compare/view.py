@@ -19,6 +19,7 @@ from pipelines.compare.pairs import Figures, Pair
 from pipelines.views import facts, pages
 from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
+from pipelines.views.drawing import pictured
 from pipelines.views.facts import cell
 from pipelines.views.headline import OTHER, Head, whole
 from pipelines.views.pictures import bars
@@ -159,7 +160,7 @@ class _FigureChanges(NamedTuple):
             digits(whole(self.percent * row[name]), error)
             for name in ("first_estimate", "second_estimate", "difference", "lower", "upper")
         )
-        return [first, second, difference, f"{lower} .. {upper}"]
+        return [first, second, difference, f"{lower} to {upper}"]
 
 
 def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[_FigureChanges]:
@@ -237,18 +238,29 @@ def page(
     rows = comparison.rows[:_LISTED]
     listed = f"The clearest {len(rows):,} of {comparison.compared:,}. "
     left = [(name, f"left out: {why}") for name, why in left_out]
-    title = " and ".join(dict.fromkeys(_titles(rows)))
-    return pages.page(
-        "pipelines.compare",
-        Head(f"What has changed: {title}", f"<h1>What has changed: {html.escape(title)}</h1>\n"),
-        said="".join(f"<p>{html.escape(line)}</p>\n" for line in _said(comparison)),
-        parts="\n".join(_of_page(part, comparison) for part in _parts(rows)),
-        listed=listed if len(rows) < comparison.compared else "",
-        facts=facts.table([
-            ("releases", ", ".join(compared)), *left,
-            ("privacy", "no cost: this is made of what is published"),
-            ("made with", f"hushbeam {version('hushbeam')}"),
-        ]),
+    title = f"What has changed: {' and '.join(dict.fromkeys(_titles(rows)))}"
+    about = [
+        "A difference is beyond noise where its interval does not reach 0.",
+        listed if len(rows) < comparison.compared else "",
+        "Intervals do not cover that who took part may have changed as well.",
+    ]
+    made = [
+        ("releases", ", ".join(compared)), *left,
+        ("privacy", "no cost: this is made of what is published"),
+        ("made with", f"hushbeam {version('hushbeam')}"),
+    ]  # fmt: skip
+    first, *more = _said(comparison)
+    figure = f"<strong>{comparison.beyond:,} of {comparison.compared:,}</strong> differences"
+    return pages.whole(
+        Head(title, (
+            f'<h1>{html.escape(title)}</h1>\n<ul class="headline">\n<li>{figure} beyond noise</li>'
+            f'\n</ul>\n<p class="about">{html.escape(first.partition("; ")[2])}</p>\n'
+        )),
+        "".join(_of_page(part, comparison) for part in _parts(rows))
+        + pages.folded({
+            "Reading this page": facts.paragraphs([*about, *more]),
+            "How it was made": facts.listed(made),
+        }),
     )  # fmt: skip
 
 
@@ -262,32 +274,22 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
     """The picture and the table of one figure."""
     labels = [facts.shortened(part.label(label), _WIDE) for label in part.labels]
     top = part.rows[:_BARS]
-    numbers = {
-        name: [part.percent * row[name] for row in top] for name in ("difference", "lower", "upper")
-    }
+    lengths, low, high = (
+        [part.percent * row[name] for row in top] for name in ("difference", "lower", "upper")
+    )
     first, second = part.sides
-    drawn = bars(labels[:_BARS], numbers["difference"], [numbers["lower"], numbers["upper"]])
-    legend = html.escape(f"{part.unit}, {second} less {first}: bars, and {_together(comparison)}.")
-    heads = (*part.sides, "difference", _together(comparison))
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("of", "beyond noise", *heads))
-    body = "".join(
-        f"<tr><th>{html.escape(label)}</th>"
-        + "".join(
-            f"<td>{html.escape(text)}</td>"
-            for text in ("yes" if row["beyond_noise"] else "", *part.numbers(row))
-        )
-        + "</tr>\n"
+    texts = [part.numbers(row)[2] for row in top]
+    legend = f"{second} less {first}, with the {_together(comparison)}."
+    drawn = bars(labels[:_BARS], lengths, [low, high], texts)
+    heads = ("of", "beyond noise", *part.sides, "difference", _together(comparison))
+    body = [
+        [label, "yes" if row["beyond_noise"] else "", *part.numbers(row)]
         for label, row in zip(labels, part.rows, strict=True)
-    )
-    name = html.escape(f"{part.metric}, {part.unit}")
-    return (
-        f'<h2>{name}</h2>\n<figure class="scroll" role="img" aria-label="Differences of {name}; '
-        f'the table below has the numbers">\n{drawn}\n'
-        f'<figcaption class="note">{legend}</figcaption>\n</figure>\n'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="the differences of {name}">\n'
-        f'<table class="numbers">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
-    )
+    ]
+    name = f"{part.metric}, {part.unit}"
+    picture = pictured((drawn, f"Differences of {part.metric}", legend)) if len(top) > 1 else ""
+    table = pages.boxed(f"the differences of {name}", heads, body)
+    return f"<h2>{html.escape(name)}</h2>\n{picture}{table}"
 
 
 def _text(label: str) -> str:

@@ -36,6 +36,7 @@ def check(
     window: str | None = None,
     clients: bool = False,
     look: Mapping[str, Any] | None = None,
+    output: str | None = None,
 ) -> int:
     """Show what a plan promises, costs and can know.
 
@@ -44,6 +45,7 @@ def check(
         window: whose fingerprint a program needs, if it does.
         clients: whether to show as well what users' own clients run; programs are told in any case.
         look: what was seen of the plan's input, for programs.
+        output: a new file for the sheet that a privacy engineer reads and signs, if one is wanted.
 
     Returns:
         The exit code; 1 where a run would be refused for its price.
@@ -54,6 +56,13 @@ def check(
     job, window = _unread(path, window)
     plan, screen = job.plan, Screen()
     refused, about_windows = _about_windows(job)
+    if output is not None:
+        from pipelines.plan.review import review  # it draws errors at forty settings
+        from pipelines.storage.table_files import write_whole
+
+        # What is missing on this machine is no matter of the plan, and names its folders.
+        write_whole(output, review(job, [*_about_units(job), *about_windows]))
+        screen.say(f"review: {output}")
     if answers.wanted():  # a device's, that has to run the very mechanisms
         seen = {} if look is None else {"look": look}
         answers.give(_summary(job, window, refused) | seen)

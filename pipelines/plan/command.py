@@ -109,6 +109,11 @@ def add_to(commands: Any) -> None:
         help="also what `hushbeam look` says of the plan's own input, for the log's owner alone; "
         "and refuse, as a run would, files that do not fit the plan",
     )
+    checker.add_argument(
+        "--output", metavar="HTML",
+        help="a new file: the sheet that a privacy engineer reads and signs, with errors drawn on "
+        "simulated data",
+    )  # fmt: skip
     checker.set_defaults(command=deferred(check))
 
 
@@ -151,4 +156,4 @@ def check(arguments: argparse.Namespace) -> int:
         from pipelines.plan.look import look_too
 
         seen = look_too(arguments.plan, arguments.window)
-    return validate(arguments.plan, arguments.window, arguments.clients, seen)
+    return validate(arguments.plan, arguments.window, arguments.clients, seen, arguments.output)

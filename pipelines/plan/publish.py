@@ -15,13 +15,13 @@ from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
-from pipelines.releases import release
+from pipelines.releases import release, schema
 from pipelines.releases.schema import joinable
 from pipelines.views import pages
+from pipelines.views.drawing import listing_bars, pictured
 from pipelines.views.headline import MIDDLE, chosen, head, headline, title
-from pipelines.views.largest import largest
+from pipelines.views.listing import listed
 from pipelines.views.pages import placed
-from pipelines.views.pictures import bars
 from pipelines.wording import upward
 from transforms.elements.progress import SETTLED, tally
 from transforms.encoders.users import UserDigest
@@ -263,19 +263,26 @@ def page(
     """
     plan = statement["plan"]
     lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
-    return pages.page(
-        "pipelines.plan",
-        head(None, {**statement, "title": plan["collection"]}, lead),
-        fingerprint=plan["fingerprint"],
-        rows="".join(
-            _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
-        ),
-        pictures="".join(
-            _picture(name, tables[name])
-            for name in names
-            if name in tables and chosen(metrics[name])["rows"] != MIDDLE
-        ),
+    heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
+    rows = "".join(
+        _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
     )
+    drawn = (
+        _picture(name, tables[name], metrics[name])
+        for name in names
+        if name in tables and chosen(metrics[name])["rows"] != MIDDLE
+    )
+    return pages.whole(
+        head(None, {**statement, "title": plan["collection"]}, lead),
+        '<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
+        f'<table class="whole">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
+        f"</table>\n</div>\n{''.join(drawn)}"
+        f'<p class="note">Fingerprint of the plan: <code>{plan["fingerprint"]}</code></p>\n'
+        + pages.files(()),
+    )
+
+
+_HEADS = ("metric", "figure", "what", "epsilon", "delta")
 
 
 def _row(
@@ -290,7 +297,7 @@ def _row(
     epsilon, delta = upward(promised["epsilon"], 4), upward(promised["delta"], 2)
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
-        f"<td>{html.escape(title(said))}</td><td>{_figure(table, said)}</td>"
+        f"<td>{_figure(table, said)}</td><td>{html.escape(title(said))}</td>"
         f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
     )
 
@@ -305,16 +312,11 @@ def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
     return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
 
 
-def _picture(name: str, table: pa.Table) -> str:
+def _picture(name: str, table: pa.Table, said: Mapping[str, Any]) -> str:
     """The largest figures of a metric that has several."""
-    if len(table) < 2:
+    listing = listed(chosen(said)["table"], schema.own(table), said)
+    picture = listing_bars(listing, _BARS) if len(table) > 1 else None
+    if picture is None:
         return ""
-    top = largest(table, _BARS)
-    drawn = bars(top.labels, top.estimates, [top.lower, top.upper])
-    said = f"the {len(top.labels)} largest of {len(table):,} figures of {html.escape(name)}"
-    link = f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>'
-    return (
-        f'<h2>{link}</h2>\n<figure aria-label="{said}">\n{drawn}\n'
-        f'<figcaption class="note">{said[:1].upper()}{said[1:]}: {top.legend}</figcaption>\n'
-        "</figure>\n"
-    )
+    link = f'<a href="{html.escape(name)}/report.html">{html.escape(title(said))}</a>'
+    return f"<h2>{link}</h2>\n{pictured(picture)}"

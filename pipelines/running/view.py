@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.views import facts, pages
-from pipelines.views.digits import digits
+from pipelines.views import facts, pages, report
+from pipelines.views.drawing import drawn
 from pipelines.views.facts import cell
 from pipelines.views.headline import LARGEST, head
+from pipelines.views.listing import listed
 from pipelines.views.pictures import AxisScale, Chart
 
 TABLE = "totals.parquet"
 _PICTURES = 6  # of the largest totals
-_ROWS = 200
 _WIDE = 60  # characters of a name
 
 
@@ -31,38 +31,38 @@ def page(table: pa.Table, statement: Mapping[str, Any], title: str | None = None
     """
     request, mechanism = statement["request"], statement["mechanism"]
     windows, confidence = len(table["window"].unique()), request["confidence"]
-    newest = table.slice(max(len(table) - _ROWS, 0)).to_pylist()[::-1]
-    listed = f"The newest {len(newest):,} of {len(table):,}."
     last = table.filter(pc.equal(table["window"], table["window"][-1])) if windows else None
     said = {
+        **statement,
         "title": title or f"{_what(request)}, so far",
         "figures": {TABLE: unit_of(request)},
         "headline": {"table": TABLE, "rows": LARGEST},
+        "labels": {"value": "of"},
     }
+    now = None if last is None else last.drop_columns(["window"])
     lead = f"{windows:,} of {request['horizon']:,} windows, charged once."
-    begin = head(
-        last if last is None else last.drop_columns(["window"]),
-        {**statement, **said},
-        lead,
-        "Begun",
+    pictures = "".join(_picture(table, name, confidence) for name in _largest(table))
+    newest = listed(TABLE, table.take(pa.array(range(len(table))[::-1], pa.int64())), said, False)
+    own = [
+        ("noise", f"Gaussian of standard deviation {mechanism['sigma']:.4g} in each window, from "
+         f"{mechanism['buffers']} buffers a total"),
+    ]  # fmt: skip
+    reading = [*_READING, f"Each interval covers by itself with probability {confidence:g}."]
+    return pages.whole(
+        head(now, said, lead, "Begun"),
+        (pictures if windows > 1 or now is None else drawn({TABLE: now}, said))
+        + report.table(TABLE, newest, False)
+        + pages.folds(reading, said, own)
+        + pages.files([TABLE]),
     )
-    return pages.page(
-        "pipelines.running",
-        begin,
-        pictures="\n".join(_picture(table, name, confidence) for name in _largest(table)),
-        rows="".join(map(_row, newest)),
-        listed=listed if len(newest) < len(table) else "",
-        confidence=f"{confidence:g}",
-        facts=facts.table([
-            ("mechanism", f"{mechanism['name']}, {mechanism['buffers']} buffers of noise a total"),
-            ("published in", mechanism["source"]),
-            ("noise of a window", f"Gaussian of standard deviation {mechanism['sigma']:.4g}"),
-            facts.request(statement),
-            ("neighbours", statement["neighbours"]),
-            ("published as it is", statement["published_exactly"]),
-            facts.made_with(statement),
-        ]),
-    )  # fmt: skip
+
+
+_READING = (
+    "The noise of a total keeps to what is said of it however many windows it is over: what one "
+    "window adds to it, the next in part takes back. So totals of neighbouring windows are off "
+    "together, and a difference of two has an error of its own: `--last` shows it, and `rolling` "
+    "in Python.",
+)
 
 
 def _what(request: Mapping[str, Any]) -> str:
@@ -95,24 +95,13 @@ def _picture(table: pa.Table, name: str, confidence: float) -> str:
     low, total, high = (mine[end].to_numpy() for end in ("lower", "estimate", "upper"))
     windows = range(1, len(mine) + 1)
     chart = Chart(
-        AxisScale.over(windows), AxisScale.over(low, high), names=mine["window"].to_pylist()
+        AxisScale.over(windows), AxisScale.over(low, high), 140, mine["window"].to_pylist()
     )
     chart.area(windows, low, high, "band", f"{100 * confidence:g} % interval of each window alone")
     chart.line(windows, total)
-    if len(mine) == 1:
-        chart.points(windows, total)
     label = facts.shortened(cell(name), _WIDE)
-    drawn = chart.svg(f"total: {label}", "after window")
+    picture = chart.svg(f"total: {label}", "after window")
     return (
         f'<figure class="scroll" role="img" aria-label="The total of {html.escape(label)} after '
-        f'each window; the table below has the numbers">\n{drawn}\n</figure>'
+        f'each window; the table below has the numbers">\n{picture}\n</figure>\n'
     )
-
-
-def _row(row: Mapping[str, Any]) -> str:
-    error = row["standard_error"]
-    heads = "".join(f"<th>{html.escape(cell(row[name]))}</th>" for name in ("window", "value"))
-    estimate, own, low, high = (
-        digits(row[name], error) for name in ("estimate", "standard_error", "lower", "upper")
-    )
-    return f"<tr>{heads}<td>{estimate}</td><td>{own}</td><td>{low} to {high}</td></tr>\n"

@@ -18,9 +18,6 @@ const hushbeam = (() => {
     return place;
   }
 
-  /* A sentence of a statement: what stands between backticks is code. */
-  const prose = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? el("code", {}, part) : part));
-
   function svg(tag, attributes, ...children) {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
@@ -102,7 +99,7 @@ const hushbeam = (() => {
   const inUtc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 
   /* All windows of the labels that are ticked, with bands that cover all that is drawn together. */
-  function trend(place, data, table) {
+  function trend(place, data, table, kept) {
     const drawn = table.drawn, windows = data.windows;
     const timed = windows.every((w) => w.start);
     const x = windows.map((w, i) => (timed ? Date.parse(w.start) / 1000 : i));
@@ -116,8 +113,8 @@ const hushbeam = (() => {
     function draw() {
       if (plot) plot.destroy();
       const times = shares(table.figure) ? 100 : 1;
-      const scaled = (list) => list.map((v) => (v === null ? null : v * times));
-      const columns = [x], series = [{}], bands = [];
+      const some = kept(), scaled = (list) => some.map((i) => (list[i] === null ? null : list[i] * times));
+      const columns = [some.map((i) => x[i])], series = [{}], bands = [];
       [...chosen].forEach((i, place) => {
         const stroke = colour(`--line-${place % 6}`), first = columns.length;
         columns.push(scaled(drawn.estimate[i]), scaled(drawn.upper[i]), scaled(drawn.lower[i]));
@@ -156,9 +153,9 @@ const hushbeam = (() => {
     put(place, el("p", { class: "note" },
       `Bands cover all ${drawn.labels.length * windows.length} figures of this trend together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
     mark();
-    draw();
     new ResizeObserver(() => plot && plot.setSize({ width: chart.clientWidth, height: 280 })).observe(chart);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    return draw;
   }
 
   function changes(place, table) {
@@ -218,8 +215,6 @@ const hushbeam = (() => {
     fill();
   }
 
-  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
-
   const when = (text) => (text ? text.replace("T", " ").replace("+00:00", " UTC") : "");
 
   /* One line a population: of many windows that of the one in which most is spent. */
@@ -227,77 +222,110 @@ const hushbeam = (() => {
     const spent = account.total.epsilon, whole = account.budget.epsilon, windows = account.windows;
     const known = spent !== null && spent !== undefined;
     const meter = known ? el("meter", { min: 0, max: whole, high: 0.9 * whole, value: spent, "aria-label": `Budget of ${account.population}` }) : null;
-    const where = windows > 1 ? ` in the fullest of ${windows.toLocaleString("en")} windows` : windows ? " in its window" : "";
-    const more = `; ${account.further.toLocaleString("en")} more like the last ${account.further === 1 ? "fits" : "fit"}${windows ? " there" : ""}`;
-    return el("li", {}, el("strong", {}, account.population), ` (per ${account.scope}) `, meter,
-      ` ${account.spent} of ${whole} spent at delta ${account.budget.delta}${where}${more}.`);
+    const further = account.further.toLocaleString("en");
+    const where = windows > 1 ? `In the fullest of ${windows.toLocaleString("en")} windows. ` : "";
+    return el("details", {}, el("summary", {}, el("strong", {}, account.population),
+      `: ${account.spent} of epsilon ${whole} spent, ${further} more like the last`), meter,
+      ` ${where}Per ${account.scope}, at delta ${account.budget.delta}.`);
   }
 
   /* The figures that come first, each with its error, and what they are of. */
   function headline(data) {
     if (!data.lines.length) return data.which ? el("p", { class: "note" }, data.which) : null;
-    return el("ul", { class: "headline" }, data.lines.map(([number, unit, of]) =>
-      el("li", {}, el("strong", {}, number), unit ? ` ${unit}` : "", of ? el("small", {}, ` ${of}`) : null)));
+    return el("ul", { class: "headline" }, data.lines.map(([number, unit, of], i) =>
+      el("li", {}, el("strong", {}, number), unit ? ` ${unit}` : "", i || data.change === null ? null : arrow(data.change),
+        of ? el("small", {}, ` ${of}`) : null)));
   }
 
+  /* Only of what noise does not explain. */
+  const arrow = (change) => el("span", { class: change > 0 ? "up" : "down", role: "img",
+    "aria-label": `${change > 0 ? "more" : "less"} than in the window before, beyond noise` }, change > 0 ? " \u25b2" : " \u25bc");
+
+  const card = (metric) => el("li", {}, el("a", { href: metric.page }, metric.name),
+    el("span", { class: "note" }, ` ${metric.title}`), headline(metric), spark(metric.trend, metric.lower, metric.upper));
+
+  const some = (list) => `${list.slice(0, 14).join(", ")}${list.length > 14 ? ` and ${list.length - 14} more` : ""}`;
+
   function index(place, data) {
-    put(place, el("h1", {}, "Releases"));
-    if (data.accounts.length)
-      put(place, el("h2", {}, "Budgets"), el("ul", { class: "budgets" }, data.accounts.map(budget)));
-    for (const one of data.collections) {
-      put(place, el("h2", {}, one.name));
-      put(place, el("ul", { class: "cards" }, one.metrics.map((metric) => {
-        return el("li", {}, el("a", { href: metric.page }, metric.name),
-          el("span", { class: "note" }, ` ${metric.title}, ${metric.windows} window${metric.windows === 1 ? "" : "s"}`),
-          headline(metric),
-          spark(metric.trend, metric.lower, metric.upper));
-      })));
-      if (one.missing.length)
-        put(place, el("p", { class: "warning" }, `Missing: ${one.missing.slice(0, 14).join(", ")}${one.missing.length > 14 ? ` and ${one.missing.length - 14} more` : ""}.`));
-      const body = [...one.releases].reverse().map((release) => el("tr", {},
-        el("th", { scope: "row" }, release.window), el("td", {}, when(release.created), late(release)),
-        el("td", {}, release.epsilon), el("td", {}, release.delta),
-        el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
-        el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))));
-      put(place, scrolling(`Windows of ${one.name}`, ["window", "published", "epsilon", "delta", "what", "promise"], body));
+    const all = data.collections, single = all.length === 1;
+    put(place, el("h1", {}, single ? all[0].name : "Releases"));
+    const cards = all.map((one) => el("section", {}, single ? null : el("h2", {}, one.name),
+      el("ul", { class: "cards" }, one.metrics.map(card))));
+    put(place, cards, data.accounts.map(budget));
+    for (const one of all) {
+      const last = one.releases[one.releases.length - 1], of = single ? "" : `${one.name}: `;
+      if (one.missing.length) put(place, el("p", { class: "warning" }, `${of}missing: ${some(one.missing)}.`));
+      if (last.withheld.length) put(place, el("p", { class: "warning" }, `${of}withheld in ${last.window}: ${some(last.withheld)}.`));
     }
+    const body = el("div", {}), names = [...new Set(all.flatMap((one) => one.metrics.map((metric) => metric.name)))];
+    const from = day("From", fill), until = day("Until", fill);
+    const collection = choice("Collection", all.map((one) => one.name), fill), metric = choice("Metric", names, fill);
+    function fill() {
+      const shown = all.filter((one) => [one.name, ""].includes(collection.value()));
+      all.forEach((one, i) => {
+        cards[i].hidden = !shown.includes(one);
+        for (const li of cards[i].querySelectorAll(".cards > li"))
+          li.hidden = metric.value() && li.querySelector("a").textContent !== metric.value();
+      });
+      const rows = shown.flatMap((one) => one.releases.map((release) => ({ ...release, of: one.name })))
+        .filter((release) => within(release.day, from, until) && (!metric.value() || release.metrics.includes(metric.value())))
+        .sort((a, b) => (a.day < b.day ? 1 : -1));
+      body.replaceChildren(scrolling("Windows", ["window", "collection", "published", "epsilon", "delta", "what", "promise"],
+        rows.map((release) => el("tr", {}, el("th", { scope: "row" }, release.window), el("td", {}, release.of),
+          el("td", {}, when(release.created), late(release)), el("td", {}, release.epsilon), el("td", {}, release.delta),
+          el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
+          el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))))));
+    }
+    put(place, el("h2", {}, "Windows"),
+      el("div", { class: "filters" }, single ? null : collection.label, metric.label, from.label, until.label), body);
+    fill();
   }
+
+  function choice(name, values, change) {
+    const select = el("select", { onchange: change }, el("option", { value: "" }, "all"), values.map((value) => el("option", {}, value)));
+    return { value: () => select.value, label: el("label", {}, `${name} `, select) };
+  }
+
+  function day(name, change) {
+    const input = el("input", { type: "date", onchange: change });
+    return { value: () => input.value, label: el("label", {}, `${name} `, input) };
+  }
+
+  const within = (date, from, until) => (!from.value() || date >= from.value()) && (!until.value() || date <= until.value());
 
   /* How long after its end a window was published that a schedule was to publish at once. */
   const late = ({ late: days }) => (days ? el("span", { class: "warning" }, ` ${days} days late`) : null);
 
   function metric(place, data) {
     const last = data.windows[data.windows.length - 1];
-    put(place, el("h1", {}, data.metric, data.title === data.metric ? null : el("small", {}, ` ${data.title}`)), headline(data),
-      el("p", { class: "lead" }, data.lines.length && data.which ? `${capital(data.which)}. ` : "", data.about ? `${capital(data.about)}. ` : "",
-        `${data.collection}, window ${last.name}: epsilon ${last.epsilon}, delta ${last.delta}, per ${last.unit}. `,
-        el("a", { href: last.place + "report.html" }, "Its page"), ", ", el("a", { href: last.place + "statement.json" }, "its statement"), "."),
-      el("p", {}, prose(data.promise)), document.getElementById("picture").content);
-    for (const table of data.tables) {
-      const section = el("section");
-      put(section, el("h2", {}, data.tables.length > 1 ? named(table) : `Window ${last.name}`));
+    put(place, document.getElementById("head").content);
+    const drawing = document.getElementById("picture").content, redraw = [];
+    const from = day("From", fill), until = day("Until", fill), body = el("div", {});
+    const kept = () => data.windows.map((w, i) => i).filter((i) => within((data.windows[i].start || data.windows[i].created).slice(0, 10), from, until));
+    if (data.windows.length > 1) put(place, el("div", { class: "filters" }, from.label, until.label));
+    data.tables.forEach((table, i) => {
+      const section = el("section"), timed = table.drawn && data.windows.length > 1;
       put(place, section);
-      if (table.drawn && data.windows.length > 1) {
-        put(section, el("h3", {}, "Over time"));
-        trend(section, data, table);
-      }
+      put(section, el("h2", {}, data.tables.length > 1 ? named(table) : timed ? "Over time" : `Window ${last.name}`));
+      if (timed) redraw.push(trend(section, data, table, kept));
       changes(section, table);
-      if (table.now.rows > 1) {
-        put(section, el("h3", {}, "All figures"));
-        all(section, table);
-      }
+      if (!i && drawing.childElementCount) put(section, el("h3", {}, `Window ${last.name}`), drawing);
+      if (table.now.rows > 1) all(section, table);
+    });
+    function fill() {
+      redraw.forEach((draw) => draw());
+      body.replaceChildren(scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
+        kept().reverse().map((i) => data.windows[i]).map((w) => el("tr", {}, el("th", { scope: "row" }, w.name), el("td", {}, when(w.created)),
+          el("td", {}, w.epsilon), el("td", {}, w.delta),
+          el("td", {}, el("a", { href: w.place + "report.html" }, "page")),
+          el("td", {}, el("a", { href: w.place + "statement.json" }, "statement"))))));
     }
-    put(place, el("h2", {}, "What is promised"), data.words.map((text) => el("p", { class: "promise" }, prose(text))));
-    put(place, el("h2", {}, "Windows"));
-    if (data.missing.length) put(place, el("p", { class: "warning" }, `Missing: ${data.missing.join(", ")}.`));
-    put(place, scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
-      [...data.windows].reverse().map((w) => el("tr", {}, el("th", { scope: "row" }, w.name), el("td", {}, when(w.created)),
-        el("td", {}, w.epsilon), el("td", {}, w.delta),
-        el("td", {}, el("a", { href: w.place + "report.html" }, "page")),
-        el("td", {}, el("a", { href: w.place + "statement.json" }, "statement"))))));
-    put(place, el("p", {}, "All windows as one table: ",
-      el("a", { href: `${data.files}.csv`, download: "" }, "CSV"), ", ",
-      el("a", { href: `${data.files}.parquet`, download: "" }, "Parquet"), "."));
+    put(place, el("h2", {}, "Windows"),
+      data.missing.length ? el("p", { class: "warning" }, `Missing: ${some(data.missing)}.`) : null, body,
+      el("p", {}, "All windows as one table: ",
+        el("a", { href: `${data.files}.csv`, download: "" }, "CSV"), ", ",
+        el("a", { href: `${data.files}.parquet`, download: "" }, "Parquet"), "."));
+    fill();
   }
 
   function searching(data) {

@@ -28,8 +28,8 @@ from pipelines.releases.release import REPORT
 from pipelines.site.series import History, gaps, histories, rounded, table_now
 from pipelines.storage.table_files import harmless
 from pipelines.views.drawing import drawn
-from pipelines.views.headline import TRIANGLE, chosen, promise, title, unit_of
-from pipelines.views.pages import STATEMENT_LINK, styles
+from pipelines.views.headline import TRIANGLE, chosen, head, title, unit_of
+from pipelines.views.pages import styles
 from pipelines.views.pictures import heat
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
@@ -146,19 +146,18 @@ def _summary(history: History) -> dict[str, Any]:
         "title": title(history.newest.statement),
         **_first(history),
         "page": _page_of(history),
-        "window": history.windows[-1]["name"],
         "windows": len(history.windows),
         **history.course(),
     }
 
 
 def _first(history: History) -> dict[str, Any]:
-    """The figures that come first, in words."""
+    """The figures that come first, in words, and how the first of them has changed beyond noise."""
     headline = history.headline
     return {
         "lines": [[line.number, line.unit, line.label] for line in headline.lines],
         "which": headline.which,
-        "about": headline.about,
+        "change": history.change(),
     }
 
 
@@ -176,6 +175,7 @@ def _release(whole: Mapping[str, Any], begun: str) -> dict[str, Any]:
     return {
         "id": whole["release_id"],
         "window": plan.get("window") or whole["created"][:10],
+        "day": (plan.get("from") or whole["created"])[:10],
         "late": _late(whole, begun),
         "created": whole["created"],
         **rounded(promised),
@@ -263,7 +263,7 @@ def _write(site: Site, folder: Path) -> int:
         path.parent.mkdir(exist_ok=True)
         _takeaways(history, path.with_suffix(""))
         named = f"{history.metric} · {history.collection or ALONE}"
-        _page(path, named, _metric(history), search, "metric", _picture(history), up="../")
+        _page(path, named, _metric(history), search, "metric", _shown(history), up="../")
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)
@@ -284,14 +284,9 @@ def _metric(history: History) -> dict[str, Any]:
     return {
         "collection": history.collection or ALONE,
         "metric": history.metric,
-        "kind": history.kind,
-        "title": title(history.newest.statement),
-        "promise": promise(history.newest.statement),
-        **_first(history),
         "windows": windows,
         "missing": gaps(windows),
         "files": _slug(history.metric),
-        "words": history.newest.statement["in_words"],
         "tables": [
             {
                 "name": series.name,
@@ -308,7 +303,7 @@ def _metric(history: History) -> dict[str, Any]:
 
 
 def _page(
-    path: Path, title: str, data: Any, search: Any, view: str, picture: str = "", up: str = ""
+    path: Path, title: str, data: Any, search: Any, view: str, shown: Any = ("", ""), up: str = ""
 ) -> None:
     """One page, with all that it needs inside: it works from a disk, and nothing is loaded."""
     parts = {
@@ -317,18 +312,26 @@ def _page(
         "charts": _asset("vendor/uPlot.min.css"),
         "plot": _asset("vendor/uPlot.iife.min.js"),
         "app": _asset("app.js"),
-        "picture": picture,
+        "head": shown[0],
+        "picture": shown[1],
         "data": in_script({"view": view, "up": up, "search": search, **data}),
     }
     path.write_text(Template(_asset("page.html")).substitute(parts), "utf-8")
 
 
-def _picture(history: History) -> str:
-    """What the newest release shows, as its own page draws it, and who stays."""
+def _shown(history: History) -> tuple[str, str]:
+    """How the page of a metric begins, as the newest release's own does; and its picture."""
     said, kept = history.newest.statement, ""
     if chosen(said).get("picture") == TRIANGLE:
         kept = "".join(retention(series.drawn(), history.windows) for series in history.series[:1])
-    return kept + drawn({series.name: series.plain for series in history.series}, said)
+    last = history.windows[-1]
+    place = html.escape(f"../releases/{last['release']}/{_slug(history.metric)}/")
+    words = [history.collection or ALONE, f"window {last['name']}", history.metric]
+    links = {"its page": REPORT, "its statement": release.STATEMENT}
+    parts = [f'<a href="{place}{file}">{name}</a>' for name, file in links.items()]
+    nav = f'<nav aria-label="place">{" · ".join([*map(html.escape, words), *parts])}</nav>'
+    begun = head(history.first_table, said).body.replace("<p class", f"{nav}\n<p class", 1)
+    return begun, kept + drawn({series.name: series.plain for series in history.series}, said)
 
 
 def in_script(data: Any) -> str:
@@ -359,7 +362,7 @@ def _copies(one: Published, place: Path, title: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     (place / release.STATEMENT).write_bytes(one.written)
     # The frame loads nothing, and its own bar leads to the statement.
-    page = statements.read_page(one.folder).replace(STATEMENT_LINK, "")
+    page = re.sub(r'<p class="files">.*</p>\n', "", statements.read_page(one.folder))
     # The release's own first page is not here; the site's is, around it.
     parts = {"title": html.escape(title), "page": html.escape(page)}
     framed = Template(_asset("release.html")).substitute(parts)

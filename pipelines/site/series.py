@@ -86,12 +86,28 @@ class History:
     @cached_property
     def headline(self) -> Headline:
         """The figures of the newest release that come first."""
-        return headline(self._first and self._first.newest, self.newest.statement)
+        return headline(self.first_table, self.newest.statement)
+
+    @property
+    def first_table(self) -> pa.Table | None:
+        """The newest table of the figures that come first."""
+        return self._first and self._first.newest
 
     @property
     def _first(self) -> Series | None:
         name = chosen(self.newest.statement)["table"]
         return next((series for series in self.series if series.name == name), None)
+
+    def change(self) -> float | None:
+        """By how much the first figure has changed since the window before; None within noise."""
+        lines, series = self.headline.lines, self._first
+        if not lines or series is None or lines[0].key not in series.labels:
+            return None
+        name = series.names[series.labels.index(lines[0].key)]
+        since = next(series.changes(self.windows), None)  # the window before
+        if since is None or name not in since["names"]:
+            return None
+        return float(since["difference"][since["names"].index(name)])
 
     def course(self) -> dict[str, Any]:
         """How the first of these figures went, window by window; empty where it is not drawn."""

@@ -170,16 +170,10 @@ class CuratorPlan:
 
     def promises(self) -> list[str]:
         """The guarantee in words."""
-        likelier = (
-            f"any one {self._whose} than if it counted for nothing, at unchanged row counts, or "
-            "the other way round"
-        )
+        change = f"Counting any one {self._whose} or not, at unchanged row counts,"
+        seen = "this release, but the curator, who held the rows"
         return [
-            promised(
-                "but the curator, who held the rows, sees in this release",
-                likelier,
-                self.guarantees[0],
-            ),
+            promised(change, seen, self.guarantees[0]),
             f"{self._exact}is published as it is: nothing is promised about these numbers.",
         ]
 

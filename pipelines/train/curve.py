@@ -11,6 +11,7 @@ import pyarrow as pa
 from mechanisms.channel import Floats
 from mechanisms.learning.baseline import Baseline, BaselineComparison
 from mechanisms.postprocess.intervals import normal_quantile
+from pipelines.views.digits import digits
 
 
 class Point(NamedTuple):
@@ -156,9 +157,10 @@ def verdict(comparison: BaselineComparison | None, measure: str) -> str:
     largest = comparison.largest
     model, constant = (min(max(error, 0.0), largest) for error in comparison[:2])
     difference, known = comparison.constant - comparison.model, comparison.standard_error
+    reach = comparison.reach * known
     figures = (
         f"its {measure} is about {model:.4g}, that of the best constant {constant:.4g}; it is "
-        f"{difference:.2g} less, ± {comparison.reach * known:.2g}"
+        f"{digits(difference, reach)} less, ± {digits(reach, reach)}"
     )
     return {
         True: f"This model errs less than always saying the same does: {figures}.",

@@ -18,7 +18,7 @@ from pipelines.train.curve import Curve, Point, curve_table, verdict
 from pipelines.train.estimator import as_joblib, as_json, kind
 from pipelines.train.schema import Schema
 from pipelines.views import facts, pages
-from pipelines.views.headline import head
+from pipelines.views.headline import Headline, Line, head, written
 from pipelines.views.pictures import AxisScale, Chart
 from pipelines.wording import RAW_ROWS, protected
 
@@ -210,19 +210,54 @@ def page(schema: Schema, layers: list[Floats], curve: Curve, statement: Mapping[
     names = [*schema.features.names[:-1], "(intercept)"]
     table = layers[0][:_ROWS, :_COLUMNS]
     title = f"{schema.target.column}: {statement['model']['kind']}"
-    lead = f"Fitted to {used(statement)} rows."
-    verdict = statement["error"]["verdict"]  # that has a section of its own
-    promised = [text for text in statement["in_words"] if text != verdict]
-    return pages.page(
-        "pipelines.train",
-        head(None, {**statement, "title": title, "in_words": promised}, lead),
-        curve=_section(curve, statement),
-        columns=html.escape(", ".join(schema.columns[:20])) + (", …" if len(names) > 20 else ""),
-        heads="".join(f"<th>{html.escape(head)}</th>" for head in _heads(schema, layers)),
-        weights="".join(_row(*pair) for pair in zip(names[:_ROWS], table, strict=True)),
-        shown=_shown(layers),
-        facts=facts.table(_facts(statement)),
-    )
+    verdict = statement["error"]["verdict"]  # that stands beside the figure
+    words = [text for text in statement["in_words"] if text != verdict]
+    heads = ["input", *_heads(schema, layers)]
+    rows = [
+        [facts.shortened(name, _WIDE), *(f"{weight:.4g}" for weight in weights)]
+        for name, weights in zip(names[:_ROWS], table, strict=True)
+    ]
+    columns = ", ".join(schema.columns[:20]) + (", …" if len(names) > 20 else "")
+    said = {**statement, "title": title, "in_words": words}
+    return pages.whole(
+        head(None, said, first=_first(curve, statement)),
+        f"<p><strong>{html.escape(verdict)}</strong></p>\n{_section(curve, statement)}"
+        f"<h2>The weights</h2>\n{pages.boxed('the numbers', heads, rows)}"
+        + pages.folded({
+            "Reading this page": facts.paragraphs([_shown(layers), _READING]),
+            "How to use it": facts.paragraphs([_USE]) + _CODE.format(html.escape(columns)),
+            "How it was made": facts.listed(_facts(statement)),
+        })
+        + pages.files(["model.json"]),
+    )  # fmt: skip
+
+
+_READING = (
+    "Numbers are scaled to −1 … 1 by their declared bounds, so weights of inputs can be compared. "
+    "A weight is as uncertain as the noise makes it: read none by itself as a finding."
+)
+_USE = (
+    "`model.joblib` is a plain scikit-learn estimator; hushbeam need not be installed. As any file "
+    "of its kind it runs code when it is loaded, so load it only if you trust where it came from. "
+    "`model.json` has the same weights and says how to predict with them."
+)
+_CODE = """
+<pre tabindex="0">import joblib
+model = joblib.load("model.joblib")
+model.predict(table)  # columns in this order: {}</pre>"""
+
+
+def _first(curve: Curve, statement: Mapping[str, Any]) -> Headline:
+    """How wrong the published model is, as far as that was measured."""
+    known = [point for point in curve if point.error is not None]
+    about = f"fitted to {used(statement)} {statement['request']['unit']}s"
+    if not known:
+        unknown = "its error was not measured: name public rows with --validation"
+        return Headline([], "", f"{about}; {unknown}")
+    last, error = known[-1], statement["error"]
+    number = written(last.error, None, last.lower, last.upper)
+    line = Line(number, error["measure"], f"on {error['measured_on']}", (None, None))
+    return Headline([line], "", about)
 
 
 def used(statement: Mapping[str, Any]) -> str:
@@ -254,34 +289,18 @@ def _shown(layers: list[Floats]) -> str:
     line = "" if len(layers) == 1 else f"The first of {len(layers)} layers. "
     if rows > _ROWS or columns > _COLUMNS:
         line += f"{min(rows, _ROWS)} of {rows:,} inputs, {min(columns, _COLUMNS)} of {columns:,} "
-        line += "columns; <code>model.json</code> has all. "
+        line += "columns; `model.json` has all."
     return line
 
 
 def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
-    """The learning curve with its words, or that there is none."""
+    """The learning curve, if there is one."""
     known = [point for point in curve if point.error is not None]
-    error = statement["error"]
-    verdict = html.escape(error["verdict"])
-    if not known:
-        return (
-            f'<p class="note">{verdict} How well it does was not measured: name public rows with '
-            "--validation.</p>"
-        )
-    last = known[-1]
-    words = (
-        f"<h2>How well it does</h2>\n<p><strong>{verdict}</strong></p>\n"
-        f"<p>{html.escape(error['measure'])} of the published model: "
-        f"{last.error:.5g} (between {last.lower:.5g} and {last.upper:.5g}), on "
-        f"{html.escape(error['measured_on'])}.</p>"
-    )
-    if len(known) == 1:
-        return words
-    return (
-        f'{words}\n<figure class="scroll" role="img" '
-        f'aria-label="The learning curve">\n'
-        f"{_chart(known, error['measure'], statement['model']['step_name'])}\n</figure>"
-    )
+    if len(known) < 2:
+        return ""
+    drawn = _chart(known, statement["error"]["measure"], statement["model"]["step_name"])
+    label = 'role="img" aria-label="The learning curve"'
+    return f'<figure class="scroll" {label}>\n{drawn}\n</figure>\n'
 
 
 def _chart(curve: list[Point], measure: str, step_name: str) -> str:
@@ -296,11 +315,6 @@ def _chart(curve: list[Point], measure: str, step_name: str) -> str:
     chart.line(steps, errors)
     chart.points(steps, errors)
     return chart.svg(measure, step_name)
-
-
-def _row(name: str, weights: Floats) -> str:
-    cells = "".join(f"<td>{weight:.4g}</td>" for weight in weights)
-    return f"<tr><th>{html.escape(facts.shortened(name, _WIDE))}</th>{cells}</tr>\n"
 
 
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:

@@ -21,6 +21,7 @@ from pipelines.views.pictures import AxisScale, Chart, bars, heat
 from pipelines.views.selected import LOWER, ends
 
 MOST = 30  # bars: more than these cannot be told apart
+_NOISE = 10  # bars of which noise alone may be the cause: more of them say nothing
 _POINTS = 1024  # of a line: a picture has fewer across than a table may have rows
 _WIDE = 60  # characters of a label
 _CELLS = 12  # rows and columns of a heat map
@@ -42,8 +43,15 @@ def drawn(tables: Tables, statement: Said) -> str:
     made = _BY_WORD.get(word, _bars)(tables, statement)
     if made is None and name in tables:
         made = _bars(tables, statement)
-    if not made:
-        return ""
+    return pictured(made) if made else ""
+
+
+def pictured(made: tuple[str, str, str]) -> str:
+    """A figure of a page.
+
+    Args:
+        made: the picture as HTML, what it shows, and how to read it.
+    """
     picture, said, note = made
     return (
         f'<figure aria-label="{html.escape(said)}; the table below has the numbers">\n{picture}\n'
@@ -60,28 +68,37 @@ def _bars(tables: Tables, statement: Said) -> _Drawn:
     name = chosen(statement)["table"]
     if name not in tables or len(tables[name]) < 2 or "estimate" not in tables[name].column_names:
         return None
-    return _rows(listed(name, tables[name], statement))
+    return listing_bars(listed(name, tables[name], statement))
 
 
-def _rows(listing: Listing) -> _Drawn:
-    rows = [row for row in listing.rows(MOST) if row["estimate"] is not None]
+def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
+    """The first rows of a table as bars, or as points, with their intervals.
+
+    Args:
+        listing: of a table with estimates.
+        most: at most so many.
+    """
+    rows = [row for row in listing.rows(most) if row["estimate"] is not None]
+    # What is nothing but a number of a column has no 0 that bars could begin at.
+    points = listing.figure in KNOWN
+    clear = rows if points else [row for row in rows if not (ends(row)[0] or 0.0) <= 0]
+    if len(rows) - len(clear) > _NOISE and clear:
+        rows = clear
     if not rows:
         return None
     times = 100 if listing.figure == "share" else 1
-    labels = [shortened(" · ".join(filter(None, listing.labels(row))), _WIDE) for row in rows]
+    labels = [shortened(listing.label(row), _WIDE) for row in rows]
     low, high = (
         [np.nan if end is None else times * end for end in side]
         for side in zip(*map(ends, rows), strict=True)
     )
-    # What is nothing but a number of a column has no 0 that bars could begin at.
-    points = listing.figure in KNOWN
     estimates = [times * row["estimate"] for row in rows]
     numbers = [listing.number(row) for row in rows]
     picture = bars(labels, estimates, [low, high], numbers, points)
     many, cover = len(listing.table), f"Lines are {100 * listing.confidence:g} % intervals"
     said, after = "All figures", ""
     if many > len(rows):
-        said, after = f"The first {len(rows)} of {many:,} figures", ", the others in the table"
+        said, after = f"{len(rows)} of {many:,} figures", ", the others in the table"
     noise = "" if points else " A bar in outline is one that noise alone may have made."
     return (
         picture,

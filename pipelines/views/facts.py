@@ -16,16 +16,17 @@ Fact = tuple[str, str]
 _WIDE = 48  # characters of a cell that are shown
 
 
-def table(facts: Iterable[Fact]) -> str:
-    """The rows of a table of facts, as HTML.
+def listed(facts: Iterable[Fact]) -> str:
+    """A table of facts, as HTML.
 
-    >>> table([("bounds", "0 < x")])
-    '<tr><th>bounds</th><td>0 &lt; x</td></tr>\\n'
+    >>> listed([("bounds", "0 < x")]).splitlines()[2]
+    '<tr><th>bounds</th><td>0 &lt; x</td></tr>'
     """
-    return "".join(
+    rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
         for name, text in facts
     )
+    return f'<table class="facts">\n<tbody>\n{rows}</tbody>\n</table>\n'
 
 
 def prose(text: str) -> str:
@@ -35,18 +36,6 @@ def prose(text: str) -> str:
     '<code>by_group</code> has 2 &lt; 3'
     """
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-
-
-def folded(name: str, content: str, kind: str = "") -> str:
-    """A section that a reader opens; on paper it is open.
-
-    Args:
-        name: of it.
-        content: as HTML.
-        kind: its class, if it has one.
-    """
-    own = f' class="{kind}"' if kind else ""
-    return f"<details{own}>\n<summary>{html.escape(name)}</summary>\n{content}\n</details>\n"
 
 
 def paragraphs(sentences: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,8 +18,8 @@ import pyarrow as pa
 from pipelines.releases import schema
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import cell, folded, paragraphs, prose
-from pipelines.wording import SEEN, upward
+from pipelines.views.facts import cell, paragraphs, prose
+from pipelines.wording import CHANGES, upward
 
 LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
@@ -137,7 +138,7 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
     places, which = _chosen(shared, figure, said["rows"])
     rows = [shared.slice(place, 1).to_pylist()[0] for place in places]
     several = len(table) > 1
-    lines = [_line(row, figure, several) for row in rows]
+    lines = [_line(row, figure, several, statement.get("labels", {})) for row in rows]
     if several and said["rows"] == TOTAL:
         lines = [line._replace(label="in all") for line in lines]
     return Headline(lines, which, _about(rows[0] if len(table) == 1 else {}, statement))
@@ -189,7 +190,7 @@ def _floats(table: pa.Table, name: str) -> np.ndarray:
     return table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
-def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
+def _line(row: Mapping[str, Any], figure: str, several: bool, names: Mapping[str, str]) -> Line:
     share = figure == "share"
     estimate, error, low, high = (
         None if row[name] is None else row[name] * (100 if share else 1)
@@ -200,7 +201,7 @@ def _line(row: Mapping[str, Any], figure: str, several: bool) -> Line:
         estimate, low, high = map(whole, (estimate, low, high))
     key = (row["group"], row["value"])
     number = written(estimate, error, low, high)
-    return Line(number, unit_of(figure), label(key, figure, several), key)
+    return Line(number, unit_of(figure), label(key, figure, several, names), key)
 
 
 def whole(number: float | None) -> float | None:
@@ -244,17 +245,41 @@ def _level(value: str | None) -> float:
     return level if math.isfinite(level) else math.inf
 
 
-def label(key: tuple[str | None, str | None], figure: str = "", several: bool = True) -> str:
+def label(
+    key: tuple[str | None, str | None],
+    figure: str = "",
+    several: bool = True,
+    names: Mapping[str, str] = {},
+) -> str:
     """What a figure is of, in characters that are a command to nobody.
+
+    Args:
+        key: group and value.
+        figure: what it is.
+        several: whether there are others beside it.
+        names: `group` and `value` -> the column that it is of; numbers are said with it.
 
     >>> label((None, "0.5"), "quantile"), label(("a", "b")), label((None, None)), label((None, ""))
     ('median', 'a · b', '(other or missing)', '(empty)')
     """
-    group, value = key
-    if figure == QUANTILE and math.isfinite(level := _level(value)):
+    if figure == QUANTILE and math.isfinite(level := _level(key[1])):
         return "median" if level == 0.5 else f"{100 * level:.10g} % quantile"
-    parts = [cell(part) or "(empty)" for part in (group, value) if part is not None]
+    parts = [
+        valued(cell(part) or "(empty)", names.get(name))
+        for name, part in zip(("group", "value"), key, strict=True)
+        if part is not None
+    ]
     return " · ".join(parts) or (OTHER if several else "")
+
+
+def valued(text: str, column: str | None) -> str:
+    """A value; a number with the column that it is of, for by itself it says nothing.
+
+    >>> valued("15", "hour"), valued("oslo", "home"), valued("15", None)
+    ('hour = 15', 'oslo', '15')
+    """
+    number = column is not None and re.fullmatch(r"-?[\d.]+", text)
+    return f"{cell(column)} = {text}" if number else text
 
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
@@ -280,25 +305,25 @@ def _unit(statement: Mapping[str, Any]) -> str:
 
 
 def loss(promised: Mapping[str, Any]) -> str:
-    """What a guarantee costs, as people quote it.
+    """What a guarantee costs, as people quote it; its delta stands in the promise.
 
     >>> loss({"epsilon": 0.30000001, "delta": 1e-6, "unit": "user"})
-    'epsilon 0.3001, delta 1e-06 per user'
+    'epsilon 0.3001 per user'
     """
-    epsilon, delta = promised["epsilon"], promised["delta"]
+    epsilon = promised["epsilon"]
     epsilon_text = "unbounded" if epsilon is None else f"{upward(epsilon, 4):g}"
-    return f"epsilon {epsilon_text}, delta {upward(delta, 4):g} per {promised['unit']}"
+    return f"epsilon {epsilon_text} per {promised['unit']}"
 
 
 def promise(statement: Mapping[str, Any]) -> str:
-    """Who is protected, from whom, and by which factor: one sentence of what a release promises.
+    """Who is protected, and by which factor: one sentence of what a release promises.
 
-    >>> promise({"in_words": ["Beware.", "What anyone sees is noise. More.", "And more."]})
-    'What anyone sees is noise.'
+    >>> promise({"in_words": ["Beware.", f"A row {CHANGES} 2. More.", "And more."]})
+    'A row changes the probability of any outcome by a factor of at most 2.'
     """
     words = promised_words(statement) or [""]
     # Before it stand warnings, of a plan each with the name of its metric.
-    said = next((text for text in words if text.startswith(SEEN)), words[0])
+    said = next((text for text in words if CHANGES in text), words[0])
     first, dot, _ = said.partition(". ")
     return first + "." * bool(dot)
 
@@ -325,7 +350,11 @@ def title(statement: Mapping[str, Any]) -> str:
 
 
 def head(
-    table: pa.Table | None, statement: Mapping[str, Any], lead: str = "", since: str = "Published"
+    table: pa.Table | None,
+    statement: Mapping[str, Any],
+    lead: str = "",
+    since: str = "Published",
+    first: Headline | None = None,
 ) -> Head:
     """How the page of a release begins: title, figure, and what is promised, in full in a fold.
 
@@ -334,8 +363,9 @@ def head(
         statement: of the release.
         lead: what is said before when it was made, as HTML.
         since: what was done when it was created.
+        first: the figures that come first, where no table has them.
     """
-    said, named = headline(table, statement), title(statement)
+    said, named = first or headline(table, statement), title(statement)
     lost = loss(statement["guarantees"]["release"])
     lines = "".join(_item(line) for line in said.lines)
     people = said.about or _hidden(statement)
@@ -345,24 +375,28 @@ def head(
         f'<p class="caution">{"Withheld: " * (text == withheld)}{prose(text)}</p>\n'
         for text in cautions(statement)
     )
+    sentence = f'<span class="first">{prose(promise(statement))}</span>'
     return Head(named, (
-        f"<h1>{html.escape(named)}</h1>\n"
-        f'<p class="lead">{lead} {since} {moment(statement)}.</p>\n'
+        f"<header>\n<h1>{html.escape(named)}</h1>\n"
+        f'<p class="lead">{lead} {since} {moment(statement)}.</p>\n</header>\n'
         + (f'<ul class="headline">\n{lines}</ul>\n' if lines else "")
-        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}.</p>\n{beware}'
-        f'<p class="first">{prose(promise(statement))}</p>\n'
-        + folded("Exactly what is promised", paragraphs(promised_words(statement)), "promise")
+        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}</p>\n{beware}'
+        f'<details class="promise">\n<summary>{sentence} <span class="more">Exactly what is '
+        f"promised</span></summary>\n{paragraphs(promised_words(statement))}\n</details>\n"
     ))  # fmt: skip
 
 
 def _item(line: Line) -> str:
     unit = f" {html.escape(line.unit)}" if line.unit else ""
-    return f"<li><strong>{html.escape(line.number)}</strong>{unit} {html.escape(line.label)}</li>\n"
+    of = f" <small>{html.escape(line.label)}</small>" if line.label else ""
+    return f"<li><strong>{html.escape(line.number)}</strong>{unit}{of}</li>\n"
 
 
 def _hidden(statement: Mapping[str, Any]) -> str:
-    """That nobody is told how many took part."""
-    return "" if "n" in statement else f"the exact number of {_unit(statement)}s is hidden"
+    """That nobody is told how many took part, where that is promised."""
+    promised = statement["guarantees"]["release"]
+    kept = "n" not in statement and promised.get("neighbours") == "add or remove"
+    return f"the exact number of {_unit(statement)}s is hidden" * kept
 
 
 def moment(statement: Mapping[str, Any]) -> str:

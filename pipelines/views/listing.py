@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell
-from pipelines.views.headline import OTHER, QUANTILE, label, order, unit_of
+from pipelines.views.headline import OTHER, QUANTILE, label, order, unit_of, valued
 
 OTHER_PAIR = "(any other pair)"
 LONGER = "… (and longer)"
@@ -22,8 +22,9 @@ LONGER = "… (and longer)"
 _SHARES = frozenset(
     {"share", "cumulative", "unusable"}
 )  # columns that are shares, whatever the figure is
-_LIKE = frozenset({"unbiased", "unclipped", "shrunk"})  # columns in the unit of the estimates
+_LIKE = ("unbiased", "unclipped", "shrunk")  # columns in the unit of the estimates
 _HEADS = {"p": "quantile", "low": "bin", "unclipped": "before clipping"}
+_COMPARED = 1000  # rows by which a column is told from another
 _SUFFIXES = re.compile(r"(lower|upper)|.*_(standard_error|lower|upper|simultaneous|sure)$")
 
 Row = Mapping[str, Any]
@@ -115,6 +116,12 @@ class Listing:
             for name in names
         ]
 
+    def label(self, row: Row) -> str:
+        """The same in one text; numbers with the column that they are of."""
+        pairs = zip(self.labels(row), self.names, strict=True)
+        texts = (valued(text, self.columns_of.get(name)) for text, name in pairs)
+        return " · ".join(filter(None, texts))
+
     @property
     def columns(self) -> list[NumberColumn]:
         """Those of numbers: the estimate, its error and its intervals, and what is beside them."""
@@ -122,8 +129,8 @@ class Listing:
         unit = ", %" if self.figure == "share" else ""
         columns = [
             NumberColumn(f"{_HEADS.get(name, name)}{unit}", self._number(name), name != "unclipped")
-            for name in ("estimate", "unbiased", "unclipped", "shrunk")
-            if name in known
+            for name in ("estimate", *_LIKE)
+            if name in known and (name == "estimate" or not self._same(name))
         ]
         if self._has_errors:
             columns.append(NumberColumn(f"± s.e.{unit}", self._number("standard_error"), True))
@@ -136,6 +143,11 @@ class Listing:
             head = f"of all {len(self.table):,} together"
             columns.append(NumberColumn(head, self._between(*ends), True))
         return columns + self._beside(known)
+
+    def _same(self, name: str) -> bool:
+        """Whether a column has the estimates once more."""
+        one, other = self._number("estimate"), self._number(name)
+        return all(one(row) == other(row) for row in self.rows(_COMPARED))
 
     @property
     def _has_errors(self) -> bool:
@@ -242,6 +254,8 @@ def listed(
 def _digits(value: float | None, error: float | None, times: int) -> str:
     if value is None:
         return "—"
+    if times == 100 and error is None:
+        return f"{100 * value:.3g}"
     return digits(value * times, None if error is None else error * times)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from string import Template
+from itertools import starmap
 from typing import Any
 
 from pipelines.releases.release import REPORT, STATEMENT
+from pipelines.views import facts
 from pipelines.views.headline import Head
 
-STATEMENT_LINK = f'<p><a href="{STATEMENT}">Statement (JSON)</a></p>\n'
-"""The same for machines, beside the page."""
+_OF = ' class="of"'
+_STATEMENT = f'<a href="{STATEMENT}">Statement (JSON)</a>'
 
 _FRAME = """\
 <!doctype html>
@@ -33,18 +34,6 @@ _FRAME = """\
 """
 
 
-def page(package: str, head: Head, **parts: object) -> bytes:
-    """A folder's `page.html`, filled in.
-
-    Args:
-        package: whose folder holds it, as in "pipelines.plan".
-        head: how the page begins.
-        **parts: what stands for the template's names; HTML, escaped by whoever made it.
-    """
-    template = resources.files(package).joinpath("page.html").read_text("utf-8")
-    return whole(head, Template(template).substitute(**parts))
-
-
 def whole(head: Head, body: str) -> bytes:
     """A page.
 
@@ -54,6 +43,78 @@ def whole(head: Head, body: str) -> bytes:
     """
     title = html.escape(head.title)
     return _FRAME.format(style=styles(), title=title, head=head.body, body=body).encode()
+
+
+def boxed(
+    label: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    labels: int = 1,
+    kind: str = "numbers",
+) -> str:
+    """A table in a box, which scrolls where it is long or wide.
+
+    Args:
+        label: of the box, for readers for the blind.
+        heads: of the columns.
+        rows: of texts.
+        labels: how many columns say what a row is of.
+        kind: its class.
+    """
+    top = "".join(
+        f'<th scope="col"{_OF * (at < labels)}>{html.escape(head)}</th>'
+        for at, head in enumerate(heads)
+    )
+
+    def cell(at: int, text: str) -> str:
+        # A label that there is none of is no heading, which readers for the blind would stop at.
+        tag = "th" if at < labels and text else "td"
+        return f"<{tag}>{html.escape(text)}</{tag}>"
+
+    body = "".join(f"<tr>{''.join(starmap(cell, enumerate(row)))}</tr>\n" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">\n'
+        f'<table class="{kind}">\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody>\n'
+        "</table>\n</div>\n"
+    )
+
+
+def folds(
+    reading: Sequence[str], statement: Mapping[str, Any], own: Iterable[facts.Fact] = ()
+) -> str:
+    """What a reader opens at the end of a page.
+
+    Args:
+        reading: how to read the figures, in sentences.
+        statement: of the release.
+        own: what is said of how this kind was made.
+    """
+    made = facts.listed(facts.made(statement, own)) + facts.constants(statement)
+    return folded({
+        "Reading this page": facts.paragraphs(reading),
+        "What was left out or truncated": facts.paragraphs(facts.left_out(statement)),
+        "How it was made": made,
+    })  # fmt: skip
+
+
+def folded(sections: Mapping[str, str]) -> str:
+    """Sections that a reader opens, side by side; on paper they are open.
+
+    Args:
+        sections: name -> content, as HTML.
+    """
+    parts = (
+        f"<details>\n<summary>{html.escape(name)}</summary>\n{content}\n</details>\n"
+        for name, content in sections.items()
+        if content
+    )
+    return f'<div class="folds">\n{"".join(parts)}</div>\n'
+
+
+def files(names: Iterable[str]) -> str:
+    """The same for machines, beside the page."""
+    links = (f'<a href="{html.escape(name)}">{html.escape(name)}</a>' for name in names)
+    return f'<p class="files">{" · ".join([_STATEMENT, *links])}</p>\n'
 
 
 def styles() -> str:
@@ -74,4 +135,4 @@ def placed(made: bytes, statement: Mapping[str, Any]) -> bytes:
         f'<nav aria-label="where this page belongs"><a href="../{REPORT}">{collection}</a> · '
         f"window {window} · {metric}</nav>"
     )
-    return made.replace(b"</h1>\n", f"</h1>\n{line}\n".encode(), 1)
+    return made.replace(b'<p class="lead">', f'{line}\n<p class="lead">'.encode(), 1)

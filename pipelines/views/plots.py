@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import RequestError
-from pipelines.views.largest import interval, largest
+from pipelines.views.facts import shortened
+from pipelines.views.headline import label, order, unit_of
 from pipelines.views.selected import LOWER, UPPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_WIDE = 48  # characters of a label
 _MOST = 30  # bars: more than these cannot be told apart
 
 
@@ -59,22 +61,36 @@ def drawn(table: pa.Table, statement: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def _ends(table: pa.Table) -> tuple[str, str, str]:
+    """The columns of the widest intervals that a table has, and the picture's legend."""
+    if table[LOWER].null_count < len(table):
+        return LOWER, UPPER, "estimate, interval of all together"
+    return "lower", "upper", "estimate, interval of each alone"
+
+
 def _bars(figure: Figure, table: pa.Table) -> None:
     """The largest, one below the other."""
-    top = largest(table, _MOST)
-    figure.set_figheight(2 + 0.25 * len(top.labels))
-    axes, places = figure.add_subplot(), np.arange(len(top.labels))
-    axes.barh(places, top.estimates, color="tab:blue", alpha=0.5)
-    axes.hlines(places, top.lower, top.upper, color="black", label=top.legend)
+    kind, (low, high, legend) = table["figure"][0].as_py(), _ends(table)
+    rows = table.take(pa.array(order(table, kind)[:_MOST], pa.int64())).to_pylist()
+    times = 100 if kind == "share" else 1
+    lengths, lower, upper = (
+        [np.nan if row[name] is None else times * row[name] for row in rows]
+        for name in ("estimate", low, high)
+    )
+    labels = [label((row["group"], row["value"]), kind, len(table) > 1) or "all" for row in rows]
+    figure.set_figheight(2 + 0.25 * len(rows))
+    axes, places = figure.add_subplot(), np.arange(len(rows))
+    axes.barh(places, lengths, color="tab:blue", alpha=0.5)
+    axes.hlines(places, lower, upper, color="black", label=legend)
     # Strangers have made some labels up: what TeX takes for a formula is none.
-    axes.set_yticks(places, top.labels, parse_math=False)
+    axes.set_yticks(places, [shortened(text, _WIDE) for text in labels], parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlabel(top.unit)
+    axes.set_xlabel(unit_of(kind))
 
 
 def _bins(figure: Figure, table: pa.Table) -> None:
     """Along the numbers, bin by bin."""
-    axes, (low, high, legend) = figure.add_subplot(), interval(table)
+    axes, (low, high, legend) = figure.add_subplot(), _ends(table)
     edges = [*table["low"].to_pylist(), table["high"][-1].as_py()]
     estimate, lower, upper = (100 * table[name].to_numpy() for name in ("estimate", low, high))
     axes.stairs(upper, edges, baseline=lower, fill=True, alpha=0.3, label=legend)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.views import facts, pages, selected
+from pipelines.views import pages, selected
 from pipelines.views.console import numbers_table
 from pipelines.views.drawing import drawn
 from pipelines.views.facts import Fact
@@ -53,23 +53,12 @@ def page(
     first = chosen(statement)["table"]
     known = _ordered(tables, statement)
     listings = {name: listed(name, table, statement) for name, table in known.items()}
-    made = facts.table(facts.made(statement, own))
     return pages.whole(
         head(tables.get(first), statement),
         drawn(tables, statement)
-        + "".join(_table(name, one, len(known) > 1) for name, one in listings.items())
-        + facts.folded(
-            "Reading this page", facts.paragraphs([*_reading(listings, statement), *reading])
-        )
-        + facts.folded(
-            "What was left out or truncated", facts.paragraphs(facts.left_out(statement))
-        )
-        + facts.folded(
-            "How it was made",
-            f'<table class="facts">\n<tbody>\n{made}</tbody>\n</table>\n'
-            + facts.constants(statement),
-        )
-        + pages.STATEMENT_LINK,
+        + "".join(table(name, one, len(known) > 1) for name, one in listings.items())
+        + pages.folds([*_reading(listings, statement), *reading], statement, own)
+        + pages.files(known),
     )
 
 
@@ -79,14 +68,19 @@ def _ordered(tables: Tables, statement: Mapping[str, Any]) -> dict[str, pa.Table
     return {name: tables[name] for name in sorted(tables, key=lambda name: (name != first, name))}
 
 
-def _table(name: str, listing: Listing, several: bool) -> str:
-    """One table in a box."""
+def table(name: str, listing: Listing, several: bool) -> str:
+    """One table in a box.
+
+    Args:
+        name: of its file.
+        listing: of its figures.
+        several: whether the page has others, and this one a heading.
+    """
     said = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
     rows, many = listing.rows(_ROWS), len(listing.table)
-    columns, labels = listing.columns, len(listing.names)
-    heads = "".join(f'<th scope="col" class="of">{html.escape(of)}</th>' for of in listing.heads)
-    heads += "".join(f'<th scope="col">{html.escape(column.head)}</th>' for column in columns)
-    body = "".join(_row(texts(listing, columns, row), labels) for row in rows)
+    columns = listing.columns
+    heads = [*listing.heads, *(column.head for column in columns)]
+    body = [texts(listing, columns, row) for row in rows]
     more = ""
     if many > len(rows):
         which = first_word(listing.figure) if listing.sort else "first"
@@ -96,19 +90,9 @@ def _table(name: str, listing: Listing, several: bool) -> str:
         )
     return (
         (f"<h2>{html.escape(said[:1].upper() + said[1:])}</h2>\n" if several else "")
-        + f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(said)}">\n'
-        f'<table class="numbers">\n<thead><tr>{heads}</tr></thead>\n'
-        f"<tbody>\n{body}</tbody>\n</table>\n</div>\n{more}"
+        + pages.boxed(said, heads, body, len(listing.names))
+        + more
     )
-
-
-def _row(cells: Sequence[str], labels: int) -> str:
-    # A second label that there is none of is no heading, which readers for the blind would stop at.
-    heads = "".join(
-        f"<th>{html.escape(text)}</th>" if text else "<td></td>" for text in cells[:labels]
-    )
-    numbers = "".join(f"<td>{html.escape(text)}</td>" for text in cells[labels:])
-    return f"<tr>{heads}{numbers}</tr>\n"
 
 
 def _reading(listings: Mapping[str, Listing], statement: Mapping[str, Any]) -> list[str]:

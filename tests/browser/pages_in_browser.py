@@ -77,8 +77,7 @@ def test_every_page_is_readable_on_every_screen(page: Page, reports, width, sche
         if path.name == "report.html" and path.parent.name not in {"plan", *OF_NO_METRIC}:
             require_first_screen(page)
             require_order(page)
-        if width == 1280:
-            require_short(page)
+        require_short(page)
         unfold(page)
         require_readable(page, scheme)
         files = [each.name for each in path.parent.glob("*.parquet")]

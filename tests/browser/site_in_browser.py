@@ -23,6 +23,7 @@ from tests.browser.looks import (
     require_heads_whole,
     require_readable,
     require_short,
+    unfold,
 )
 from tests.fakes.ledgers import begun_by
 from tests.oracles.read_pages import require_plain, shown_as
@@ -129,7 +130,7 @@ def test_a_site_with_a_ledger_reads_as_it_should(page: Page, backfilled, width, 
 def test_a_site_shows_what_its_releases_hold(page: Page, backfilled: Path) -> None:
     page.goto((backfilled / "index.html").as_uri())
     page.wait_for_selector("h1")
-    assert page.locator(".budgets li").count() == 1  # of three windows
+    assert page.locator("details:has(meter)").count() == 1  # of three windows
     assert "late" not in page.inner_text("main")
     assert "withheld: shares" in page.inner_text("main")
     quantiles = pq.read_table(backfilled.parent / "days/2026-10-03/spread/quantiles.parquet")
@@ -142,7 +143,25 @@ def test_a_site_shows_what_its_releases_hold(page: Page, backfilled: Path) -> No
     page.wait_for_selector("h1")
     assert page.locator("main .headline strong").first.inner_text().startswith(shown)
     said = json.loads((backfilled.parent / "days/2026-10-03/spread/statement.json").read_text())
+    assert said["in_words"][0].partition(". ")[0] in page.inner_text("main")
+    unfold(page)
     assert said["in_words"][0] in page.inner_text("main")
+
+
+def test_windows_are_filtered_by_metric_and_date(page: Page, backfilled: Path) -> None:
+    page.goto((backfilled / "index.html").as_uri())
+    rows = page.locator(".numbers tbody tr")
+    assert rows.count() == 3
+    page.get_by_label("From").fill("2026-10-02")
+    assert rows.count() == 2
+    page.get_by_label("Until").fill("2026-10-02")
+    assert rows.count() == 1
+    page.locator("select").select_option("shares")  # which that window withheld
+    assert rows.count() == 0
+    assert page.locator(".cards > li:visible").count() == 1
+    page.goto((backfilled / "days" / "all.html").as_uri())
+    page.get_by_label("From").fill("2026-10-03")
+    assert page.get_by_role("region", name="Windows").locator("tbody tr").count() == 1
 
 
 def pages(public: Path) -> list[Path]:

@@ -9,10 +9,10 @@ _READ = ("tests/pipelines/test_read_pages.py",)
 MUTANTS = (
     Mutant(
         "a-list-on-a-page-that-is-not-spread",
-        "Under what is promised each page of a site says [object HTMLParagraphElement].",
+        "The first page of a site says [object HTMLElement] in the place of its cards.",
         "pipelines/site/app.js",
-        'put(place, el("h2", {}, "What is promised"),',
-        'place.append(el("h2", {}, "What is promised"),',
+        "put(place, cards, data.accounts.map(budget));",
+        "place.append(cards, data.accounts.map(budget));",
         ("tests/pipelines/site/test_build.py",),
         known_by="one_function",
     ),
@@ -69,5 +69,23 @@ MUTANTS = (
         "truncation(self, evidence, confidence[0])",
         ("tests/end_to_end/test_truncation.py",),
         known_by="nobody",
+    ),
+    Mutant(
+        "a-factor-rounded-down",
+        "The one sentence of promise says a factor that the release does not keep to.",
+        "pipelines/wording.py",
+        'return f"{upward(math.exp(epsilon), 3):,.10g}"',
+        "return f\"{float(f'{math.exp(epsilon) / 1.02:.3g}'):,.10g}\"",
+        _READ,
+        known_by="sum",
+    ),
+    Mutant(
+        "a-year-of-one-window",
+        "The sheet of a plan says that a year costs what a window does.",
+        "pipelines/plan/review.py",
+        "times * windows for one, times",
+        "times for one, times",
+        ("tests/pipelines/test_review.py",),
+        known_by="a_year_costs",
     ),
 )

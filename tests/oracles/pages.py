@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-# Of this page, or to one of the same plan.
-_LINK = re.compile(r"#.*|(\.\./|[\w.-]+/)?[\w.-]+\.html|statement\.json")
+# Of this page, to one of the same plan, or to a file beside it.
+_LINK = re.compile(r"#.*|(\.\./|[\w.-]+/)?[\w.-]+\.html|[\w-]+\.(json|parquet)")
 
 
 class Page(HTMLParser):

@@ -7,6 +7,7 @@ with the tables of the release.
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,10 +63,30 @@ def class_names() -> frozenset[str]:
 
 
 def require_promise(text: str, statement: Mapping[str, Any]) -> None:
-    """What is promised first stands on the page, whole."""
-    first = next(words for words in statement["in_words"] if words.startswith("What anyone"))
-    sentence = first.partition(". ")[0].replace("`", "")
-    assert _spaced(sentence) in _spaced(text), sentence
+    """One sentence of the page says whom it protects and by which factor, rounded up; the head
+    says epsilon and unit, and the statement has the very same sentence."""
+    promised, text = statement["guarantees"]["release"], _spaced(text)
+    sentences = re.findall(
+        r"(?:Adding|Changing|Counting) [^.]* changes the probability of any outcome by .*?\.(?!\d)",
+        text,
+    )
+    assert sentences, "nothing is promised"
+    sentence = sentences[0]
+    said = [words.replace("`", "") for words in statement["in_words"]]
+    assert any(words.startswith(sentence) for words in said), sentence
+    numbers = re.findall(
+        r"\d[\d.,]*\d(?:e-?\d+)?|\d(?:e-?\d+)?", sentence.partition(" outcome ")[2]
+    )
+    factor = math.exp(promised["epsilon"])
+    assert factor * (1 - 1e-9) <= float(numbers[0].replace(",", "")) <= factor * 1.01, sentence
+    deltas = [float(number) for number in numbers[1:]]
+    assert bool(deltas) == bool(promised["delta"]), sentence
+    assert all(promised["delta"] <= delta <= promised["delta"] * 1.01 for delta in deltas)
+    assert promised["unit"] in sentence
+    begun = ("Changing",) if promised["neighbours"] == "replace" else ("Adding", "Counting")
+    assert sentence.startswith(begun), sentence
+    (epsilon, *_) = re.findall(rf"epsilon ([\d.]+) per {re.escape(promised['unit'])}", text)
+    assert promised["epsilon"] <= float(epsilon) <= promised["epsilon"] * 1.01
 
 
 def require_title(title: str, statement: Mapping[str, Any], brief: str) -> None:

@@ -1,0 +1,166 @@
+"""`hushbeam check --output`: one page on which a privacy engineer reads a plan, and signs it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib import resources
+
+from pipelines.errors import RequestError
+from pipelines.ledger.accounting import basic, total
+from pipelines.ledger.entries import Loss
+from pipelines.logs.inputs import Source
+from pipelines.metrics.metric import Metric
+from pipelines.metrics.permanent import promises
+from pipelines.metrics.resolving import resolve
+from pipelines.metrics.terms import answering_rows
+from pipelines.plan.job import PlanJob
+from pipelines.plan.served import seconds_of
+from pipelines.releases.statement import published_exactly
+from pipelines.views import facts, pages
+from pipelines.views.digits import three_digits
+from pipelines.views.headline import Headline, Line, head, loss
+from pipelines.wording import RAW_ROWS, changed, plain, upward
+
+_FACTORS = (0.125, 0.25, 0.5, 1, 2, 4, 8)  # of the plan's epsilon, along its slider
+_ROWS = (1, 2, 4, 8, 16, 32)  # k, along its slider
+_YEAR, _DAY = 365, 86400
+_DELTA = 1e-5  # of a year, where no budget says another
+_ERROR = re.compile(r"± ([\d.,]+(?:e[+-]\d+)?)( %)?")
+_HEADS = ("metric", "figure", "error", "epsilon", "delta", "k", "published exactly", "mechanism")
+_SIGNED = ("name", "date", "decision", "remarks")
+_BREAKS = (
+    "A person with several ids is several units, and is protected as each of them alone.",
+    "Bounds, domains or groups that were taken from the log give away what is in it.",
+    "Who can read the log, or what the job stores while it runs, needs no release.",
+    "A second ledger, or one that was restored from an old copy, counts less than was published.",
+    "What else is published about the same people, outside this ledger, adds up with this.",
+    "What holds of everybody, or of a whole group, is published: it is no secret of one person.",
+)
+
+
+def review(job: PlanJob, lines: Sequence[str]) -> bytes:
+    """The sheet of a plan: a page that needs nothing but itself.
+
+    Args:
+        job: the plan, prepared without a look at any row.
+        lines: what `check` says of its units and windows.
+    """
+    plan, released = job.plan, job.guarantees[0]
+    title = f"Review of {plan.collection}, version {plan.version}"
+    said = {**job.statement({}), "title": title}
+    said["created"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    marks = f"Fingerprint {said['plan']['fingerprint'][:16]}, design {job.design.hex()[:16]}."
+    window, year = loss(released.as_dict()), _year(job)
+    first = [Line(window, "", "a window", (None, None)), Line(*year, (None, None))]
+    neighbours: dict[str, list[str]] = {}
+    for metric in job.metrics:
+        price = promises(metric)[0]
+        neighbours.setdefault(changed(price.neighbours, price.whose), []).append(metric.name)
+    about = [
+        ("unit", plan.unit + f", told apart by {plan.user_column}" * bool(plan.user_column)),
+        ("neighbours", "; ".join(f"{text} ({', '.join(of)})" for text, of in neighbours.items())),
+        ("rows that count", " and ".join(plan.applies or ()) or "all"),
+        ("a window", f"{window}, delta {plain(upward(released.delta, 4))}"),
+        (year[2], year[0]),
+        *(("of note", line.replace("`", "")) for line in lines),
+    ]
+    trusted = dict.fromkeys(text for metric in job.metrics for text in metric.shared_words)
+    signed = facts.listed((name, "") for name in _SIGNED)
+    sections = {
+        "What is published": pages.boxed("the metrics", _HEADS, map(_row, job.metrics), 1, "sheet")
+        + '<p class="note">k: how many rows of a user count.</p>',
+        "Privacy unit and price": facts.listed(about),
+        "Whom it trusts": facts.paragraphs([RAW_ROWS, *trusted]),
+        "Error, drawn on simulated data": _simulated(job),
+        "What would break it": facts.paragraphs([*_BREAKS, *job.cautions]),
+        "Signed": f'<div class="signed">\n{signed}</div>',
+    }
+    body = "".join(f"<h2>{name}</h2>\n{content}\n" for name, content in sections.items())
+    return pages.whole(head(None, said, marks, "Written", Headline(first, "", "")), body)
+
+
+def _row(metric: Metric) -> Sequence[str]:
+    """What the table says of a metric, in the order of `_HEADS`."""
+    price, exactly = promises(metric)[0], getattr(metric, "exactly", None)
+    if exactly is None:
+        exactly = [published_exactly("of reports", not metric.options.hides, metric.unit)]
+    return (
+        metric.name, metric.heading.title, metric.expected_error, f"{upward(price.epsilon, 4):g}",
+        plain(upward(price.delta, 2)), f"{_rows(metric):,}",
+        " and ".join(exactly) or "nothing",
+        metric.protection.system.replace("_", " "),
+    )  # fmt: skip
+
+
+def _rows(metric: Metric) -> int:
+    return int(getattr(metric.options, "rows_per_user", 1))
+
+
+def _year(job: PlanJob) -> tuple[str, str, str]:
+    """What a unit loses that is in all windows of a year; "", and which windows these are."""
+    plan = job.plan
+    once = plan.permanent is not None or plan.drawn == "running" or plan.scope != "user"
+    length = _DAY if plan.stream is None else seconds_of(plan.stream.window)
+    windows = 1 if once or not plan.windowed else max(round(_YEAR * _DAY / length), 1)
+    losses = Counter(Loss.of(*pair) for pair in zip(job.losses, job.profiles, strict=True))
+    losses = Counter({one: times * windows for one, times in losses.items()})
+    # No accountant goes below what no epsilon covers: the sum of all deltas is always enough.
+    delta = max(plan.budget.delta if plan.budget else _DELTA, min(float(basic(losses)[1]), 1.0))
+    summed = total(losses, delta)
+    said = (
+        f"epsilon {three_digits(upward(summed.epsilon, 3))}, delta {plain(upward(summed.delta, 3))}"
+    )
+    one = "a year: one price covers all windows" if plan.windowed else "a year: one release"
+    return said, "", f"a year of {windows:,} windows" if windows > 1 else one
+
+
+def _simulated(job: PlanJob) -> str:
+    """Bars that a script draws, with the error at each step of both sliders."""
+    rows = sorted({*_ROWS, *map(_rows, job.metrics)})
+    errors = [
+        [[_error(metric, factor, k) for factor in _FACTORS] for k in rows] for metric in job.metrics
+    ]
+    used = [at for at in range(len(rows)) if any(any(of[at]) for of in errors)]
+    charts = [
+        {"name": f"{metric.name}: {metric.heading.title}", "own": _rows(metric),
+         "scale": _scale(metric), "errors": [of[at] for at in used]}
+        for metric, of in zip(job.metrics, errors, strict=True)
+    ]  # fmt: skip
+    steps = [f"{job.plan.epsilon * factor:.3g}" for factor in _FACTORS]
+    data = {"epsilons": steps, "rows": [rows[at] for at in used], "metrics": charts}
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    script = resources.files("pipelines.plan").joinpath("review.js").read_text("utf-8")
+    return (
+        '<p class="note" id="sliders">The script of this page draws here.</p>\n<div id="charts">'
+        f'</div>\n<script type="application/json" id="data">{text}</script>\n'
+        f"<script>\n{script}</script>"
+    )
+
+
+def _error(metric: Metric, factor: float, rows: int) -> tuple[str, float, str] | None:
+    """In words, as a number, and its unit; None where a metric refuses that, or is a search."""
+    words, own = metric.expected_error, metric.options
+    if factor != 1 or rows != _rows(metric):
+        changes = {"epsilon": factor * own.epsilon}
+        changes |= {"rows_per_user": rows} if rows != _rows(metric) else {}
+        request = {name: getattr(own, name) for name in own.model_fields_set} | changes
+        try:
+            words = resolve(type(own)(**request), Source(metric.telemetry, 0)).expected_error
+        except (RequestError, ValueError):
+            return None
+    match = _ERROR.search(words)
+    return match and (words, float(match[1].replace(",", "")), match[2] or "")
+
+
+def _scale(metric: Metric) -> float:
+    """How large a simulated figure may be: of numbers by their bounds, of sums by all units."""
+    if "%" in metric.expected_error:
+        return 100.0
+    units = metric.min_reports or getattr(metric.options, "expected", None)
+    bounds = re.findall(r"-?[\d.]+", str(getattr(metric.options, "bounds", None) or "0,1"))
+    width = float(bounds[-1]) - min(float(bounds[0]), 0.0)
+    return width * (1 if metric.kind == "mean" else units or answering_rows(metric) or 10_000)

@@ -1,0 +1,101 @@
+"""The sheet of a plan: what it says is what `check` says, and its errors are the planner's."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracles.read_pages import Read, require_plain, require_promise
+
+PLAN = """\
+collection: shop
+version: 3
+unit: {unit}
+user_column: user
+input: "log/{{window}}.parquet"
+output: "out/{{window}}"
+{ledger}
+epsilon: 1
+delta: 1.0e-6
+metrics:
+  - {{name: visits, kind: count, column: city, domain: cities.txt}}
+  - {{name: spent, kind: sum, column: price, bounds: "0,50"}}
+"""
+LEDGER = "ledger: shop.sqlite\nbudget: {epsilon: 4, delta: 1.0e-5}"
+
+
+@pytest.fixture
+def sheet(run, workspace: Path) -> Any:
+    def made(unit: str = "user", ledger: str = LEDGER) -> tuple[Read, dict, str]:
+        Path("cities.txt").write_text("Oslo\nBergen\nBod\u00f8\n")
+        Path("plan.yaml").write_text(PLAN.format(unit=unit, ledger=ledger))
+        assert run(["check", "plan.yaml", "--output", "review.html"]).code == 0
+        source = Path("review.html").read_text("utf-8")
+        (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', source)
+        return Read(source.encode()), json.loads(text), source
+
+    return made
+
+
+def year(page: Read) -> float:
+    """The epsilon of a year, as the head says it."""
+    (said,) = re.findall(r"epsilon ([\d.,]+), delta [\d.e-]+\s+a year", page.text)
+    return float(said.replace(",", ""))
+
+
+def test_a_sheet_says_what_check_says(sheet, run) -> None:
+    page, data, source = sheet()
+    answer = json.loads(run(["check", "plan.yaml", "--json"]).out)
+    sentences = re.findall(r"(?:Adding|Changing) .*?\.(?!\d)", page.text)
+    require_promise(page.text, {"guarantees": answer["guarantees"], "in_words": sentences})
+    assert answer["fingerprint"][:16] in page.text
+    (design,) = re.findall(r"resolved to design (\w{16})", run(["check", "plan.yaml"]).out)
+    assert design in page.text
+    for metric in data["metrics"]:
+        assert metric["name"].partition(": ")[0] in page.text
+        words, number, percent = metric["errors"][data["rows"].index(metric["own"])][3]
+        assert words in page.text  # the table has what the plan has come to
+        assert not percent
+        assert number > 0
+    require_plain(page.text, ["user_id"])
+    assert "http" not in source.replace("http://www.w3.org/2000/svg", "")
+    assert str(Path.cwd()) not in source
+
+
+def test_errors_fall_with_epsilon_and_rise_with_k(sheet) -> None:
+    _, data, _ = sheet()
+    assert data["epsilons"][3] == "1"
+    visits = data["metrics"][0]["errors"]
+    assert data["rows"][:2] == [1, 2]
+    for row in visits:
+        errors = [one[1] for one in row if one]
+        assert errors == sorted(errors, reverse=True)
+        assert errors[0] > 4 * errors[-1]
+    one, two = (row[3][1] for row in visits[:2])
+    assert 1.3 < two / one < 2.7
+
+
+def test_a_year_costs_more_than_a_window_and_less_than_the_sum(sheet) -> None:
+    page, _, _ = sheet()
+    assert "a year of 365 windows" in page.text
+    assert math.sqrt(365) / 2 < year(page) < 365
+    assert "budget of epsilon 4, delta 1e-05 covers" in page.text
+
+
+def test_windows_that_do_not_compose_cost_one_price(sheet) -> None:
+    page, _, _ = sheet("user per window", "")
+    assert "one price covers all windows" in page.text
+    assert year(page) == pytest.approx(1, abs=0.01)
+
+
+def test_a_file_that_is_there_is_not_written_over(sheet, run) -> None:
+    _, _, source = sheet()
+    outcome = run(["check", "plan.yaml", "--output", "review.html"])
+    assert outcome.code == 2
+    assert "is there already" in outcome.err
+    assert Path("review.html").read_text("utf-8") == source
