@@ -121,7 +121,9 @@ class QueryResult:
         together = "_simultaneous" if self.selects else ""
         made = []
         for part in parts:
-            named = {"estimate": "estimate", "standard_error": "standard_error"}
+            named = {"estimate": "estimate"}
+            if not figure.quantiles:  # which have intervals alone
+                named["standard_error"] = "standard_error"
             for end in ("lower", "upper"):
                 known = f"{end}{together}" in part.column_names
                 named[end] = f"{end}{together}" if known else end

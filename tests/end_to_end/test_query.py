@@ -111,6 +111,27 @@ def test_without_bounds_of_groups_each_row_counts_for_itself(trips: Any) -> None
 
 
 @pytest.mark.usefixtures("workspace")
+def test_quantiles_are_of_one_row_of_each_user(trips: Any) -> None:
+    path, log = trips
+    bounds = "contribution_bounds_per_row => (0, 3000)"
+    text = (
+        f"SELECT PERCENTILE_CONT(seconds, 0.9, {bounds}) AS p90, "
+        f"APPROX_QUANTILES(seconds, 4, {bounds}) AS q FROM '{path}'"
+    )
+    table = hushbeam.sql(text, user_column="rider", epsilon=20).table
+    truth = log.seconds.quantile([0.9, 0.25, 0.5, 0.75]).tolist()
+    named = zip(("p90", "q_1", "q_2", "q_3"), (0.9, 0.25, 0.5, 0.75), truth, strict=True)
+    for label, shares, true in named:
+        (estimate,) = table[label].to_pylist()
+        # A row of each user is a sample of them: 6.2 of its standard errors, and a bin.
+        far = 6.2 * (shares * (1 - shares) / RIDERS) ** 0.5
+        low, high = log.seconds.quantile([max(shares - far, 0), min(shares + far, 1)])
+        assert low - 10 <= estimate <= high + 10
+        assert not low - 10 <= 1.3 * true <= high + 10
+        assert f"{label}_standard_error" not in table.column_names
+
+
+@pytest.mark.usefixtures("workspace")
 def test_a_cte_a_public_table_and_what_is_done_afterwards(run: Any, trips: Any) -> None:
     path, log = trips
     Path("zones.csv").write_text("city,land\nOslo,north\nBern,south\n")
