@@ -8,7 +8,6 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -68,7 +67,7 @@ def function(name: str) -> Publish:
     def publish(input: Any, **request: Any) -> Release:
         options = registry.options(kind)
         require_known(name, options, request)
-        return published(options, {"input": input, **request}, partial(_publish, kind))
+        return published(kind, options, {"input": input, **request})
 
     publish.__name__ = publish.__qualname__ = name
     publish.__module__ = "hushbeam"
@@ -88,16 +87,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def require_known(name: str, options: type[ReleaseOptions], request: Mapping[str, Any]) -> None:
-    """Refuse what a function does not take.
-
-    Args:
-        name: of the function.
-        options: of what it publishes.
-        request: what it was given.
-
-    Raises:
-        RequestError: with what may have been meant.
-    """
+    """Refuse what a function does not take; with what may have been meant."""
     known = {*options.model_fields, *_BESIDE}
     for option in request:
         if option not in known:
@@ -136,19 +126,8 @@ def _filled(text: str, first: int = 0, others: int = 0) -> str:
     )  # fmt: skip
 
 
-def published(
-    options: type[ReleaseOptions], values: dict[str, Any], publish: Callable[..., None]
-) -> Release:
-    """Publish, and open what was published.
-
-    Args:
-        options: of the request.
-        values: what was asked, in Python's types.
-        publish: takes the checked options, what is for Beam, who pays, and what was handed over.
-
-    Raises:
-        RequestError, WithheldError, FailedError: as of the functions of kinds.
-    """
+def published(kind: str, options: type[ReleaseOptions], values: dict[str, Any]) -> Release:
+    """Publish, and open what was published."""
     beside = {name: values.pop(name, default) for name, (default, _) in _BESIDE.items()}
     around = None
     if values.get("output") is None:
@@ -159,8 +138,7 @@ def published(
     try:
         with Handed() as handed, called(handed.named, beside["debug"]) as cautions:
             checked = request(options, _words(options, values, handed))
-            publish(checked, [*beside["beam"]], _payment(beside), handed)
-            _require_release(checked.output)
+            _publish(kind, checked, [*beside["beam"]], _payment(beside), handed)
         warn(cautions, 3)
         release = Release(checked.output)
     except BaseException:
@@ -173,36 +151,17 @@ def published(
 def _publish(
     kind: str, options: ReleaseOptions, beam: list[str], payment: Payment | None, handed: Handed
 ) -> None:
-    from pipelines.command.single import publish_one
-
-    require_runs_here(beam, handed)
-    publish_one(kind, options, beam, payment)
-
-
-def _require_release(folder: str) -> None:
-    from pipelines.releases.release import holds_release
-
-    if not holds_release(folder):
-        raise FailedError(HANDED_OVER)
-
-
-def require_runs_here(beam: list[str], handed: Handed) -> None:
-    """Refuse to hand what is in memory to another machine.
-
-    Args:
-        beam: options for Beam.
-        handed: what was handed over.
-
-    Raises:
-        RequestError: something was, and the runner is elsewhere.
-    """
     from pipelines.jobs.run import beam_options, runs_here
+    from pipelines.releases.release import holds_release
 
     if handed.any and not runs_here(beam_options(beam)):
         raise RequestError(
             "input: what is handed over in memory stays on this machine; write it where the "
             "workers of another runner can read it, and give its path"
         )
+    registry.publisher(options)(kind, options, beam, payment)
+    if not holds_release(options.output):
+        raise FailedError(HANDED_OVER)
 
 
 def _payment(beside: Mapping[str, Any]) -> Payment | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from hushbeam.frames import Handed
-from hushbeam.kinds import published, require_known, require_runs_here
+from hushbeam.kinds import published, require_known
 from hushbeam.releases import Release
 from pipelines.errors import RequestError
 
@@ -23,7 +21,7 @@ def sql(
 
     Args:
         query: the query, or a file that ends in .sql.
-        tables: the log by the name that FROM gives it: paths or globs, or a pyarrow table, a
+        tables: the log, by the name behind FROM: paths or globs, or a pyarrow table, a
             pandas or a polars frame. None where FROM names files.
         public: tables that everybody may know, by name, of the same types.
         **request: user_column, epsilon, delta, groups, max_groups, rows_per_user and the other
@@ -40,20 +38,9 @@ def sql(
     from pipelines.command.query_options import QueryOptions
 
     require_known("sql", QueryOptions, request)
-    log = dict(tables or {})
-    if len(log) > 1:
+    if tables is not None and len(tables) != 1:
         raise RequestError("tables: one log is queried; what everybody may know is `public`")
-    given = {"input": next(iter(log.values()), ()), "query": query, "public": public}
-    return published(QueryOptions, given | request, partial(_publish, log))
-
-
-def _publish(
-    log: Mapping[str, Any], options: Any, beam: list[str], pays: Any, handed: Handed
-) -> None:
-    from pipelines.command.query import planned, run
-
-    require_runs_here(beam, handed)
-    name = planned(options, pays)[0].table
-    if log and name not in log:
-        raise RequestError(f"tables: FROM names {name!r}, and no such table was handed over")
-    run(options, beam, pays)
+    log = () if tables is None else next(iter(tables.values()))
+    return published(
+        "query", QueryOptions, {"input": log, "query": query, "public": public} | request
+    )

@@ -32,6 +32,13 @@ _SQL = ".sql"
 _WINDOW = "all"
 
 
+def publish(
+    name: str, options: QueryOptions, beam_arguments: list[str], pays: Payment | None = None
+) -> int:
+    """As `run`, under the name that it has elsewhere."""
+    return run(options, beam_arguments, pays)
+
+
 def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None = None) -> int:
     """Answer a query, or explain it.
 

@@ -27,7 +27,7 @@ class QueryOptions(ReleaseOptions):
     description: ClassVar[str] = DESCRIPTION
     files: ClassVar[tuple[str, ...]] = ("groups",)
     logs: ClassVar[tuple[str, ...]] = ("public",)
-    publisher: ClassVar[str] = "pipelines.command.query:run"
+    publisher: ClassVar[str] = "pipelines.command.query:publish"
     examples: ClassVar[str] = """\
 examples:
   hushbeam query "SELECT city, COUNT(*, contribution_bounds_per_group => (0, 10)) AS trips \\
@@ -74,4 +74,4 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command and its options."""
-    add_command(commands, "query", QueryOptions, QueryOptions.publisher)
+    add_command(commands, "query", QueryOptions, "pipelines.command.query:run")

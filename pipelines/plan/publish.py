@@ -235,11 +235,11 @@ def gathered(
     statement = {**statement, **_of_all(all_), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
-    tables_of = {query: query.of_files(files) for query in queries}
-    answers = "".join(query.page(table) for query, table in tables_of.items() if table is not None)
+    made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
+    answers = "".join(query.page(table) for query, table in made)
     files[PAGE] = page(names, statements, statement, shown, [*shares], answers)
-    for query in queries:
-        files |= query.files(files)
+    for query, table in made:
+        files |= query.files(table)
     if queries:
         statement["queries"] = {query.name: query.text for query in queries}
     withheld = [name for name in names if name not in published]

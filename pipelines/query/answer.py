@@ -174,11 +174,8 @@ class QueryResult:
             return None
         return self.table({name: pq.read_table(io.BytesIO(files[name])) for name in needed})
 
-    def files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The table as files; none if some of its figures were withheld."""
-        table = self.of_files(files)
-        if table is None:
-            return {}
+    def files(self, table: pa.Table) -> dict[str, bytes]:
+        """The table as files."""
         text = io.BytesIO()
         pyarrow.csv.write_csv(table, text)
         return {f"{self.name}.parquet": parquet(table), f"{self.name}.csv": text.getvalue()}

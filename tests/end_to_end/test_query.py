@@ -244,7 +244,6 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(run: Any, trip
     for asked, said in (
         ({"epsilon": 1, "frobnicate": 2}, "no option 'frobnicate'"),
         ({}, "epsilon is missing"),
-        ({"epsilon": 1, "tables": {"other": log}}, "FROM names 'trips'"),
         ({"epsilon": 1, "tables": {"a": log, "b": log}}, "one log is queried"),
         ({"epsilon": 1, "ledger": "l.sqlite"}, "output is missing"),
     ):

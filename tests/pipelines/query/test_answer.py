@@ -88,7 +88,8 @@ def test_it_is_shown_with_errors_on_a_screen_and_on_a_page(capsys: Any) -> None:
 
 def test_it_is_written_where_nothing_of_it_was_withheld() -> None:
     files = {name: parquet(table) for name, table in TABLES.items()}
-    made = ANSWER.files(files)
+    made = ANSWER.files(ANSWER.table(TABLES))
+    assert ANSWER.of_files(files) == ANSWER.table(TABLES)
     assert pq.read_table(io.BytesIO(made["query.parquet"])).equals(ANSWER.table(TABLES))
     assert made["query.csv"].decode().startswith('"city","n","n_standard_error"')
-    assert ANSWER.files({"n/count.parquet": files["n/count.parquet"]}) == {}
+    assert ANSWER.of_files({"n/count.parquet": files["n/count.parquet"]}) is None
