@@ -388,6 +388,10 @@ class GroupedOptions(BoundedOptions):
         return self.rows_per_user if self.by_row else None
 
 
+OF_ROWS = frozenset(GroupedOptions.model_fields) - frozenset(BoundedOptions.model_fields)
+"""What only the job's own noise serves."""
+
+
 class MetricOptions(ShuffledOptions):
     """What a person asks of a release to which each unit sends one randomised report."""
 

@@ -10,6 +10,7 @@ from pipelines.metrics.options import (
     CLIENTS_SHARE,
     DEVICES,
     JOB,
+    OF_ROWS,
     SHUFFLER,
     BoundedOptions,
     DrawnBy,
@@ -68,9 +69,6 @@ class HiddenOptions(SeveralOptions):
         "as there are, or less",
         None, group=PROMISE, gt=0,
     )  # fmt: skip
-
-
-_EVERY_NOISE = frozenset(BoundedOptions.model_fields)
 
 
 class CountingOptions(HiddenOptions, BoundedOptions):
@@ -237,7 +235,7 @@ def grouped(options: GroupedOptions) -> list[tuple[str, str | None, str, str | N
     Raises:
         RequestError: what only totals of the job have is asked of another noise.
     """
-    named = sorted(options.model_fields_set & {*GroupedOptions.model_fields} - _EVERY_NOISE)
+    named = sorted(options.model_fields_set & OF_ROWS)
     if named and options.drawn_by != JOB:
         raise RequestError(
             f"{flag(named[0])}: only the job's own noise serves it: say --drawn-by {JOB}"
