@@ -21,7 +21,12 @@ from transforms.encoders.domain import integer_range
 from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 KIND = "query"
-_KEYS = {"name", "kind", "sql", "file", "share", "max_groups", "rows_per_user", "groups", "public"}
+_KEYS: dict[str, tuple[type, str]] = {
+    "name": (str, "a text"), "kind": (str, "a text"), "sql": (str, "a text"),
+    "file": (str, "a path"), "share": (float, "a number"), "max_groups": (int, "a whole number"),
+    "rows_per_user": (int, "a whole number"), "groups": (dict, "of the form {COLUMN: FILE}"),
+    "public": (dict, "of the form {NAME: FILE}"),
+}  # fmt: skip
 _LARGEST = 1 << 16  # bytes
 
 
@@ -116,6 +121,23 @@ def _is_query(metric: Any) -> bool:
     return isinstance(metric, dict) and metric.get("kind") == KIND
 
 
+def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
+    """What is said of a key; None if it is no number, text or mapping, as it should be."""
+    value = said.get(key)
+    known = (int, float) if kind is float else kind
+    return value if isinstance(value, known) and not isinstance(value, bool) else None
+
+
+def _groups(said: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[Any, Any]:
+    """Column -> its declared values, as the query says or another metric of the plan."""
+    known = {}
+    for one in (one for one in said["metrics"] if isinstance(one, dict)):
+        for column, values in (("column", "domain"), ("by", "by_domain"), ("group_by", "groups")):
+            if isinstance(one.get(column), str) and isinstance(one.get(values), str):
+                known[one[column]] = one[values]
+    return known | metric.get("groups", {})
+
+
 def _compiled(said: Mapping[str, Any], metric: Mapping[str, Any], folder: str) -> Compiled:
     """A query of a plan."""
     for key in metric:
@@ -132,10 +154,10 @@ def _compiled(said: Mapping[str, Any], metric: Mapping[str, Any], folder: str) -
 
     text = metric["sql"] if "sql" in metric else text_of(placed(metric["file"]))
     terms = QueryTerms(
-        said.get("user_column"), said.get("epsilon"), said.get("delta"),
-        metric.get("max_groups"), metric.get("rows_per_user"),
-        {str(column): placed(one) for column, one in (metric.get("groups") or {}).items()},
-        {k: PublicTable.read(placed(path)) for k, path in (metric.get("public") or {}).items()},
+        _typed(said, "user_column", str), _typed(said, "epsilon", float),
+        _typed(said, "delta", float), metric.get("max_groups"), metric.get("rows_per_user"),
+        {str(column): placed(one) for column, one in _groups(said, metric).items()},
+        {str(k): PublicTable.read(placed(one)) for k, one in metric.get("public", {}).items()},
     )  # fmt: skip
     query = compiled(str(text), terms, "sql", str(metric.get("name")))
     if query.terms.unit != said.get("user_column"):

@@ -372,7 +372,9 @@ def show_answers(plan: PlanDocument, folder: str, screen: Screen) -> None:
     there = {*release.table_names(folder)}
     for query in plan.queries:
         if (name := f"{query.name}.parquet") in there:
-            query.show(release.read_table(folder, name), screen)
+            table = release.read_table(folder, name)
+            answers.add("answers", {"query": query.name, "rows": table.to_pylist()})
+            query.show(table, screen)
 
 
 def missing_reports(metric: Metric, batch: Mapping[str, Any]) -> str:

@@ -151,7 +151,9 @@ def test_a_cte_a_public_table_and_what_is_done_afterwards(run: Any, trips: Any) 
     assert not Path("out").exists()
     outcome = run([*words, "--output", "out", "--json"])
     assert outcome.code == 0, outcome.said
-    assert json.loads(outcome.out)["exit_code"] == 0
+    said = json.loads(outcome.out)
+    assert said["exit_code"] == 0
+    assert said["answers"][0]["rows"] == pq.read_table("out/query.parquet").to_pylist()
     table = pq.read_table("out/query.parquet")
     land = log.city.map({"Oslo": "north", "Bern": "south"})
     sizes = log.groupby(land).size()
@@ -176,6 +178,10 @@ epsilon: 20
 metrics:
 - name: riders
   kind: count
+- name: hours
+  kind: count
+  column: hour
+  domain: 0..23
 - name: cities
   kind: query
   sql: SELECT city, COUNT(*, {BOUNDS.format(6)}) AS n FROM log GROUP BY city ORDER BY n
@@ -192,13 +198,18 @@ metrics:
     near(table, "n", log.groupby("city").size()[["Bern", "Oslo"]])
     assert {*json.loads(Path("out/statement.json").read_text())["metrics"]} == {
         "riders",
+        "hours",
         "cities-n",
     }
+    Path("plan.yaml").write_text(plan.replace("city,", "hour,").replace("BY city", "BY hour"))
+    assert run(["check", "plan.yaml"]).code == 0  # values that another metric declares
     for wrong, said in (
-        ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 11: sql, line 1, column 8: MAX"),
+        ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 15: sql, line 1, column 8: MAX"),
         ("sql: SELECT COUNT(*) FROM 'x.csv'\n  rows_per_user: 2", "the plan says its input"),
         ("sq: SELECT COUNT(*) FROM log", "did you mean sql"),
         ("file: none.sql", "none.sql is no file"),
+        ("sql: [1]", "sql must be a text"),
+        ("sql: SELECT COUNT(*) FROM log\n  public: 3", "public must be of the form"),
     ):
         line = next(one for one in plan.split("\n") if "sql:" in one)
         Path("plan.yaml").write_text(plan.replace(line.strip(), wrong))
