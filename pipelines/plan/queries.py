@@ -142,9 +142,11 @@ def _compiled(said: Mapping[str, Any], metric: Mapping[str, Any], folder: str) -
     """A query of a plan."""
     for key in metric:
         if key not in _KEYS:
-            raise RequestError(
-                f"{key} is nothing that a query says{meant(str(key), sorted(_KEYS))}"
-            )
+            known = meant(str(key), sorted(_KEYS))
+            raise RequestError(f"{key} is nothing that a query says{known}")
+        kind, form = _KEYS[key]
+        if _typed(metric, key, kind) is None:
+            raise RequestError(f"{key} must be {form}")
     if ("sql" in metric) == ("file" in metric):
         raise RequestError("a query says sql, or the file that holds it")
 
