@@ -87,6 +87,14 @@ class QueryResult:
         """Whether figures say which rows are shown: then all intervals hold together."""
         return self.having is not None or (bool(self.order) and self.limit is not None)
 
+    @property
+    def names(self) -> list[str]:
+        """Of the columns of the table."""
+        shown = [self.figures[i].labels for kind, i in self.columns if kind == "figure"]
+        ends = ("", "_standard_error", "_lower", "_upper")
+        named = [f"{label}{end}" for labels in shown for label in labels for end in ends]
+        return [*(self.groups[i][0] for kind, i in self.columns if kind == "group"), *named]
+
     def table(self, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The table, each figure with its error and its interval.
 

@@ -24,6 +24,7 @@ from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
 
 _MOST_GROUPS = 1_000_000
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 _UNDECLARED = (
     "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
     "{0}=FILE; groups that nobody declared are not answered yet"
@@ -130,6 +131,8 @@ class _Compiler:
             **_ending(node, _Published(self, groups, items, columns, aggregates)),
         )  # fmt: skip
         answer = replace(answer, figures=tuple(self._figures))
+        if len({*answer.names}) < len(answer.names):
+            refuse(node, "two columns of the answer, or of its errors, have one name: say AS")
         try:
             answer.require_sense()
         except (ViewError, ExpressionError):
@@ -165,8 +168,10 @@ class _Compiler:
                 domain = read_domain(values, pa.null(), other=False, least=1)
             except RequestError as error:
                 refuse(one, str(error).replace("--domain", "declared values"))
-            labels = tuple(domain.labels().to_pylist())
-            made.append(_Group(label or column, row.text, column, values, labels))
+            labels = domain.labels().to_pylist()
+            if all(isinstance(one, str) and _WHOLE.fullmatch(one) for one in labels):
+                labels = [int(one) for one in labels]  # as they are sorted and compared
+            made.append(_Group(label or column, row.text, column, values, tuple(labels)))
         return made
 
     def _item(

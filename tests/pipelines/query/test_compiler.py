@@ -180,3 +180,11 @@ def test_texts_are_written_so_that_no_expression_ends_in_them() -> None:
     values = "RIGHT JOIN UNNEST(['a\"b', 'c,d']) AS s USING (s)"
     listed = only(f"SELECT s, COUNT(*) FROM t {values} GROUP BY s")
     assert json.loads(listed["group"][0].partition("=")[2]) == ['a"b', "c,d"]
+
+
+def test_declared_whole_numbers_are_sorted_as_numbers() -> None:
+    values = "RIGHT JOIN UNNEST([9, 10, -1]) AS k USING (k)"
+    made = query(f"SELECT k, COUNT(*) FROM t {values} GROUP BY k HAVING k > 0")
+    assert made.answer.groups == (("k", (9, 10, -1)),)
+    texts = query(f"SELECT k, COUNT(*) FROM t {values} GROUP BY k".replace("9", "'09'"))
+    assert texts.answer.groups == (("k", ("09", "10", "-1")),)

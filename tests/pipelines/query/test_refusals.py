@@ -124,6 +124,7 @@ FORBIDDEN = {
     "SELECT hour, COUNT(*) n FROM t GROUP BY hour ORDER BY x": "what is published alone",
     "SELECT hour, COUNT(*) n FROM t GROUP BY hour LIMIT -1": "whole number|no query",
     "SELECT COUNT(*) n, COUNT(x) n FROM t": "one name",
+    "SELECT COUNT(*) n, COUNT(x) n_lower FROM t": "one name",
     # the clause
     "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t": "bounds are public knowledge",
     f"{CLAUSE} OPTIONS(epsilon=2) COUNT(*, {TEN}) FROM t": "say it once",
