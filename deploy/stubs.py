@@ -29,6 +29,7 @@ import mechanisms as mechanisms
 from hushbeam.commands import compare as compare, site as site, size as size
 from hushbeam.ledgers import Ledger as Ledger
 from hushbeam.plans import Plan as Plan
+from hushbeam.queries import sql as sql
 from hushbeam.releases import Release as Release
 from hushbeam.sessions import Session as Session
 from hushbeam.totals import RunningTotals as RunningTotals

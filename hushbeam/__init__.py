@@ -23,6 +23,7 @@ _LISTED = {
     "size": "hushbeam.commands",
     "compare": "hushbeam.commands",
     "site": "hushbeam.commands",
+    "sql": "hushbeam.queries",
     "RequestError": "pipelines.errors",
 }
 _ERRORS = {"WithheldError": "pipelines.errors", "FailedError": "pipelines.errors"}

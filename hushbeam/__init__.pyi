@@ -8,6 +8,7 @@ import mechanisms as mechanisms
 from hushbeam.commands import compare as compare, site as site, size as size
 from hushbeam.ledgers import Ledger as Ledger
 from hushbeam.plans import Plan as Plan
+from hushbeam.queries import sql as sql
 from hushbeam.releases import Release as Release
 from hushbeam.sessions import Session as Session
 from hushbeam.totals import RunningTotals as RunningTotals
@@ -70,7 +71,8 @@ def mean(
     Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
     honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
     bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
     groups: _Values | None = None, groups_public: bool = False, mechanism: str = 'auto', cells:
@@ -106,9 +108,10 @@ def vector_mean(
     'shuffle'] = 'shuffle', epsilon_local: float | None = None, honest_share: float | None =
     None, min_reports: int | None = None, unusable: str = 'hide', number: _Named = (), vector:
     _Named = (), category: _ValuesOf = (), radius: float | None = None, mechanism: str = 'auto',
-    digits: int | None = None, reports: bool = False, shrink: Literal['none', 'zero',
-    'grand-mean', 'prior'] = 'grand-mean', prior: _Values | None = None, ledger: _Path | None =
-    None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    digits: int | None = None, count_each: bool = False, reports: bool = False, shrink:
+    Literal['none', 'zero', 'grand-mean', 'prior'] = 'grand-mean', prior: _Values | None = None,
+    ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
+    bool = False,
 ) -> Release:
     """The average of many numbers at once: of columns, or of a column of lists."""
 
@@ -119,7 +122,8 @@ def count(
     False, output: _Path | None = None, confidence: float = 0.95, shuffler: Literal['grouped',
     'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] = 'add or remove',
     rows_per_user: int = 1, expected: int | None = None, drawn_by: Literal['job', 'each-report',
-    'shuffler', 'devices'] | None = None, enrolled: int | None = None, honest_share: float |
+    'shuffler', 'devices'] | None = None, enrolled: int | None = None, group: _ValuesOf = (),
+    undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, honest_share: float |
     None = None, max_messages: float | None = None, column: str | None = None, domain: _Values |
     None = None, by: str | None = None, by_domain: _Values | None = None, per_value: int = 1,
     ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
@@ -135,7 +139,8 @@ def sum(
     shuffler: Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove',
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, honest_share: float | None = None, max_messages: float | None = None, whole_numbers:
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, honest_share: float | None = None, max_messages: float | None = None, whole_numbers:
     bool = False, group_by: str | None = None, groups: _Values | None = None, mechanism:
     Literal['counters', 'split-mix'] = 'counters', ledger: _Path | None = None, population: str
     | None = None, beam: Sequence[str] = (), debug: bool = False,
@@ -152,8 +157,8 @@ def active_users(
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, honest_share: float | None = None, max_messages: float | None = None, period:
     Literal['day', 'week'] = 'day', before: int | None = None, retention: int | None = None,
-    releases: int = 1, begins: str | None = None, ledger: _Path | None = None, population: str |
-    None = None, beam: Sequence[str] = (), debug: bool = False,
+    only_day: bool = False, releases: int = 1, begins: str | None = None, ledger: _Path | None =
+    None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """Users active in 1, 7 and 28 days; who is new, came back, or stays."""
 

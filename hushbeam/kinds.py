@@ -66,8 +66,8 @@ def function(name: str) -> Publish:
 
     def publish(input: Any, **request: Any) -> Release:
         options = registry.options(kind)
-        _require_known(name, options, request)
-        return _published(kind, options, {"input": input, **request})
+        require_known(name, options, request)
+        return published(kind, options, {"input": input, **request})
 
     publish.__name__ = publish.__qualname__ = name
     publish.__module__ = "hushbeam"
@@ -86,7 +86,8 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(sorted(known))}"
 
 
-def _require_known(name: str, options: type[ReleaseOptions], request: Mapping[str, Any]) -> None:
+def require_known(name: str, options: type[ReleaseOptions], request: Mapping[str, Any]) -> None:
+    """Refuse what a function does not take; with what may have been meant."""
     known = {*options.model_fields, *_BESIDE}
     for option in request:
         if option not in known:
@@ -125,7 +126,7 @@ def _filled(text: str, first: int = 0, others: int = 0) -> str:
     )  # fmt: skip
 
 
-def _published(kind: str, options: type[ReleaseOptions], values: dict[str, Any]) -> Release:
+def published(kind: str, options: type[ReleaseOptions], values: dict[str, Any]) -> Release:
     """Publish, and open what was published."""
     beside = {name: values.pop(name, default) for name, (default, _) in _BESIDE.items()}
     around = None
@@ -150,7 +151,6 @@ def _published(kind: str, options: type[ReleaseOptions], values: dict[str, Any])
 def _publish(
     kind: str, options: ReleaseOptions, beam: list[str], payment: Payment | None, handed: Handed
 ) -> None:
-    from pipelines.command.single import publish_one
     from pipelines.jobs.run import beam_options, runs_here
     from pipelines.releases.release import holds_release
 
@@ -159,7 +159,7 @@ def _publish(
             "input: what is handed over in memory stays on this machine; write it where the "
             "workers of another runner can read it, and give its path"
         )
-    publish_one(kind, options, beam, payment)
+    registry.publisher(options)(kind, options, beam, payment)
     if not holds_release(options.output):
         raise FailedError(HANDED_OVER)
 
@@ -187,7 +187,9 @@ def _words(
             continue
         _require_said(name, value, name in options.files)
         several = type_of(options.model_fields[name])[0] is tuple
-        if name in options.files:
+        if name in options.logs:
+            words[name] = tuple(f"{key}={handed.log(one)[0]}" for key, one in value.items())
+        elif name in options.files:
             words[name] = _declared(name, value, several, handed)
         elif several:
             words[name] = _several(value)

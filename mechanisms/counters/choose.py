@@ -42,6 +42,7 @@ def least_error(
     releases: int = 1,
     most_dummies: float = math.inf,
     parts: Sequence[Part] = (),
+    rows: int = 1,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.
 
@@ -58,6 +59,7 @@ def least_error(
         slotted: whether all reports are to be of one size, those of devices that draw, too.
         releases: as in `least_noise`; devices' noise is what errs least in one.
         parts: as in `JobTotals`.
+        rows: as in `JobTotals`; none but the job's noise serves more than 1.
 
     Raises:
         ValueError: an argument is out of range, or none that is allowed meets the target; what is
@@ -94,7 +96,7 @@ def least_error(
 
     def of_job() -> JobTotals:
         target = levels, neighbours, epsilon, delta
-        return JobTotals.meeting(*target, beside, share, parts, releases)
+        return JobTotals.meeting(*target, beside, share, parts, releases, rows)
 
     makers: dict[Drawer, Callable[[], NoisyCounters]] = {
         "shuffler": of_shuffler,

@@ -39,6 +39,30 @@ class Contributions(NamedTuple):
         kept: NDArray[Any] = np.where(used, groups, -1).astype(np.int32)[:, None]
         return cls(kept, amounts, rows, np.zeros(groups.size, np.bool_))
 
+    @classmethod
+    def drawn(
+        cls, users: Slots, groups: Slots, n: int, k: int, rng: RandomSource, numbers: Floats | None
+    ) -> "Contributions":
+        """At most k rows of each user, drawn uniformly where there are more, each for itself.
+
+        Args:
+            users, groups, n, rng: as of `pairs`.
+            k: how many rows a user may have; its groups may then be the same.
+            numbers: (rows,) of each; else rows are counted.
+        """
+        order = np.lexsort((rng.words(users.size), users))
+        owner = users[order]
+        place = np.arange(owner.size) - np.searchsorted(owner, owner)
+        kept = place < k
+        where, order = (owner[kept], place[kept]), order[kept]
+        kinds, rows = np.full((n, k), -1, np.int64), np.zeros((n, k), np.int64)
+        kinds[where], rows[where] = groups[order], 1
+        amounts: NDArray[Any] = rows
+        if numbers is not None:
+            amounts = np.zeros((n, k))
+            amounts[where] = numbers[order]
+        return cls(kinds, amounts, rows, np.bincount(users, minlength=n) > k)
+
     @property
     def averages(self) -> Floats:
         """(n, k) what a row of each group is on average; 0 where there is none."""

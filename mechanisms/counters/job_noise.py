@@ -44,6 +44,10 @@ class Moves(NamedTuple):
         """How far all totals together move: their L1 sensitivity."""
         return self.numbers * self.step
 
+    def times(self, rows: int) -> "Moves":
+        """What so many rows do, at the most: all of them move the same totals, where most shows."""
+        return Moves(rows * self.totals, self.numbers, rows * self.step, rows**2 * self.squares)
+
 
 def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
     """How far one unit moves the totals of a part.

@@ -19,7 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Counts, Floats, Guarantee, Neighbours, require_epsilon
+from mechanisms.channel import (
+    Counts,
+    Floats,
+    Guarantee,
+    Neighbours,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.counters.job_noise import (
     Law,
     Moves,
@@ -59,6 +66,8 @@ class JobTotals(InLevels):
         delta: of the same; 0 where all noise is geometric.
         beside: how many of the last levels are no part of the statistic, say what was cut.
         parts: what is added to the statistic's levels; ones, each to its own, if it is empty.
+        rows: of how many rows a unit raises the footprint, once for each, and perhaps the same
+            counters again and again; what is beside is of the unit.
 
     >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.guarantee.delta, round(count.column_variance, 3)
@@ -75,10 +84,12 @@ class JobTotals(InLevels):
     delta: float = 0.0
     beside: int = 0
     parts: tuple[Part, ...] = ()
+    rows: int = 1
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_neighbours(self.neighbours)
+        require_integer("rows", self.rows)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), not {self.delta}")
         if not 0 <= self.beside < len(self.levels):
@@ -106,12 +117,13 @@ class JobTotals(InLevels):
         share: float = SHARE,
         parts: Sequence[Part] = (),
         releases: int = 1,
+        rows: int = 1,
     ) -> "JobTotals":
         """The totals with the least noise that meets a target.
 
         Args:
-            levels, neighbours, epsilon, parts: as above; variances are weighed by the squares of
-                levels' weights.
+            levels, neighbours, epsilon, parts, rows: as above; variances are weighed by the squares
+                of levels' weights.
             delta: in [0, 1); of 0 all noise is geometric.
             beside: levels that come after these.
             share: of epsilon, or of squared moves, for the noise of `beside`.
@@ -122,9 +134,10 @@ class JobTotals(InLevels):
         """
         require_epsilon(epsilon)
         require_neighbours(neighbours)
-        rows = _split(levels, parts, beside)
-        worth = [abs(row[0].weight) for row, _ in rows]
-        price = worth, [moved(*row, neighbours) for row in rows], Shares(share, len(beside))
+        split = _split(levels, parts, beside)
+        worth = [abs(row[0].weight) for row, _ in split]
+        moves = _moved(split, len(beside), rows, neighbours)
+        price = worth, moves, Shares(share, len(beside))
         made, refused = [], ValueError("there is no noise")
         for laws, own in ((geometric, 0.0), (gaussian, delta))[: 2 if delta else 1]:
             try:
@@ -133,7 +146,7 @@ class JobTotals(InLevels):
                 refused = error
                 continue
             fields = (*levels, *beside), noises, neighbours, epsilon, own, len(beside)
-            made.append(cls(*fields, tuple(parts)))
+            made.append(cls(*fields, tuple(parts), rows))
         if not made:
             raise refused
         return min(made, key=lambda design: design.error(releases, delta))
@@ -163,7 +176,7 @@ class JobTotals(InLevels):
     @cached_property
     def moves(self) -> list[Moves]:
         """How far one unit moves totals, for each law."""
-        return [moved(*row, self.neighbours) for row in self._rows]
+        return _moved(self._rows, self.beside, self.rows, self.neighbours)
 
     @property
     def losses(self) -> tuple[Fraction, ...]:
@@ -200,12 +213,17 @@ class JobTotals(InLevels):
         own = curve(self.laws, self.moves)
         if self.neighbours == "replace":
             return own
-        twice = [moved(*row, "replace") for row in self._rows]
+        twice = _moved(self._rows, self.beside, self.rows, "replace")
         return replace(own, apart=curve(self.laws, twice))
 
     @property
     def lifts(self) -> list[int]:
-        return [max(part.high, -part.low) for row, part in self._rows for _ in row]
+        own = len(self._rows) - self.beside
+        return [
+            max(part.high, -part.low) * (self.rows if place < own else 1)
+            for place, (row, part) in enumerate(self._rows)
+            for _ in row
+        ]
 
     messages = 0.0  # what units contribute never leaves the job
     number = 0  # there are no dummies
@@ -217,6 +235,7 @@ class JobTotals(InLevels):
             "levels": [list(level) for level in self.levels],
             "parts": [list(part) for _, part in self._rows],
             "noise": recorded(self.laws),
+            **({"rows": self.rows} if self.rows > 1 else {}),
         }
 
     def part(self, first: int, last: int) -> "JobTotals":
@@ -282,6 +301,13 @@ class JobTotals(InLevels):
     def level_law(self, place: int) -> Law:
         """The exact law of the error of one counter of a level."""
         return self._laws[place]
+
+
+def _moved(rows: Sequence[_Row], beside: int, times: int, neighbours: Neighbours) -> list[Moves]:
+    """How far one unit moves totals, for each law; those of the statistic so many times."""
+    each = [moved(*row, neighbours) for row in rows]
+    own = len(each) - beside
+    return [*(one.times(times) for one in each[:own]), *each[own:]]
 
 
 def _split(levels: Sequence[Level], parts: Sequence[Part], beside: Sequence[Level]) -> list[_Row]:

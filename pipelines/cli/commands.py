@@ -44,6 +44,9 @@ GROUP = "hushbeam.commands"
 _PLAN = "pipelines.plan.command"
 
 _OTHERS = {
+    "query": Command(
+        "pipelines.command.query_options", "a SELECT of GoogleSQL, answered with noise", _RELEASE
+    ),
     "train": Command(
         "pipelines.train.options", "a model fitted to rows, published with its guarantee", _RELEASE
     ),

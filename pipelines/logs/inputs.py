@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -403,7 +404,7 @@ def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> 
     """The declared domain of a column.
 
     Args:
-        text: LOW..HIGH, or a file with one value a line.
+        text: LOW..HIGH, a list of texts as JSON has it, or a file with one value a line.
         column: the type of the column it describes.
         other: whether values outside it share one more bin.
         least: how many values there must be.
@@ -419,6 +420,8 @@ def read_domain(text: str, column: pa.DataType, other: bool, least: int = 2) -> 
             raise RequestError(f"--domain: {text} is empty: the first number must not be larger")
         if not all(-(1 << 62) <= bound <= 1 << 62 for bound in bounds):
             raise RequestError(f"--domain: {text} reaches beyond 62-bit integers")
+    elif text.startswith("["):
+        domain = DeclaredValues(written_out(text), other)
     else:
         domain = DeclaredValues(domain_lines(text), other)
     require_fitting(domain, column, least)
@@ -488,6 +491,23 @@ def domain_lines(path: str) -> tuple[str, ...]:
             )
         seen[line] = number
     return tuple(lines)
+
+
+def written_out(text: str) -> tuple[str, ...]:
+    """The values of a list that is written out.
+
+    Raises:
+        RequestError: it is none of different texts, each a line.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not (isinstance(values, list) and values and all(type(one) is str for one in values)):
+        raise RequestError('--domain: a list of texts is needed, as in ["Oslo", "Bern"]')
+    if any(not one.strip() or "\n" in one for one in values) or len({*values}) < len(values):
+        raise RequestError("--domain: each value of a list is a line, not blank, and there once")
+    return tuple(values)
 
 
 def check_user_column(telemetry: Telemetry, column: str) -> None:

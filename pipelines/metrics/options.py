@@ -87,6 +87,7 @@ class ReleaseOptions(FileOptions):
         local_delta: whether a report that nobody shuffles may have a delta.
         files: the options that name files of declared values; where several, each behind COLUMN=.
             A range of integers may stand in the place of any.
+        logs: the options that name tables, each behind NAME=.
         running: where that is which a plan asks that names a `horizon`, if the kind can go on
             from window to window.
         growing: where that is which a command asks that is typed with `--horizon`, likewise.
@@ -111,6 +112,7 @@ class ReleaseOptions(FileOptions):
     failed: ClassVar[str] = ""
     local_delta: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ()
+    logs: ClassVar[tuple[str, ...]] = ()
     running: ClassVar[str] = ""
     growing: ClassVar[str] = ""
     publisher: ClassVar[str] = "pipelines.command.single:publish_one"
@@ -359,6 +361,35 @@ class BoundedOptions(SeveralOptions):
     def usual(self) -> int:
         """About how many take part, as far as that is known."""
         return self.expected or self.enrolled or 1_000_000
+
+
+class GroupedOptions(BoundedOptions):
+    """What a person says of totals by groups, and of the rows behind them."""
+
+    group: tuple[str, ...] = option(
+        "a column to group by, and its values: a text file with one a line, a range of integers, "
+        "or a list as JSON has it; public knowledge, not taken from the data",
+        (), metavar="COLUMN=FILE|LOW..HIGH|[...]", repeated=True, figure=True,
+    )  # fmt: skip
+    undeclared: Literal["other", "drop"] = option(
+        "rows of no declared group. other: all of them are one more group. drop: they count for "
+        "nothing, and take no other row's place",
+        "other", figure=True,
+    )  # fmt: skip
+    by_row: bool = option(
+        "each row counts for itself, and bounds hold for rows: --rows-per-user is then how many "
+        "rows of a user count, drawn uniformly where it has more",
+        False, group=PROMISE,
+    )  # fmt: skip
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of a unit count, each for itself; None where those of a group are one."""
+        return self.rows_per_user if self.by_row else None
+
+
+OF_ROWS = frozenset(GroupedOptions.model_fields) - frozenset(BoundedOptions.model_fields)
+"""What only the job's own noise serves."""
 
 
 class MetricOptions(ShuffledOptions):

@@ -38,6 +38,7 @@ from transforms.encoders.domain import integer_range
 
 if TYPE_CHECKING:
     from pipelines.ledger.entries import Noise
+    from pipelines.query.answer import QueryResult
     from transforms.expressions.view import View
     from transforms.files.reading import Reading
 
@@ -140,6 +141,7 @@ class PlanDocument(PlanPart):
 
     _places: SourceLines | None = PrivateAttr(None)
     _folder: str = PrivateAttr("")
+    _queries: tuple[QueryResult, ...] = PrivateAttr(())
 
     @field_validator("input", mode="before")
     @classmethod
@@ -207,18 +209,29 @@ class PlanDocument(PlanPart):
             raise RequestError(f"{self.where(*what.split('.'))}{error}") from None
         return place
 
+    def answering(self, queries: tuple[QueryResult, ...]) -> PlanDocument:
+        """The same plan, which also publishes what queries make of its metrics' figures."""
+        copy = self.model_copy()
+        copy._queries = queries
+        return copy
+
+    @property
+    def queries(self) -> tuple[QueryResult, ...]:
+        """What is made of its metrics' figures."""
+        return self._queries
+
     @property
     def folder(self) -> str:
         """Of its file; empty of a plan without one."""
         return self._folder
 
     def place(self, path: str) -> str:
-        """Where a path leads that the plan names; a range of integers is none, and stays.
+        """Where a path leads that the plan names; a range, or a list, is none, and stays.
 
         Raises:
             RequestError: it leaves the bucket that the plan is in.
         """
-        if integer_range(path) is not None:
+        if integer_range(path) is not None or path.startswith("["):
             return path
         try:
             return beside(self._folder, path)

@@ -16,6 +16,7 @@ from pipelines.metrics import registry
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.parts import Place, SourceLines
+from pipelines.plan.queries import expanded
 from pipelines.request.requests import must
 from pipelines.storage.paths import folder_of
 from transforms.files.systems import UNCOMPRESSED, FileSystems
@@ -54,9 +55,11 @@ def load(path: str) -> PlanDocument:
         raise RequestError(f"{path}: a plan begins with `collection: NAME`; see docs/plans.md")
     for node in _mappings(path, root):
         _require_distinct(path, node)
-    places = SourceLines.of(path, root)
+    built, queries, places = expanded(
+        _built(path, root), folder_of(path), SourceLines.of(path, root)
+    )
     try:
-        plan = PlanDocument.model_validate(_built(path, root))
+        plan = PlanDocument.model_validate(built).answering(queries)
     except ValidationError as error:
         keys = [field.alias or name for name, field in PlanDocument.model_fields.items()]
         raise _wrong(places, error, (), keys) from None

@@ -34,7 +34,7 @@ def _require_kind(name: str) -> str:
 
 def _list_kinds(schema: dict[str, Any]) -> None:
     """Offer the kinds to whoever writes a plan."""
-    schema["enum"] = list(registry.names())
+    schema["enum"] = [*registry.names(), "query"]
 
 
 _Kind = Annotated[str, AfterValidator(_require_kind), Field(json_schema_extra=_list_kinds)]

@@ -15,6 +15,7 @@ from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
+from pipelines.query.answer import QueryResult
 from pipelines.releases import release, schema
 from pipelines.releases.schema import joinable
 from pipelines.views import pages
@@ -132,7 +133,8 @@ class ReleasePlanDoFn(beam.DoFn):
         if not self._target.stands():
             tally(SETTLED, 1)
             return
-        whole = gathered(self._names, contents, self._target.statement)
+        target = self._target
+        whole = gathered(self._names, contents, target.statement, target.queries)
         release.publish(self._target.output, *whole)
 
 
@@ -192,7 +194,10 @@ def _of_all(statements: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def gathered(
-    names: Sequence[str], contents: Mapping[str, Content], statement: Mapping[str, Any]
+    names: Sequence[str],
+    contents: Mapping[str, Content],
+    statement: Mapping[str, Any],
+    queries: Sequence[QueryResult] = (),
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The files of all metrics, each under its metric's folder, and the statement.
 
@@ -200,6 +205,7 @@ def gathered(
         names: of the metrics, in the order of the plan.
         contents: by name; those that are missing, or without files, were withheld.
         statement: of the release, but for what the metrics have come to.
+        queries: what else is made of their figures.
     """
     files: dict[str, bytes] = {}
     place = _place(statement)
@@ -229,7 +235,13 @@ def gathered(
     statement = {**statement, **_of_all(all_), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
-    files[PAGE] = page(names, statements, statement, shown, [*shares])
+    made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
+    answers = "".join(query.page(table) for query, table in made)
+    files[PAGE] = page(names, statements, statement, shown, [*shares], answers)
+    for query, table in made:
+        files |= query.files(table)
+    if queries:
+        statement["queries"] = {query.name: query.text for query in queries}
     withheld = [name for name in names if name not in published]
     missing = {name: contents[name].statement for name in withheld if name in contents} | shares
     return files, {
@@ -251,6 +263,7 @@ def page(
     statement: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
     shares: Collection[str] = (),
+    answers: str = "",
 ) -> bytes:
     """The first page of a release.
 
@@ -260,6 +273,7 @@ def page(
         statement: of the whole release.
         tables: the first table of each, with the columns that all kinds share.
         shares: names of those of which nothing but the share of unusable values is published.
+        answers: tables that queries have asked for, as parts of a page.
     """
     plan = statement["plan"]
     lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
@@ -274,7 +288,7 @@ def page(
     )
     return pages.whole(
         head(None, {**statement, "title": plan["collection"]}, lead),
-        '<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
+        f'{answers}<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
         f'<table class="whole">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
         f"</table>\n</div>\n{''.join(drawn)}"
         f'<p class="note">Fingerprint of the plan: <code>{plan["fingerprint"]}</code></p>\n'

@@ -56,6 +56,8 @@ from transforms.files.systems import escaped
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from pipelines.query.answer import QueryResult
+
 
 @dataclass(frozen=True)
 class ReleaseTarget:
@@ -65,11 +67,13 @@ class ReleaseTarget:
         output: the release's folder.
         statement: of the release, but for what each metric comes to; with the reservation's stamp.
         ledger: where its price is set aside, if it is.
+        queries: what is published of the figures of several metrics.
     """
 
     output: str
     statement: Mapping[str, Any]
     ledger: str | None = None
+    queries: tuple[QueryResult, ...] = ()
 
     def telling(self, **more: Any) -> ReleaseTarget:
         """The same with more in the statement."""
@@ -289,8 +293,7 @@ def _published(
     work: int,
 ) -> bool:
     """Run it; False if the run was handed over to a service."""
-    statement = job.statement(right.stamp)
-    whole = pipeline(job.metrics, ReleaseTarget(right.output, statement, job.plan.ledger))
+    whole = pipeline(job.metrics, _target(job, right))
     ended = carry_out(job, whole, for_beam(), screen, len(job.metrics), work=work)
     if not ended:
         right.conclude(published=False)
@@ -299,6 +302,12 @@ def _published(
     conclude(job, screen)
     _say_of_itself(release.statement_of(job.options.output))
     return True
+
+
+def _target(job: PlanJob, right: Right) -> ReleaseTarget:
+    """What a run of a window has the right to publish."""
+    plan = job.plan
+    return ReleaseTarget(right.output, job.statement(right.stamp), plan.ledger, plan.queries)
 
 
 def _say_again(folder: str, screen: Screen) -> None:
@@ -335,7 +344,11 @@ def unusable(statement: Mapping[str, Any]) -> dict[str, str]:
 def show(job: PlanJob, screen: Screen) -> None:
     """Every metric that was published, and those that were not."""
     statement = release.statement_of(job.options.output)
+    show_answers(job.plan, job.options.output, screen)
+    queried = {figure.metric for query in job.plan.queries for figure in query.figures}
     for metric in job.metrics:
+        if metric.name in queried & {*statement["metrics"]}:
+            continue
         for warning in statement["doubts"].get(metric.name, ()):
             warnings.warn(f"{metric.name}: {warning}", Caution, stacklevel=1)
         screen.rule(metric.name, align="left")
@@ -346,6 +359,22 @@ def show(job: PlanJob, screen: Screen) -> None:
             why = missing_reports(metric, statement["missing"].get(metric.name, {}))
             answers.add("missing", {"metric": metric.name, "why": why})
             screen.print(f"withheld: {why}", highlight=False)
+
+
+def show_answers(plan: PlanDocument, folder: str, screen: Screen) -> None:
+    """The tables that queries have asked for, where they are published.
+
+    Args:
+        plan: with its queries.
+        folder: of the release.
+        screen: where they are shown.
+    """
+    there = {*release.table_names(folder)}
+    for query in plan.queries:
+        if (name := f"{query.name}.parquet") in there:
+            table = release.read_table(folder, name)
+            answers.add("answers", {"query": query.name, "rows": table.to_pylist()})
+            query.show(table, screen)
 
 
 def missing_reports(metric: Metric, batch: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
-from pipelines.metrics.options import SHUFFLER, DrawnBy
+from pipelines.metrics.options import OF_ROWS, SHUFFLER, DrawnBy
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Count, RequestOptions
 
@@ -97,6 +97,10 @@ class RunningOptions(Horizon):
                 f"{flag(named[0])}: says something of counters' noise, and running totals have one "
                 "of their own; leave it out"
             )
+        # Their noise is priced for what a unit moves in groups that are its own, each once.
+        rows = sorted(self.model_fields_set & OF_ROWS)
+        if rows:
+            raise RequestError(f"{flag(rows[0])}: running totals do not serve it; leave it out")
         if getattr(self, "neighbours", None) == "replace":
             raise RequestError("--neighbours: running totals hide who takes part; leave it out")
         _ = self.windows

@@ -26,6 +26,7 @@ class GroupEncoder:
         domains: (column, its declared values), none to several; a group is a value of each.
         number: a column of numbers, if they are added up; those that cannot be used are NaN.
         whole: whether only whole numbers can.
+        drops: whether rows of no declared group count for nothing, in place of that last group.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> from transforms.encoders.domain import IntegerRange
@@ -38,6 +39,7 @@ class GroupEncoder:
     domains: tuple[tuple[str, Domain], ...] = ()
     number: str | None = None
     whole: bool = False
+    drops: bool = False
     batch_size: ClassVar = BATCH
 
     @property
@@ -52,7 +54,7 @@ class GroupEncoder:
     @property
     def size(self) -> int:
         """How many groups there are."""
-        return self.declared + bool(self.domains)
+        return self.declared + (bool(self.domains) and not self.drops)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -79,13 +81,14 @@ class GroupEncoder:
         self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
     ) -> CellBlock | AmountBlock:
         groups = rows.of(self._groups(batch)).astype(np.uint32)
+        applies = groups < self.declared if self.drops and self.domains else None
         if self.number is None:
-            return CellBlock(groups, None)
+            return CellBlock(groups, None, applies)
         numbers = as_floats(decoded(batch.column(self.number)))
         usable = np.where(np.isfinite(numbers), numbers, np.nan)
         if self.whole:
             usable[np.floor(usable) != usable] = np.nan
-        return AmountBlock(groups, rows.of(usable), None)
+        return AmountBlock(groups, rows.of(usable), None, applies)
 
     def _groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """(n,) groups."""

@@ -72,7 +72,8 @@ class Viewed:
         for column in self.hidden:
             seen = _without(seen, column, ~holds)
         block: Any = self.encoder.encode(seen, rows, rng)
-        return block._replace(applies=rows.of(holds))
+        own = block.applies  # of rows that are of no group
+        return block._replace(applies=rows.of(holds) if own is None else own & rows.of(holds))
 
 
 def _without(batch: pa.RecordBatch, column: str, rows: NDArray[np.bool_]) -> pa.RecordBatch:

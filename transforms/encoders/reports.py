@@ -122,6 +122,9 @@ class Reporting(Levelled):
         present: whether all units are counted, by a level of their own.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
             was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
+        rows: how many rows of a unit count, each for itself, drawn uniformly where it has more;
+            None where those of a group are put together. A report then has the slots of a row for
+            each of them.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
@@ -136,11 +139,15 @@ class Reporting(Levelled):
     beside: tuple[str, ...] = ()
     averaged: bool = False
     present: bool = False
+    rows: int | None = None
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """Of the statistic, and then of what stands beside it."""
         return (*self.amounts.levels, *self.sides)
+
+    def nothing(self, n: int, rng: RandomSource) -> Messages:
+        return np.tile(super().nothing(n, rng), (1, self.rows or 1))
 
     @property
     def whole(self) -> bool:
@@ -190,6 +197,10 @@ class Reporting(Levelled):
         none = None if numbers is None else np.isnan(numbers)
         if users is None:
             contributions = Contributions.of_rows(groups, numbers)
+        elif self.rows is not None:
+            some = slice(None) if none is None else ~none
+            own = None if numbers is None else numbers[some]
+            contributions = Contributions.drawn(users[some], groups[some], n, self.rows, rng, own)
         elif none is None or numbers is None:
             contributions = pairs(users, groups, n, k, rng).placed(k)
         else:
@@ -205,23 +216,28 @@ class Reporting(Levelled):
         beside[LIMITED] = contributions.cut
         layout = Layout(self.levels)
         chosen, one = contributions.groups.astype(layout.places), layout.places.type(1)
-        step = max(1, _WORDS // layout.types.size)
+        columns = [slice(None)]
+        if self.rows is not None:  # the slots of one row after the other
+            columns = [slice(place, place + 1) for place in range(chosen.shape[1])]
+        step = max(1, _WORDS // (layout.types.size * len(columns)))
         for start in range(0, n, step):
             part = slice(start, start + step)
-            sets = self.amounts.encode(chosen[part], amounts[part])
-            if self.present:
-                sets.append(np.zeros((len(amounts[part]), 1), layout.places))
-            if self.beside:
-                marks = [
-                    beside[name][part] * (i * one + one) - one for i, name in enumerate(self.beside)
-                ]
-                sets.append(np.array(marks).T)
-            added = (
-                self.amounts.added(amounts[part])
-                if isinstance(self.amounts, WholeAmounts)
-                else None
-            )
-            yield self.reported(layout, sets, added)
+            words = []
+            for place, column in enumerate(columns):
+                taken: Any = amounts[part, column]
+                sets = self.amounts.encode(chosen[part, column], taken)
+                if self.present:
+                    sets.append(np.zeros((len(taken), 1), layout.places))
+                if self.beside:
+                    marks = [
+                        (beside[name][part] & (place == 0)) * (i * one + one) - one
+                        for i, name in enumerate(self.beside)
+                    ]
+                    sets.append(np.array(marks).T)
+                whole = self.amounts if isinstance(self.amounts, WholeAmounts) else None
+                added = None if whole is None else whole.added(taken)
+                words.append(self.reported(layout, sets, added))
+            yield words[0] if len(words) == 1 else np.concatenate(words, axis=1)
 
 
 def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:

@@ -1,6 +1,8 @@
 """Comparisons, and what is made of truths."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,14 +15,18 @@ from transforms.expressions.values import (
     TEXT,
     TRUTH,
     WHOLE,
+    WIDE,
     Bound,
     Values,
     as_moment,
     as_number,
     as_wide,
+    of_all,
     whole_literal,
     wide_array,
 )
+
+_MANY = 1 << 16  # arguments
 
 _ARROW = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal,
@@ -98,6 +104,68 @@ def _among(given: Given) -> Bound:
 def _is_null(given: Given) -> Bound:
     values = given.bound[0].values
     return Bound(TRUTH, lambda batch: pc.is_null(values(batch)))
+
+
+@function("if(a, x, y)", "x where a holds, else y: both of one type, or null")
+def _choice(given: Given) -> Bound:
+    given.many(3, 3)
+    holds, (kind, first, second) = given.values(0, TRUTH), _one_kind(given, given.bound[1:])
+
+    def chosen(batch: pa.RecordBatch) -> Values:
+        truth = pc.fill_null(holds(batch), False)
+        return pc.if_else(truth, first(batch), second(batch))
+
+    return Bound(kind, chosen)
+
+
+@function("coalesce(x, y, ...)", "the first of them that is not null, all of one type")
+def _coalesce(given: Given) -> Bound:
+    given.many(1, _MANY)
+    kind, *values = _one_kind(given, given.bound)
+    return Bound(kind, lambda batch: pc.coalesce(*(one(batch) for one in values)))
+
+
+@function("lookup(a, b, x, c, y, ...)", "x where a is b, y where a is c, and so on; else null")
+def _lookup(given: Given) -> Bound:
+    given.many(3, _MANY)
+    first, places = given.bound[0], range(1, len(given.bound) - 1, 2)
+    if not (len(given.bound) % 2 and first.kind in (*WHOLE, TEXT)):
+        raise given.refuse("a text or a whole number, and pairs of a key and a value, are needed")
+    written = [given.written(place, str if first.kind == TEXT else int) for place in places]
+    keys = pa.array(written, TEXT) if first.kind == TEXT else wide_array(written)
+    kind, *values = _one_kind(given, [given.bound[place + 1] for place in places])
+    column = first.values if first.kind == TEXT else as_wide(first)
+    nothing = pa.RecordBatch.from_arrays([], [])
+    table = pa.array([value(nothing).as_py() for value in values], kind)
+
+    def looked_up(batch: pa.RecordBatch) -> Values:
+        return of_all(lambda part: table.take(pc.index_in(part, value_set=keys)), column(batch))
+
+    return Bound(kind, looked_up)
+
+
+def _one_kind(given: Given, bound: Sequence[Bound]) -> list[Any]:
+    """The type that all of some values have, and what takes a batch to each of them as that."""
+    kinds = {one.kind for one in bound if not _null_written(one)}
+    if kinds <= {*WHOLE, NUMBER} and len(kinds) > 1:
+        kind = NUMBER if NUMBER in kinds else WIDE
+    elif len(kinds) == 1 and OTHER not in kinds:
+        (kind,) = kinds
+    else:
+        raise given.refuse("values of one type are needed")
+    none = partial(_constant, pa.scalar(None, kind))
+    taken = {kind: lambda one: one.values, NUMBER: as_number, WIDE: as_wide}
+    return [kind, *(none if _null_written(one) else taken[kind](one) for one in bound)]
+
+
+def _null_written(bound: Bound) -> bool:
+    """Whether null is written there, and no column that nothing can be computed with."""
+    if bound.kind != OTHER:
+        return False
+    try:
+        return isinstance(bound.values(pa.RecordBatch.from_arrays([], [])), pa.NullScalar)
+    except KeyError:
+        return False
 
 
 @function("a and b", "also `or`: null where that cannot be told", "and", "or")

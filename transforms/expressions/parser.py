@@ -24,7 +24,7 @@ from typing import NamedTuple, NoReturn
 
 from transforms.expressions.tree import Call, Column, Expression, ExpressionError, Literal
 
-LONGEST = 4096  # signs
+LONGEST = 1 << 16  # signs: a table of 1,000 keys is written out within one
 
 NAME, COLUMN, NUMBER, TEXT, SIGN, END = "name", "column", "number", "text", "sign", "end"
 

@@ -443,8 +443,13 @@ class ByCounters(OfStatistic):
     @property
     def request(self) -> dict[str, Any]:
         words, settled = super().request, self.shape.settled(self)
-        for name, (_, domain) in zip(self.options.files, self.statistic.domains, strict=False):
-            words[name] = f"{domain.declared:,} declared values"
+        files = [one for one in self.options.files if one != "group" and words.get(one)]
+        said = [f"{domain.declared:,} declared values" for _, domain in self.statistic.domains]
+        words |= dict(zip(files, said, strict=False))
+        if words.get("group"):
+            columns = [column for column, _ in self.statistic.domains]
+            pairs = zip(columns, said, strict=True)
+            words["group"] = [f"{column}: {many}" for column, many in pairs][len(files) :]
         words |= {"delta": self.design.delta, **self.statistic.wording.request}
         if self.unit == "user":
             settled |= {"rows_of_a_user": self.shape.rows_of_a_user}
@@ -501,16 +506,17 @@ def truncation(release: ByCounters, evidence: Evidence, confidence: float) -> li
     if limited is None:
         return []
     work, (count, far) = release.statistic.workload, limited
+    most = work.most_groups * (work.rows or 1)
     # What a unit that was cut raises all figures by, which is the most that one may.
     if evidence.people.size:
-        of_one, all_of_it = float(work.most_groups), float(np.abs(evidence.people).sum())
+        of_one, all_of_it = float(most), float(np.abs(evidence.people).sum())
     else:
-        of_one = float(work.most_groups * release.influence)
+        of_one = float(work.most_groups * release.influence)  # of all its rows
         all_of_it = float(np.abs(evidence.totals).sum())
     if not (count > far and (count - far) * of_one > MANY * all_of_it):
         return []
     share = min(count * of_one / max(all_of_it, 1.0), 1.0)
-    grouped = work.groups > work.most_groups
+    grouped = work.rows is not None or work.groups > work.most_groups
     raised = ["--rows-per-user"] * grouped + ["--per-value"] * (work.most > 1)
     raised += ["--bounds"] * (work.amount is not None)
     return [

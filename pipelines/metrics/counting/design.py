@@ -85,6 +85,7 @@ def designed(
     more |= {
         "correlated": correlated and amounts.most > 1,
         "most_masked": most_masked(amounts.groups, sealed),
+        "rows": reporting.rows or 1,
     }
     return meeting(options, amounts.levels, reporting.sides, sealed, **more)
 

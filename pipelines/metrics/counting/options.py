@@ -10,10 +10,12 @@ from pipelines.metrics.options import (
     CLIENTS_SHARE,
     DEVICES,
     JOB,
+    OF_ROWS,
     SHUFFLER,
     BoundedOptions,
     DrawnBy,
     EitherOptions,
+    GroupedOptions,
     SeveralOptions,
     published,
 )
@@ -92,14 +94,14 @@ class CountingOptions(HiddenOptions, BoundedOptions):
         return frozenset({"enrolled", "honest_share"} if self.drawn_by == SHUFFLER else {})
 
 
-class CountOptions(CountingOptions):
+class CountOptions(CountingOptions, GroupedOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
     sizing: ClassVar[str] = "pipelines.size.counters:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
-    files: ClassVar[tuple[str, ...]] = ("domain", "by_domain")
+    files: ClassVar[tuple[str, ...]] = ("domain", "by_domain", "group")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
         "How many users, events or rows there are: all of them, or of each declared value of a "
@@ -144,14 +146,14 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
     output: str = published("count.parquet")
 
 
-class SumOptions(CountingOptions):
+class SumOptions(CountingOptions, GroupedOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"
     sizing: ClassVar[str] = "pipelines.size.counters:NumbersQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningSumOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalSumOptions"
-    files: ClassVar[tuple[str, ...]] = ("groups",)
+    files: ClassVar[tuple[str, ...]] = ("groups", "group")
     brief: ClassVar[str] = "the total of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
         "The total of a column of numbers: what all users have, each of them clipped to --bounds, "
@@ -227,6 +229,26 @@ def require_pairs(*pairs: tuple[str, str | None, str, str | None]) -> None:
             raise RequestError(f"{column} and {values} go together: name the column and its values")
 
 
+def grouped(options: GroupedOptions) -> list[tuple[str, str | None, str, str | None]]:
+    """The pairs of `require_pairs` that the option `group` says.
+
+    Raises:
+        RequestError: what only totals of the job have is asked of another noise.
+    """
+    named = sorted(options.model_fields_set & OF_ROWS)
+    if named and options.drawn_by != JOB:
+        raise RequestError(
+            f"{flag(named[0])}: only the job's own noise serves it: say --drawn-by {JOB}"
+        )
+    pairs: list[tuple[str, str | None, str, str | None]] = []
+    for text in options.group:
+        column, equals, values = text.partition("=")
+        if not (column and equals and values):
+            raise RequestError("--group: a column and its values, as in city=cities.txt")
+        pairs.append(("--group", column, "--group", values))
+    return pairs
+
+
 def require_drawn(options: BoundedOptions) -> None:
     """Refuse dummies of which it is not said how many draw them, or said of nobody.
 
@@ -257,7 +279,10 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
     Raises:
         RequestError: with what to do.
     """
-    if options.rows_per_user > groups:
+    by_row = getattr(options, "by_row", False)
+    if by_row and per_value > 1:
+        raise RequestError("--per-value: each row counts for itself: say --rows-per-user alone")
+    if options.rows_per_user > groups and not by_row:
         raise RequestError(
             f"--rows-per-user: a user has {groups:,} different values at the most, and not "
             f"{options.rows_per_user:,}"

@@ -15,7 +15,7 @@ from pipelines.metrics.counting.options import (
     SPLIT_MIX_TERMS,
     drawn_for,
 )
-from pipelines.metrics.options import SHUFFLER, DrawnBy, NumberOptions, published
+from pipelines.metrics.options import SHUFFLER, DrawnBy, GroupedOptions, NumberOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count
 
@@ -38,7 +38,7 @@ def _about_cells() -> str:
 _IN_TWO_ROUNDS = "pipelines.metrics.reports.two_rounds:MeanInTwoRounds"
 
 
-class MeanOptions(NumberOptions):
+class MeanOptions(NumberOptions, GroupedOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
@@ -46,7 +46,7 @@ class MeanOptions(NumberOptions):
     of_reports: ClassVar[frozenset[str]] = frozenset(
         {"mechanism", "choose_bounds", "groups_public", "cells", "interval"}
     )
-    files: ClassVar[tuple[str, ...]] = ("groups",)
+    files: ClassVar[tuple[str, ...]] = ("groups", "group")
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (

@@ -7,13 +7,19 @@ from typing import Any
 
 from pipelines.logs import inputs
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import CountOptions, require_bounded, require_pairs
+from pipelines.metrics.counting.options import (
+    CountOptions,
+    grouped,
+    require_bounded,
+    require_pairs,
+)
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import value_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import OF_TOTALS, ErrorTerms, Forecast, Wording
 from pipelines.views.digits import three_digits
+from transforms.encoders.groups import GroupEncoder
 
 _PAIRS = (
     "Rows that lack one of both values, or have one that is not declared, share one count, "
@@ -37,20 +43,26 @@ class Count(Statistic):
         )
         require_pairs(*pairs)
         telemetry = source.open(options, empty=True)
-        statistic = cls(options=options, domains=declared(telemetry, *pairs))
+        statistic = cls(options=options, domains=declared(telemetry, *pairs, *grouped(options)))
         require_bounded(options, statistic.encoder.size, options.per_value)
         return statistic, telemetry
 
     @property
     def workload(self) -> Workload:
         options, groups = self.options, self.encoder.size
-        several = options.per_value > 1 or groups > options.rows_per_user
+        several = options.by_row or options.per_value > 1 or groups > options.rows_per_user
         limited = options.user_column is not None and several
-        return Workload(groups, options.rows_per_user, options.per_value, limited=limited)
+        k = 1 if options.by_row else options.rows_per_user
+        return Workload(groups, k, options.per_value, limited=limited, rows=options.rows)
+
+    @property
+    def encoder(self) -> GroupEncoder:
+        return GroupEncoder(self.domains, drops=self.options.undeclared == "drop")
 
     @property
     def heading(self) -> Heading:
         figure = "events" if self.options.per_value > 1 else f"{self.options.unit}s"
+        figure = "rows" if self.options.by_row else figure
         of = " × ".join(column for column, _ in self.domains)
         title = f"{of}: {figure}" if of else figure
         return Heading(title, {f"{self.kind}.parquet": figure}, value_names(self.domains))
@@ -60,10 +72,15 @@ class Count(Statistic):
         return Wording(ErrorTerms(OF_TOTALS), self._words())
 
     def _words(self) -> list[str]:
-        pairs = [_PAIRS] * (len(self.domains) > 1)
+        pairs = [_PAIRS] * (len(self.domains) > 1 and self.options.undeclared == "other")
         if self.options.unit == "row":
             return pairs
         k, b = self.options.rows_per_user, self.options.per_value
+        if self.options.by_row:
+            return [
+                f"The figures count rows: {k:,} of a user at the most, drawn uniformly.",
+                *pairs,
+            ]
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
         values = "one value" if k == 1 else f"{k:,} different values"
         several = f"; a user counts for {values} at the most, drawn uniformly"

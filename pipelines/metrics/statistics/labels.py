@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.releases.schema import LABELS
 from transforms.encoders.domain import Domain
+
+TOGETHER = " · "
 
 Domains = tuple[tuple[str, Domain], ...]
 """(column, its declared values), by which a statistic is divided."""
@@ -19,7 +22,7 @@ def group_names(domains: Domains) -> dict[str, str]:
     """The columns of labels, where figures are of groups of rows.
 
     Args:
-        domains: one, or none.
+        domains: none to several; from the third on the first ones are one label.
 
     Returns:
         As of `Heading.labels`.
@@ -31,13 +34,17 @@ def value_names(domains: Domains) -> dict[str, str]:
     """The same where figures are of values; of two columns the first is the group.
 
     Args:
-        domains: two at the most.
+        domains: as of `group_names`.
     """
-    return _names(LABELS[len(LABELS) - len(domains) :], domains)
+    return _names(LABELS[max(len(LABELS) - len(domains), 0) :], domains)
 
 
 def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
-    return {name: column for name, (column, _) in zip(names, domains, strict=True)}
+    columns = [column for column, _ in domains]
+    more = len(columns) - len(LABELS)
+    if more > 0:
+        columns = [TOGETHER.join(columns[: more + 1]), *columns[more + 1 :]]
+    return dict(zip(names, columns, strict=True))
 
 
 def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]:
@@ -47,13 +54,20 @@ def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]
         names: of the columns.
         domains: whose values are there.
     """
+    names = [*names]
     sizes = [domain.size for _, domain in domains]
     whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
     columns: dict[str, pa.Array] = {}
-    for place, (name, (_, domain)) in enumerate(zip(names, domains, strict=True)):
+    first = len(domains) - len(names)  # that share a label with the one behind them
+    for place, (_, domain) in enumerate(domains):
+        name = names[max(place - first, 0)]
         inner = int(np.prod(sizes[place + 1 :], dtype=object))
         values = domain.labels().take(pa.array(whole // inner % domain.size))
-        columns[name] = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        if name in columns:
+            both = (one.cast(pa.string()) for one in (columns[name], values))
+            values = pc.binary_join_element_wise(*both, TOGETHER)
+        columns[name] = values
     return columns
 
 

@@ -12,7 +12,12 @@ import numpy as np
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import SPLIT_MIX, require_bounded, require_pairs
+from pipelines.metrics.counting.options import (
+    SPLIT_MIX,
+    grouped,
+    require_bounded,
+    require_pairs,
+)
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -53,7 +58,9 @@ class Mean(Statistic):
             require_sense(options)
         bounds = bounds_of(options)
         telemetry = open_numbers(options, source, empty=counted)
-        statistic = cls(options=options, domains=declared(telemetry, pair), bounds=bounds)
+        statistic = cls(
+            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
+        )
         if counted:
             require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
@@ -61,7 +68,9 @@ class Mean(Statistic):
     @property
     def workload(self) -> Workload:
         groups, k = self.encoder.size, self.options.rows_per_user
-        return Workload(groups, k, amount=self.bounds, people="groups", limited=True)
+        rows = self.options.rows
+        k = k if rows is None else 1
+        return Workload(groups, k, amount=self.bounds, people="groups", limited=True, rows=rows)
 
     @property
     def known(self) -> Bounds:
@@ -76,7 +85,8 @@ class Mean(Statistic):
 
     @property
     def encoder(self) -> GroupEncoder:
-        return GroupEncoder(self.domains, self.options.column)
+        drops = self.options.undeclared == "drop"
+        return GroupEncoder(self.domains, self.options.column, drops=drops)
 
     @property
     def heading(self) -> Heading:
@@ -90,7 +100,7 @@ class Mean(Statistic):
 
     def _words(self, bounds: Bounds) -> list[str]:
         """What counts, and what poisoning moves, where anything bounds that."""
-        users = self.options.unit == "user"
+        users = self.options.unit == "user" and not self.options.by_row
         whose = "The average of all rows of a user" if users else "The number of a row"
         groups = ", in each of its groups," * (users and bool(self.domains))
         liars = (
@@ -105,7 +115,8 @@ class Mean(Statistic):
         ]
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
-        people, unit = evidence.people, self.options.unit
+        people = evidence.people
+        unit = "row" if self.options.by_row else self.options.unit
 
         def within(confidence: float) -> dict[str, Any]:
             means = evidence.means(confidence)

@@ -42,6 +42,8 @@ class Workload:
         shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
             "tables" that share cells, the numbers of a "row", "days" on which units were seen, or
             "strings" that nobody declared, which are no totals.
+        rows: how many rows of a unit count, each for itself; None where those of a group are put
+            together.
     """
 
     groups: int
@@ -52,6 +54,7 @@ class Workload:
     people: Literal["nobody", "all", "groups"] = "nobody"
     limited: bool = False
     shape: Shape = "cells"
+    rows: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,12 @@ from typing import Any
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import SumOptions, require_bounded, require_pairs
+from pipelines.metrics.counting.options import (
+    SumOptions,
+    grouped,
+    require_bounded,
+    require_pairs,
+)
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import group_names
@@ -34,7 +39,9 @@ class Sum(Statistic):
         require_pairs(pair)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=True, moments=False)
-        statistic = cls(options=options, domains=declared(telemetry, pair), bounds=bounds)
+        statistic = cls(
+            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
+        )
         require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
 
@@ -42,13 +49,15 @@ class Sum(Statistic):
     def workload(self) -> Workload:
         options, groups = self.options, self.encoder.size
         return Workload(
-            groups, options.rows_per_user, amount=self.bounds, whole=options.whole_numbers,
-            limited=True,
+            groups, 1 if options.by_row else options.rows_per_user, amount=self.bounds,
+            whole=options.whole_numbers, limited=True, rows=options.rows,
         )  # fmt: skip
 
     @property
     def encoder(self) -> GroupEncoder:
-        return GroupEncoder(self.domains, self.options.column, self.options.whole_numbers)
+        options = self.options
+        drops = options.undeclared == "drop"
+        return GroupEncoder(self.domains, options.column, options.whole_numbers, drops)
 
     @property
     def heading(self) -> Heading:
@@ -58,7 +67,8 @@ class Sum(Statistic):
 
     @property
     def wording(self) -> Wording:
-        users, (low, high) = self.options.unit == "user", self.bounds
+        users = self.options.unit == "user" and not self.options.by_row
+        low, high = self.bounds
         whose = "What all rows of a user add up to" if users else "A row's number"
         where = ", in each of its groups," if self.domains and users else ""
         words = f"{whose}{where} was clipped to {low:g} .. {high:g}."

@@ -349,3 +349,41 @@ def test_large_gaussian_noise_is_drawn_in_full() -> None:
     for sigma in (0.0, -1.0, math.nan, 2.0**41):
         with pytest.raises(ValueError, match="sigma must lie"):
             RoundedGaussian(sigma)
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("part", [Part(), Part(high=3), Part(low=-2, high=3)])
+def test_rows_that_count_each_for_itself_cost_what_all_of_them_may_move(
+    part: Part, neighbours: Neighbours
+) -> None:
+    """Also where all of a unit's rows are of one group, whose totals they move again."""
+    rows, groups, epsilon = 2, 3, 1.3
+    level = Level(1, groups)
+    for delta in (0.0, 1e-6):
+        design = JobTotals.meeting(
+            [level], neighbours, epsilon, delta, BESIDE, 0.2, [part], 1, rows
+        )
+        one = [np.zeros(groups, np.int64)]
+        for group in range(groups):
+            one += [
+                np.eye(groups, dtype=np.int64)[group] * x for x in range(part.low, part.high + 1)
+            ]
+        units = {tuple(sum(some)) for some in product(one, repeat=rows)}
+        others = {(0,) * groups} if neighbours == "add or remove" else units
+        moves = [np.subtract(a, b) for a in units for b in others]
+        assert max(np.abs(move).sum() for move in moves) == design.moves[0].all
+        assert max((move**2).sum() for move in moves) <= design.moves[0].squares
+        assert design.moves[1:] == JobTotals.meeting(
+            [level], neighbours, epsilon, delta, BESIDE, 0.2, [part]
+        ).moves[1:]  # fmt: skip
+        assert design.guarantee.epsilon == epsilon
+        assert sum(design.losses) <= Fraction(epsilon)
+        assert design.profile().epsilon(1e-3) <= epsilon
+        assert design.lifts[0] == rows * max(part.high, -part.low)
+    alone = JobTotals.meeting([level], "add or remove", epsilon, 0.0, parts=[part], rows=rows)
+    law = alone.laws[0]
+    assert isinstance(law, ExactGeometric)
+    for at in (0.0, 0.3, 0.7, 1.2):  # all rows in one total, and each in its own
+        exact = stick(law.decay, (rows * max(part.high, -part.low),), at)
+        assert alone.profile().delta(at) >= exact - 1e-8
+        assert stick(law.decay, (max(part.high, -part.low),) * rows, at) <= exact + 1e-8

@@ -79,7 +79,8 @@ class _Units(_Cells):
         kind = WholeAmounts if options.drawn_by == JOB else Amounts
         amounts = kind(work.groups, work.most_groups, work.most)
         present = work.people == "all" and work.most_groups > 1
-        reporting = Reporting(amounts, beside=(LIMITED,) * work.limited, present=present)
+        beside = (LIMITED,) * work.limited
+        reporting = Reporting(amounts, beside=beside, present=present, rows=work.rows)
         if work.people == "nobody":
             return designed(options, reporting, sealed), reporting
         # Of the shuffler's dummies nothing here is a digit, and they are few.
@@ -145,7 +146,7 @@ class _Sums(_Cells):
                 digits = WholeAmounts(work.groups, k, units, least=reach(clip)[0])
             elif clip.signed and shared:
                 digits = SignedDigits(work.groups, k, units, least=reach(clip)[0])
-            return Reporting(digits, clip, (LIMITED, UNUSABLE))
+            return Reporting(digits, clip, (LIMITED, UNUSABLE), rows=work.rows)
 
         least = finest.units if work.whole else 1
         return rounded(options, finest.units, least, reporting, sealed)
@@ -176,7 +177,7 @@ class _Means(_Cells):
         def reporting(steps: int, shared: bool) -> Reporting:
             clip, kind = Clip(low, high, steps, low), WholeEnds if options.drawn_by == JOB else Ends
             amounts = kind(work.groups, work.most_groups, steps)
-            return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True)
+            return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True, rows=work.rows)
 
         return rounded(options, finest(options), 1, reporting, sealed)
 

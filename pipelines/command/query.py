@@ -1,0 +1,162 @@
+"""`hushbeam query`: a query, compiled to a plan, and published."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from pipelines.command.query_options import QueryOptions
+from pipelines.errors import DONE, RequestError
+from pipelines.jobs.engine import prepared
+from pipelines.ledger.paying import Payment
+from pipelines.metrics.metric import Metric
+from pipelines.plan.document import PlanBudget, PlanDocument
+from pipelines.plan.job import headed, open_job, unread_job
+from pipelines.plan.queries import plan_of, text_of
+from pipelines.plan.run import code_of, of_files, release_window, show_answers
+from pipelines.query.clause import QueryTerms
+from pipelines.query.compiler import Compiled, compiled
+from pipelines.query.public import PublicTable
+from pipelines.releases import release
+from pipelines.request import answers
+from pipelines.storage.paths import beside
+from pipelines.views.console import Screen, numbers_table
+from pipelines.wording import one_line
+
+_SQL = ".sql"
+_WINDOW = "all"
+
+
+def publish(
+    name: str, options: QueryOptions, beam_arguments: list[str], pays: Payment | None = None
+) -> int:
+    """As `run`, under the name that it has elsewhere."""
+    return run(options, beam_arguments, pays)
+
+
+def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None = None) -> int:
+    """Answer a query, or explain it.
+
+    Args:
+        options: of the request.
+        beam_arguments: what is for Beam.
+        pays: where it is paid for, if it is.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the query, the request or its input is wrong.
+        WithheldError: too little budget is left.
+        FailedError: the job ended without a release.
+    """
+    query, plan = planned(options, pays)
+    if options.explain:
+        return _explain(query, plan)
+    for_beam = prepared(beam_arguments)
+    _require_same(plan)
+    screen = Screen()
+    before = release.holds_release(plan.output)
+    folder = release_window(plan, _WINDOW, open_job, of_files, for_beam, screen=screen)
+    if before and folder is not None:
+        show_answers(plan, folder, screen)
+    return code_of(folder)
+
+
+def planned(options: QueryOptions, pays: Payment | None = None) -> tuple[Compiled, PlanDocument]:
+    """A query and the plan that it is.
+
+    Args:
+        options: of the request.
+        pays: where it is paid for, if it is.
+
+    Raises:
+        RequestError: the query is not answered, or lacks something.
+    """
+    text, name = options.query, "query"
+    if text.endswith(_SQL) and "\n" not in text:
+        text, name = text_of(text), text
+    named = (one.partition("=") if "=" in one else ("", "", one) for one in options.public)
+    public = {
+        key or os.path.basename(path).split(".")[0]: PublicTable.read(path, options.reading)
+        for key, _, path in named
+    }
+    groups = dict(_pair(one) for one in options.groups)
+    query = compiled(text, QueryTerms(
+        options.user_column, options.epsilon, options.delta, options.max_groups,
+        options.rows_per_user, groups, public,
+    ), name)  # fmt: skip
+    if query.files and options.input:
+        raise RequestError("--input: the query names its files behind FROM: leave it out")
+    files = query.files or options.input
+    if not files:
+        raise RequestError(
+            "--input is missing: which files are the log, or write them behind FROM, in quotes"
+        )
+    if not (options.output or options.explain):
+        raise RequestError("--output is missing: a new folder for the answer")
+    said: dict[str, Any] = {
+        "input": files, "output": options.output or "nowhere", "types": options.types,
+        "delimiter": options.delimiter, "header": options.header, "encoding": options.encoding,
+        "derive": options.derive, "where": options.where, "large_delta": options.large_delta,
+    }  # fmt: skip
+    if pays is not None:
+        said |= _paid(options, pays, text)
+    metrics = tuple({**one, "confidence": options.confidence} for one in query.metrics)
+    return query, plan_of(replace(query, metrics=metrics), said)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, equals, values = text.partition("=")
+    if not (column and equals and values):
+        raise RequestError("--groups: a column and its values, as in city=cities.txt")
+    return column, values
+
+
+def _paid(options: QueryOptions, pays: Payment, text: str) -> dict[str, Any]:
+    """What a plan says of the ledger that pays for it."""
+    from pipelines.ledger.ledger import CollectionLedger
+    from pipelines.ledger.rules import population_of
+
+    where, output = beside("", pays.ledger), beside("", options.output)
+    known = population_of(pays.population, CollectionLedger.open(where).read().populations, where)
+    budget = PlanBudget(epsilon=known.budget.epsilon, delta=known.budget.delta)
+    own = hashlib.sha256(f"{text} {output}".encode()).hexdigest()[:8]
+    return {
+        "ledger": where, "population": pays.population, "budget": budget, "output": output,
+        "collection": f"query-{own}",
+    }  # fmt: skip
+
+
+def _require_same(plan: PlanDocument) -> None:
+    """Refuse a folder that holds the answer to another query."""
+    if release.holds_release(plan.output):
+        said = release.statement_of(plan.output).get("queries") or {}
+        if [*said.values()] != [one.text for one in plan.queries]:
+            release.require_vacant(plan.output)
+
+
+def _explain(query: Compiled, plan: PlanDocument) -> int:
+    """What a query compiles to, and what is known of its answer before a row is read."""
+    job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
+    by_name: dict[str, Metric] = {metric.name: metric for metric in job.metrics}
+    screen, facts = Screen(), []
+    table = numbers_table(("figure", "metric", "of"), ("predicted error", "epsilon", "delta"))
+    for figure in query.answer.figures:
+        metric, own = by_name[figure.metric], by_name[figure.metric].guarantees[0]
+        said = (figure.label or "(not shown)", figure.metric, figure.meaning, metric.expected_error)
+        table.add_row(*said, f"{own.epsilon:.4g}", f"{own.delta:.2g}")
+        facts.append(dict(zip(("figure", "metric", "meaning", "error"), said, strict=True)))
+    screen.print(table)
+    plan_said = json.loads(json.dumps(query.metrics))  # no part of it twice: YAML would say &id001
+    screen.say("metrics:\n" + yaml.safe_dump(plan_said, sort_keys=False, width=1000).rstrip())
+    together = job.guarantees[0]
+    for line in (f"together: {one_line(together)}", *job.cautions):
+        screen.say(line)
+    answers.tell(figures=facts, plan=plan_said, guarantee=together.as_dict())
+    return DONE

@@ -1,0 +1,169 @@
+"""A query as a plan of its own, and queries that stand in a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from mechanisms.nearest import meant
+from pipelines.errors import RequestError
+from pipelines.plan.document import PlanDocument
+from pipelines.plan.parts import SourceLines
+from pipelines.query.answer import QueryResult
+from pipelines.query.clause import QueryTerms
+from pipelines.query.compiler import Compiled, compiled
+from pipelines.query.public import PublicTable
+from pipelines.request.requests import must
+from pipelines.storage.paths import beside
+from transforms.encoders.domain import integer_range
+from transforms.files.systems import UNCOMPRESSED, FileSystems
+
+KIND = "query"
+_KEYS: dict[str, tuple[type, str]] = {
+    "name": (str, "a text"), "kind": (str, "a text"), "sql": (str, "a text"),
+    "file": (str, "a path"), "share": (float, "a number"), "max_groups": (int, "a whole number"),
+    "rows_per_user": (int, "a whole number"), "groups": (dict, "of the form {COLUMN: FILE}"),
+    "public": (dict, "of the form {NAME: FILE}"),
+}  # fmt: skip
+_LARGEST = 1 << 16  # bytes
+
+
+def text_of(path: str) -> str:
+    """The text of a query in a file.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    try:
+        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
+            return bytes(stream.read(_LARGEST)).decode("utf-8-sig")
+    except (OSError, ValueError):
+        raise RequestError(f"{path} is no file of UTF-8 text that can be read") from None
+
+
+def plan_of(query: Compiled, said: Mapping[str, Any]) -> PlanDocument:
+    """The plan that one query is.
+
+    Args:
+        query: compiled.
+        said: what a plan says beside its metrics: input, output and so on.
+
+    Raises:
+        RequestError: the query lacks what a plan must say.
+    """
+    if query.terms.epsilon is None:
+        raise RequestError("--epsilon is missing: say what the answer may reveal, as in 1")
+    terms = query.terms
+    document = {
+        "collection": "query", "version": 1, "unit": "row" if terms.unit is None else "user",
+        "user_column": terms.unit, "epsilon": terms.epsilon, "delta": terms.delta,
+        "metrics": [*query.metrics], **said,
+    }  # fmt: skip
+    try:
+        plan = PlanDocument.model_validate(document)
+        for metric in plan.metrics:
+            plan.options(metric, "")
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "query"
+        why = must(first)
+        text = f"must be {why}" if why else first["msg"].removeprefix("Value error, ")
+        raise RequestError(f"{name.replace('_', ' ')}: {text}") from None
+    return plan.answering((query.answer,))
+
+
+def expanded(
+    said: Any, folder: str, places: SourceLines
+) -> tuple[Any, tuple[QueryResult, ...], SourceLines]:
+    """A plan whose queries stand as the metrics that they compile to.
+
+    Args:
+        said: what the file says.
+        folder: that its paths are relative to.
+        places: its lines.
+
+    Returns:
+        What the file would say, what is made of the metrics' figures, and where they stand.
+
+    Raises:
+        RequestError: a query is wrong; with its line.
+    """
+    metrics = said.get("metrics")
+    if not isinstance(metrics, list) or not any(map(_is_query, metrics)):
+        return said, (), places
+    made: list[Any] = []
+    answers: list[QueryResult] = []
+    origins: list[int] = []
+    for index, metric in enumerate(metrics):
+        own = [metric]
+        if _is_query(metric):
+            try:
+                query = _compiled(said, metric, folder)
+            except RequestError as error:
+                where = places.where(("metrics", index))
+                raise RequestError(f"{where}: {error}") from None
+            share = metric.get("share")
+            part = {} if share is None else {"share": share / len(query.metrics)}
+            own = [{**one, **part} for one in query.metrics]
+            answers.append(query.answer)
+        made += own
+        origins += [index] * len(own)
+    lines = [one for one in places.lines if one[0][:1] != ("metrics",) or len(one[0]) == 1]
+    for new, old in enumerate(origins):
+        own = [one for one in places.lines if one[0][:2] == ("metrics", old)]
+        lines += [(("metrics", new, *place[2:]), line) for place, line in own]
+    return {**said, "metrics": made}, tuple(answers), SourceLines(places.path, tuple(lines))
+
+
+def _is_query(metric: Any) -> bool:
+    return isinstance(metric, dict) and metric.get("kind") == KIND
+
+
+def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
+    """What is said of a key; None if it is no number, text or mapping, as it should be."""
+    value = said.get(key)
+    known = (int, float) if kind is float else kind
+    return value if isinstance(value, known) and not isinstance(value, bool) else None
+
+
+def _groups(said: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[Any, Any]:
+    """Column -> its declared values, as the query says or another metric of the plan."""
+    known = {}
+    for one in (one for one in said["metrics"] if isinstance(one, dict)):
+        for column, values in (("column", "domain"), ("by", "by_domain"), ("group_by", "groups")):
+            if isinstance(one.get(column), str) and isinstance(one.get(values), str):
+                known[one[column]] = one[values]
+    return known | metric.get("groups", {})
+
+
+def _compiled(said: Mapping[str, Any], metric: Mapping[str, Any], folder: str) -> Compiled:
+    """A query of a plan."""
+    for key in metric:
+        if key not in _KEYS:
+            known = meant(str(key), sorted(_KEYS))
+            raise RequestError(f"{key} is nothing that a query says{known}")
+        kind, form = _KEYS[key]
+        if _typed(metric, key, kind) is None:
+            raise RequestError(f"{key} must be {form}")
+    if ("sql" in metric) == ("file" in metric):
+        raise RequestError("a query says sql, or the file that holds it")
+
+    def placed(path: Any) -> str:
+        text = str(path)
+        return text if integer_range(text) or text.startswith("[") else beside(folder, text)
+
+    text = metric["sql"] if "sql" in metric else text_of(placed(metric["file"]))
+    terms = QueryTerms(
+        _typed(said, "user_column", str), _typed(said, "epsilon", float),
+        _typed(said, "delta", float), metric.get("max_groups"), metric.get("rows_per_user"),
+        {str(column): placed(one) for column, one in _groups(said, metric).items()},
+        {str(k): PublicTable.read(placed(one)) for k, one in metric.get("public", {}).items()},
+    )  # fmt: skip
+    query = compiled(str(text), terms, "sql", str(metric.get("name")))
+    if query.terms.unit != said.get("user_column"):
+        raise RequestError("privacy_unit_column: the plan says the user_column, and no query of it")
+    if query.files:
+        raise RequestError("FROM: the plan says its input: FROM has a name here, as in FROM log")
+    return query

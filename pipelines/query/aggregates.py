@@ -1,0 +1,225 @@
+"""Aggregates of a query, each as a statistic of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from pipelines.query.allowed import refuse
+from pipelines.query.rows import RowExpressions, RowValue, literal, name_of, whole
+
+PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+_NUMBERS = {"SUM": "sum", "AVG": "mean"}
+_QUANTILES = ("PERCENTILE_CONT", "APPROX_QUANTILES")
+AGGREGATES = ("COUNT", "COUNTIF", *_NUMBERS, *_QUANTILES)
+_MOST_PARTS = 100
+
+
+class UnitLimits(NamedTuple):
+    """How much of a unit counts.
+
+    Attributes:
+        unit: the column of units; None where a row is one.
+        private: whether all aggregates mean what they do in GoogleSQL's clause.
+        most_groups: max_groups_contributed, if somebody says.
+        rows: how many rows of a unit count where each counts for itself, if somebody says.
+        groups: how many groups there are.
+    """
+
+    unit: str | None
+    private: bool
+    most_groups: int | None
+    rows: int | None
+    groups: int
+
+
+class Aggregate(NamedTuple):
+    """What an aggregate compiles to.
+
+    Attributes:
+        kind: of a metric.
+        options: of it, but for groups and what must hold of all rows.
+        meaning: in words.
+        quantiles: of a distribution, those that are asked.
+    """
+
+    kind: str
+    options: Mapping[str, Any]
+    meaning: str
+    quantiles: tuple[float, ...] = ()
+
+
+class Aggregates:
+    """Takes calls to statistics.
+
+    Attributes:
+        of_rows: takes arguments to expressions of rows.
+        derived: name -> expression, of columns that statistics are of.
+        seen: as of `FromClause`.
+    """
+
+    def __init__(
+        self, of_rows: RowExpressions, limits: UnitLimits, derived: dict[str, str],
+        seen: list[tuple[RowValue, exp.Expr]],
+    ) -> None:  # fmt: skip
+        self.of_rows, self._limits, self.derived, self.seen = of_rows, limits, derived, seen
+
+    def statistic(self, node: exp.Expr) -> Aggregate:
+        """What a call asks.
+
+        Args:
+            node: as of `is_aggregate`.
+
+        Raises:
+            SqlError: it is not answered; with its place, and what is.
+        """
+        name = name_of(node)
+        named = [one for one in node.expressions if isinstance(one, exp.Kwarg)]
+        plain = [one for one in node.expressions if one not in named]
+        per, bounds = _bounds(named)
+        if len(plain) != 1 + (name in _QUANTILES):
+            refuse(node, f"{name} takes {1 + (name in _QUANTILES)} values beside its bounds")
+        if name in _NUMBERS:
+            return self._number(node, name, plain[0], per, bounds)
+        if name in _QUANTILES:
+            return self._quantiles(node, name, plain, per, bounds)
+        if isinstance(plain[0], exp.Distinct):
+            return self._units(node, plain[0], bounds)
+        return self._count(node, name, plain[0], per, bounds)
+
+    def _count(
+        self, node: exp.Expr, name: str, what: Any, per: str, bounds: Sequence[float]
+    ) -> Aggregate:
+        where: dict[str, Any] = {}
+        if not (isinstance(what, exp.Star) and name == "COUNT"):
+            text = self._row(what).text
+            where = {"where": [text if name == "COUNTIF" else f"{text} is not null"]}
+        if per == PER_ROW:
+            refuse(node, f"a row counts once: bound a count by {PER_GROUP} => (0, 10)")
+        if not bounds:
+            call = f"{name}({'*' if not where else 'x'}, {PER_GROUP} => (0, 10))"
+            return Aggregate("count", where | self._by_row(node, call), "rows")
+        low, high = bounds
+        if low != 0 or type(high) is not int:
+            refuse(node, f"a count is bounded from 0 on, by a whole number: {PER_GROUP} => (0, 10)")
+        if self._limits.unit is None:
+            return Aggregate("count", where, "rows")
+        words = f"each user's rows of a group, {high} at the most"
+        return Aggregate("count", where | {"per_value": high} | self._by_group(), words)
+
+    def _units(self, node: exp.Expr, what: exp.Distinct, bounds: Sequence[float]) -> Aggregate:
+        (column,) = what.expressions
+        unit = self._limits.unit
+        if not isinstance(column, exp.Column) or self.of_rows.row(column).plain != unit:
+            refuse(node, "units alone are counted distinctly: COUNT(DISTINCT ...) of --user-column")
+        if bounds not in ((), (0, 1)):
+            refuse(node, "a unit counts once: leave its bounds out")
+        most = self._limits.most_groups or self._limits.rows
+        return Aggregate("count", {"per_value": 1} | self._by_group(most), "users")
+
+    def _number(
+        self, node: exp.Expr, name: str, what: Any, per: str, bounds: Sequence[float]
+    ) -> Aggregate:
+        if not bounds:
+            _implicit(node, f"{name}(x, {PER_GROUP} => (low, high))")
+        options = {"column": self._column(what), "bounds": "{!r},{!r}".format(*bounds)}
+        if per == PER_ROW or self._limits.unit is None:
+            call = f"{name}(x, {PER_GROUP} => (low, high))"
+            return Aggregate(_NUMBERS[name], options | self._by_row(node, call), "rows, clamped")
+        added = "added up" if name == "SUM" else "averaged"
+        words = f"each user's rows of a group, {added} and then clamped"
+        return Aggregate(_NUMBERS[name], options | self._by_group(), words)
+
+    def _quantiles(
+        self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]
+    ) -> Aggregate:
+        if self._limits.groups != 1:
+            refuse(node, f"{name} with GROUP BY is not answered yet: ask one group by WHERE")
+        if per != PER_ROW:
+            _implicit(node, f"{name}(x, n, {PER_ROW} => (low, high))")
+        share, parts = literal(plain[1]), whole(plain[1])
+        if name == "PERCENTILE_CONT":
+            if share is None or not 0 < share < 1:
+                refuse(plain[1], "a quantile lies between 0 and 1, as in 0.5")
+            shares = [float(share)]
+        else:
+            if parts is None or not 2 <= parts <= _MOST_PARTS:
+                refuse(plain[1], f"a whole number of parts is needed, 2 to {_MOST_PARTS}")
+            # Without the ends, which are one row's values each.
+            shares = [round(i / parts, 12) for i in range(1, parts)]
+        options = {"column": self._column(plain[0]), "bounds": "{!r},{!r}".format(*bounds)}
+        words = "one row of each user, drawn uniformly, clamped"
+        return Aggregate("distribution", options, words, tuple(shares))
+
+    def _row(self, node: Any) -> RowValue:
+        row = self.of_rows.row(node)
+        self.seen.append((row, node))
+        return row
+
+    def _column(self, node: Any) -> str:
+        label = node.name if isinstance(node, exp.Column) else ""
+        return column_of(self._row(node), self.derived, label)
+
+    def _by_group(self, most: int | None = None) -> dict[str, Any]:
+        """How many groups of a unit count."""
+        if self._limits.unit is None:
+            return {}
+        most = most or self._limits.most_groups or 1
+        return {"rows_per_user": min(most, self._limits.groups)}
+
+    def _by_row(self, node: exp.Expr, call: str) -> dict[str, Any]:
+        """That each row counts for itself, and how many of a unit do."""
+        unit, private, _, rows, _ = self._limits
+        if unit is None:
+            return {}
+        if rows is None or (private and PER_ROW not in str(node.sql())):
+            _implicit(node, call + " or say --rows-per-user 10" * (not private))
+        return {"by_row": True, "rows_per_user": rows}
+
+
+def column_of(row: RowValue, derived: dict[str, str], label: str = "") -> str:
+    """The column of a plan that an expression is.
+
+    Args:
+        row: the expression.
+        derived: name -> expression of those that are derived; it grows.
+        label: what a person calls it.
+    """
+    if row.plain is not None and "=" not in row.plain and row.plain == row.plain.strip():
+        return row.plain
+    known = next((name for name, text in derived.items() if text == row.text), None)
+    name = known or f"{label.replace('=', ' ').strip() or 'expression'} of the query"
+    while known is None and name in derived:
+        name += "'"
+    derived[name] = row.text
+    return name
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a call is answered by a statistic.
+
+    Args:
+        node: of the tree.
+    """
+    return isinstance(node, exp.Anonymous) and name_of(node) in AGGREGATES
+
+
+def _bounds(named: Sequence[Any]) -> tuple[str, tuple[float, ...]]:
+    """Which bounds an aggregate names, and they; nothing where it names none."""
+    for one in named:
+        name, pair = one.this.name.lower(), one.expression
+        if name not in (PER_GROUP, PER_ROW) or len(named) > 1:
+            refuse(one, f"one argument has a name here: {PER_GROUP}, or {PER_ROW}")
+        ends = [literal(end) for end in pair.expressions] if isinstance(pair, exp.Tuple) else []
+        bounds = tuple(end for end in ends if end is not None)
+        if not (len(ends) == len(bounds) == 2 and bounds[0] < bounds[1]):
+            refuse(one, f"bounds are two numbers, the lower one first: {name} => (0, 100)")
+        return name, bounds
+    return "", ()
+
+
+def _implicit(node: exp.Expr, call: str) -> None:
+    """Refuse bounds that nobody has declared."""
+    refuse(node, f"bounds are public knowledge, and not taken from the data: write {call}")

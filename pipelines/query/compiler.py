@@ -1,0 +1,317 @@
+"""A query as metrics of a plan, and what is made of what they publish."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pipelines.compat.google_sql import SqlError, parsed
+from pipelines.errors import RequestError
+from pipelines.logs.inputs import read_domain
+from pipelines.query.aggregates import Aggregate, Aggregates, UnitLimits, column_of, is_aggregate
+from pipelines.query.allowed import refuse, require_allowed, require_only
+from pipelines.query.answer import QueryResult, ResultColumn
+from pipelines.query.clause import QueryTerms, with_clause
+from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
+from pipelines.query.tables import FromClause, RowTable, named
+from transforms.expressions.tree import ExpressionError
+from transforms.expressions.view import ViewError
+
+_MOST_GROUPS = 1_000_000
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+_UNDECLARED = (
+    "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
+    "{0}=FILE; groups that nobody declared are not answered yet"
+)
+_UNIT = (
+    "the unit column stands in COUNT(DISTINCT ...) alone: it is not grouped by, compared, joined "
+    "or computed with"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A query, ready for a plan.
+
+    Attributes:
+        metrics: of the plan.
+        answer: what is made of what they publish.
+        files: behind FROM, if they stand there.
+        table: the name behind FROM, else.
+        terms: what the query and what stands beside it say together.
+    """
+
+    metrics: tuple[Mapping[str, Any], ...]
+    answer: QueryResult
+    files: tuple[str, ...]
+    table: str
+    terms: QueryTerms
+
+
+class _Group(NamedTuple):
+    """A column that is grouped by: what it is called, what it is, and its declared values."""
+
+    label: str
+    text: str
+    column: str
+    values: str
+    labels: tuple[Any, ...]
+
+
+def compiled(text: str, terms: QueryTerms, where: str = "query", name: str = "query") -> Compiled:
+    """What a query comes to.
+
+    Args:
+        text: of the query.
+        terms: what stands beside it.
+        where: it stands, for refusals.
+        name: of its answer; where it is another than usual, names of its metrics begin with it.
+
+    Raises:
+        RequestError: it is not answered: one line with its place, which quotes no value.
+    """
+    try:
+        tree = parsed(text)
+        require_allowed(tree)
+        return _Compiler(terms, name, text).query(tree)
+    except SqlError as error:
+        offset = min(max(error.offset, 0), len(text))
+        line, begins = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
+        place = f"{where}, line {line}, column {offset - begins + 1}"
+        raise RequestError(f"{place}: {error}") from None
+    except RecursionError:
+        raise RequestError(f"{where}: it is nested too deeply") from None
+
+
+class _Compiler:
+    """Walks over one query."""
+
+    def __init__(self, terms: QueryTerms, name: str, text: str) -> None:
+        self._terms, self._name, self._text = terms, name, text
+        self._sources = FromClause(terms.public)
+        self._derived: dict[str, str] = {}
+        self._metrics: dict[str, Aggregate] = {}
+        self._figures: list[ResultColumn] = []
+
+    def query(self, node: Any) -> Compiled:
+        """All of it.
+
+        Args:
+            node: whose nodes are all allowed.
+        """
+        if not isinstance(node, exp.Select):
+            refuse(node, "one SELECT is a query")
+        if node.args.get("distinct") is not None:
+            refuse(
+                node.args["distinct"], "SELECT DISTINCT publishes rows: GROUP BY declared values"
+            )
+        table = self._sources.of(node)
+        private = node.args.get("hint") is not None
+        terms = self._terms = with_clause(self._terms, node.args.get("hint"), table)
+        of_rows, items = RowExpressions(table), _items(node)
+        groups = self._groups(node, of_rows, items)
+        if table.declared - {name for one in groups for name in (one.label, one.column)}:
+            refuse(node, "declared values are of a column that GROUP BY names")
+        size = prod(len(one.labels) for one in groups)
+        if size > _MOST_GROUPS:
+            refuse(node, f"{size:,} groups are more than the {_MOST_GROUPS:,} there may be")
+        limits = UnitLimits(terms.unit, private, terms.most_groups, terms.rows, size)
+        aggregates = Aggregates(of_rows, limits, self._derived, self._sources.seen)
+        columns = tuple(self._item(*item, groups, aggregates) for item in items)
+        if not any(kind == "figure" for kind, _ in columns):
+            refuse(node, "an aggregate is missing, as in COUNT(*): no rows are published")
+        answer = QueryResult(
+            self._name, tuple((one.label, one.labels) for one in groups), (), columns, self._text,
+            **_ending(node, _Published(self, groups, items, columns, aggregates)),
+        )  # fmt: skip
+        answer = replace(answer, figures=tuple(self._figures))
+        if len({*answer.names}) < len(answer.names):
+            refuse(node, "two columns of the answer, or of its errors, have one name: say AS")
+        try:
+            answer.require_sense()
+        except (ViewError, ExpressionError):
+            at = node.args.get("having") or node.args["order"]
+            refuse(at, "HAVING and ORDER BY compare numbers with figures, and texts with labels")
+        for row, part in self._sources.seen:
+            if terms.unit in row.names:
+                refuse(part, _UNIT)
+        return Compiled(
+            self._as_metrics(groups, table), answer, self._sources.files, self._sources.name, terms
+        )
+
+    def _groups(
+        self, node: exp.Select, of_rows: RowExpressions, items: Sequence[tuple[str, Any]]
+    ) -> list[_Group]:
+        made: list[_Group] = []
+        for one in getattr(node.args.get("group"), "expressions", ()):
+            label, value = _grouped(one, items)
+            if any(map(is_aggregate, value.walk())):
+                refuse(one, "GROUP BY takes values of rows, and no aggregate")
+            row = of_rows.row(value)
+            self._sources.seen.append((row, one))
+            known = self._terms.groups
+            values = known.get(label) or row.values or known.get(row.plain or "")
+            if self._terms.unit in row.names:
+                refuse(one, _UNIT)
+            if values is None:
+                refuse(one, _UNDECLARED.format(label or "NAME"))
+            column = column_of(row, self._derived, label)
+            if any(column == before.column for before in made):
+                refuse(one, "GROUP BY names this column twice")
+            try:
+                domain = read_domain(values, pa.null(), other=False, least=1)
+            except RequestError as error:
+                refuse(one, str(error).replace("--domain", "declared values"))
+            labels = domain.labels().to_pylist()
+            if all(isinstance(one, str) and _WHOLE.fullmatch(one) for one in labels):
+                labels = [int(one) for one in labels]  # as they are sorted and compared
+            made.append(_Group(label or column, row.text, column, values, tuple(labels)))
+        return made
+
+    def _item(
+        self, name: str, node: Any, groups: Sequence[_Group], aggregates: Aggregates
+    ) -> tuple[str, int]:
+        """A column of the answer: what it is, and which one of these."""
+        if is_aggregate(node):
+            return "figure", self.figure(node, name, aggregates)
+        if any(map(is_aggregate, node.walk())):
+            refuse(node, "an aggregate stands alone: compute with what is published afterwards")
+        text = aggregates.of_rows.row(node).text
+        for place, one in enumerate(groups):
+            if one.text == text:
+                return "group", place
+        refuse(node, "an answer has aggregates, and columns that GROUP BY names")
+
+    def figure(self, node: exp.Expr, label: str, aggregates: Aggregates) -> int:
+        """The place of an aggregate among the figures; what is there already is priced once.
+
+        Args:
+            node: the aggregate.
+            label: what it is called; nothing of one that is looked at alone.
+            aggregates: takes it to a statistic.
+        """
+        statistic = aggregates.statistic(node)
+        for name, one in self._metrics.items():
+            if (one.kind, one.options) == (statistic.kind, statistic.options):
+                self._metrics[name] = one._replace(quantiles=one.quantiles + statistic.quantiles)
+                break
+        else:
+            own = f"{self._name}-{label}" if self._name != "query" else label
+            name = re.sub(r"[^a-z0-9_-]+", "-", own.lower()).strip("-_")[:50] or "figure"
+            name = f"{name}-{len(self._metrics)}" if name in self._metrics else name
+            self._metrics[name] = statistic
+        figure = ResultColumn(label, name, statistic.kind, statistic.quantiles, statistic.meaning)
+        for place, known in enumerate(self._figures):
+            if label in ("", known.label) and replace(known, label=label) == figure:
+                return place
+        self._figures.append(figure)
+        return len(self._figures) - 1
+
+    def _as_metrics(
+        self, groups: Sequence[_Group], table: RowTable
+    ) -> tuple[Mapping[str, Any], ...]:
+        common: dict[str, Any] = {"derive": dict(self._derived)} if self._derived else {}
+        if groups:
+            by = [f"{one.column}={one.values}" for one in groups]
+            common |= {"group": by, "undeclared": "drop"}
+        metrics = []
+        for name, statistic in self._metrics.items():
+            must = [*(one.text for one in table.where), *statistic.options.get("where", ())]
+            own = {**statistic.options, **common, **({"where": must} if must else {})}
+            if statistic.quantiles:
+                own["quantiles"] = ",".join(repr(one) for one in sorted({*statistic.quantiles}))
+            metrics.append({"name": name, "kind": statistic.kind, **own})
+        return tuple(metrics)
+
+
+class _Published(NamedTuple):
+    """Names in HAVING and ORDER BY: labels, and figures that are published for them."""
+
+    compiler: _Compiler
+    groups: Sequence[_Group]
+    items: Sequence[tuple[str, Any]]
+    columns: Sequence[tuple[str, int]]
+    aggregates: Aggregates
+
+    def column(self, node: exp.Column) -> RowValue:
+        """As of `NameScope`: a column of the answer, as `QueryResult` calls it."""
+        for (name, _), (kind, place) in zip(self.items, self.columns, strict=True):
+            if name == node.name and not node.table:
+                return RowValue(f"{kind[0]}{place}")
+        text = self.aggregates.of_rows.row(node).text
+        for place, one in enumerate(self.groups):
+            if one.text == text:
+                return RowValue(f"g{place}")
+        refuse(node, "HAVING and ORDER BY look at what is published alone")
+
+    def call(self, node: exp.Expr) -> RowValue | None:
+        """As of `NameScope`: an aggregate, which is priced and published."""
+        if not is_aggregate(node):
+            return None
+        return RowValue(f"f{self.compiler.figure(node, '', self.aggregates)}")
+
+
+def _items(node: exp.Select) -> list[tuple[str, Any]]:
+    """(name, what it is) of a select list."""
+    items: list[tuple[str, Any]] = []
+    for item in node.expressions:
+        name, value = named(item)
+        if not name and isinstance(value, exp.Anonymous):
+            column = value.find(exp.Column)
+            name = "_".join([name_of(value).lower(), *([] if column is None else [column.name])])
+        name = name or f"f{len(items)}_"
+        if name in [one for one, _ in items]:
+            refuse(item, "two columns of the answer have one name: say AS and another")
+        items.append((name, value))
+    return items
+
+
+def _grouped(node: Any, items: Sequence[tuple[str, Any]]) -> tuple[str, Any]:
+    """(what it is called, what it is) of a column that is grouped by."""
+    if isinstance(node, exp.Literal):
+        place = whole(node)
+        if place is None or not 1 <= place <= len(items):
+            refuse(node, "GROUP BY has no such column of the answer")
+        return items[place - 1]
+    called = node.name if isinstance(node, exp.Column) else ""
+    for name, value in items:
+        if value == node or (called == name and not node.table and not is_aggregate(value)):
+            return name, value
+    return called, node
+
+
+def _ending(node: exp.Select, published: _Published) -> dict[str, Any]:
+    """What is done with what is published, as `QueryResult` has it."""
+    of_published, made = RowExpressions(published), dict[str, Any]()
+    if node.args.get("having") is not None:
+        made["having"] = of_published.row(node.args["having"].this).text
+    if node.args.get("order") is not None:
+        ordered = node.args["order"].expressions
+        made["order"] = tuple(_ordered(one, of_published, published.columns) for one in ordered)
+    for name in ("limit", "offset"):
+        part = node.args.get(name)
+        number = None if part is None else whole(part.expression)
+        if part is not None and (number is None or number < 0):
+            refuse(part, f"{name.upper()} is a whole number from 0 on")
+        made |= {} if number is None else {name: number}
+    return made
+
+
+def _ordered(
+    node: Any, of_published: RowExpressions, columns: Sequence[tuple[str, int]]
+) -> tuple[str, bool]:
+    """An expression over what is published, and whether the largest comes first."""
+    require_only(node, "this", "desc", "nulls_first")
+    down, place = bool(node.args.get("desc")), whole(node.this)
+    if not isinstance(node.this, exp.Literal):
+        return of_published.row(node.this).text, down
+    if place is None or not 1 <= place <= len(columns):
+        refuse(node, "ORDER BY has no such column of the answer")
+    kind, which = columns[place - 1]
+    return f"{kind[0]}{which}", down

@@ -1,0 +1,239 @@
+"""What stands behind FROM: the log, subqueries of its rows, declared values, one public table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from pipelines.query.allowed import ROWS, refuse, require_only
+from pipelines.query.public import PublicTable
+from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
+
+_HOW = (
+    "beside the log stand declared values, as in RIGHT JOIN UNNEST(['Oslo', 'Bern']) AS city USING "
+    "(city), or one --public table, as in JOIN zones USING (zone)"
+)
+_FROM = "FROM is missing: name the log's files, as in FROM 'trips/*.parquet'"
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Rows of a log, as a query sees them.
+
+    Attributes:
+        columns: name -> what it is; other names are columns of the log, if there are `others`.
+        others: whether there are.
+        called: what may stand before a name and a point.
+        where: what must hold of a row.
+        declared: the columns whose declared values were joined.
+    """
+
+    columns: Mapping[str, RowValue]
+    others: bool = False
+    called: frozenset[str] = frozenset()
+    where: tuple[RowValue, ...] = ()
+    declared: frozenset[str] = frozenset()
+
+    def column(self, node: exp.Column) -> RowValue:
+        """As of `NameScope`."""
+        name = node.name
+        if isinstance(node.this, exp.Star) or (node.table and node.table not in self.called):
+            refuse(node, "no table of that name is there, or * is no column")
+        if name in self.columns:
+            return self.columns[name]
+        if not self.others:
+            refuse(node, "the subquery has no such column")
+        if "`" in name or not name:
+            refuse(node, "a column with a backquote in its name cannot be named: rename it")
+        return RowValue(f"`{name}`", frozenset([name]), name)
+
+    def call(self, node: exp.Expr) -> RowValue | None:
+        """As of `NameScope`: there are no aggregates among rows."""
+        return None
+
+    def having(self, **columns: RowValue) -> RowTable:
+        """The same with more columns."""
+        return replace(self, columns={**self.columns, **columns})
+
+
+class FromClause:
+    """Reads FROM.
+
+    Attributes:
+        files: behind FROM, if they stand there.
+        name: that stands there, else.
+        seen: what was computed of rows, and where: the unit column may not be in it.
+    """
+
+    def __init__(self, public: Mapping[str, PublicTable]) -> None:
+        self.files: tuple[str, ...] = ()
+        self.name = ""
+        self.seen: list[tuple[RowValue, exp.Expr]] = []
+        self._public, self._ctes, self._joined = public, dict[str, Any](), False
+
+    def of(self, node: exp.Select) -> RowTable:
+        """What WITH, FROM, its joins and WHERE say of the outermost query.
+
+        Args:
+            node: that query.
+
+        Raises:
+            SqlError: it is not answered.
+        """
+        for cte in getattr(node.args.get("with_"), "expressions", ()):
+            if cte.alias in self._ctes:
+                refuse(cte, "a CTE of that name is there already")
+            self._ctes[cte.alias] = cte.this
+        if node.args.get("from_") is None:
+            refuse(node, _FROM)
+        table = self._table(node.args["from_"].this)
+        for inner in self._ctes.values():
+            refuse(inner, "nobody names this CTE: leave it out")
+        for join in node.args.get("joins") or ():
+            table = self._join(table, join)
+        return self._where(table, node)
+
+    def _where(self, table: RowTable, node: exp.Select) -> RowTable:
+        where = node.args.get("where")
+        if where is None:
+            return table
+        row = RowExpressions(table).row(where.this)
+        self.seen.append((row, where))
+        return replace(table, where=(*table.where, row))
+
+    def _table(self, node: Any) -> RowTable:
+        alias = frozenset([node.alias]) if node.alias else frozenset[str]()
+        if isinstance(node, exp.Subquery):
+            return self._rows(node.this, alias)
+        if not isinstance(node, exp.Table):
+            refuse(node)
+        if node.name in self._ctes and isinstance(node.this, exp.Identifier):
+            # Taken out meanwhile: a CTE that calls itself reads a second log.
+            inner = self._ctes.pop(node.name)
+            return self._rows(inner, alias or frozenset([node.name]))
+        if self.files or self.name:
+            refuse(node, "the log is there already, and is not joined with itself")
+        if isinstance(node.this, exp.Literal):
+            self.files = (node.this.this,)
+        elif isinstance(node.this, exp.Identifier) and node.name not in self._public:
+            self.name = node.name
+        else:
+            refuse(node, f"FROM names the log. {_HOW}")
+        return RowTable({}, True, alias or frozenset([node.name]))
+
+    def _rows(self, node: Any, called: frozenset[str]) -> RowTable:
+        """A subquery: expressions of rows, and WHERE."""
+        if not isinstance(node, exp.Select):
+            refuse(node)
+        require_only(node, *ROWS)
+        if node.args.get("from_") is None:
+            refuse(node, _FROM)
+        inner = self._where(self._table(node.args["from_"].this), node)
+        columns, every = dict[str, RowValue](), False
+        for item in node.expressions:
+            if isinstance(item, exp.Star):
+                every = True
+                continue
+            name, value = named(item)
+            if not name or name in columns:
+                refuse(
+                    item, "each column of a subquery has a name, and one of its own: x / 60 AS y"
+                )
+            columns[name] = RowExpressions(inner).row(value)
+            if columns[name].plain is None:
+                self.seen.append((columns[name], value))
+        known = {**inner.columns, **columns} if every else columns
+        return RowTable(known, every and inner.others, called, inner.where)
+
+    def _join(self, table: RowTable, node: exp.Join) -> RowTable:
+        side, kind = (node.args.get(name) or "" for name in ("side", "kind"))
+        using: list[Any] = node.args.get("using") or []
+        what: Any = node.this
+        if len(using) != 1 or kind not in ("", "INNER", "OUTER"):
+            refuse(what, _HOW)
+        key = using[0].name
+        own = table.column(exp.column(exp.to_identifier(key, quoted=True)))
+        self.seen.append((own, what))
+        values = _declared(what, key)
+        if values is not None:
+            if side != "RIGHT":
+                refuse(what, "declared values are joined by RIGHT JOIN: all of them are published")
+            return self._declaring(table, key, own, values, what)
+        public = self._public.get(what.name) if isinstance(what, exp.Table) else None
+        if public is None or self._joined or side not in ("", "LEFT", "RIGHT"):
+            refuse(what, _HOW)
+        self._joined = True
+        known, columns = public.joined(key, own, what)
+        if columns.keys() & table.columns.keys():
+            refuse(what, "a column of the public table has a name of another column")
+        if side == "RIGHT":
+            table = self._declaring(table, key, own, public.values(key) or "", what)
+        where = table.where if side else (*table.where, known)
+        called = table.called | {what.alias or what.name}
+        return replace(table.having(**columns), where=where, called=called)
+
+    def _declaring(
+        self, table: RowTable, key: str, own: RowValue, values: str, node: exp.Expr
+    ) -> RowTable:
+        if key in table.declared:
+            refuse(node, "the values of this column are declared already")
+        declared = table.having(**{key: own._replace(values=values)})
+        return replace(declared, declared=table.declared | {key})
+
+
+def named(item: exp.Expr) -> tuple[str, Any]:
+    """The name of an item of a select list, and what it is.
+
+    Args:
+        item: of the tree.
+    """
+    if isinstance(item, exp.Alias):
+        return item.alias, item.this
+    return (item.name if isinstance(item, exp.Column) else ""), item
+
+
+def _declared(node: Any, key: str) -> str | None:
+    """Values of a column that are written out; None of another table."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+        inner = node.this  # SELECT DISTINCT city FROM UNNEST([...]) AS city
+        require_only(inner, "expressions", "from_", "distinct")
+        source = inner.args.get("from_")
+        plain = [one.name for one in inner.expressions if isinstance(one, exp.Column)] == [key]
+        if source is None or not plain or not isinstance(source.this, exp.Unnest):
+            refuse(node, _HOW)
+        return _declared(source.this, key)
+    if not isinstance(node, exp.Unnest):
+        return None
+    alias = node.args.get("alias")
+    names = [] if alias is None else [one.name for one in (*alias.columns, alias.this) if one]
+    if len(node.expressions) != 1 or names != [key]:
+        refuse(node, "declared values have the column's name: UNNEST(['Oslo', 'Bern']) AS city")
+    listed = node.expressions[0]
+    if isinstance(listed, exp.Anonymous) and name_of(listed) == "GENERATE_ARRAY":
+        ends = [whole(one) for one in listed.expressions]
+        if len(ends) == 2 and None not in ends:
+            return f"{ends[0]}..{ends[1]}"
+    if not isinstance(listed, exp.Array) or not listed.expressions:
+        refuse(
+            node, "declared values are written out: UNNEST(['a', 'b']), or GENERATE_ARRAY(0, 23)"
+        )
+    return json.dumps([*_texts(listed)])
+
+
+def _texts(node: exp.Array) -> Iterator[str]:
+    for one in node.expressions:
+        if isinstance(one, exp.Null):
+            refuse(one, "NULL is a group where it has a name: IFNULL(city, 'none') AS city")
+        number = whole(one)
+        if isinstance(one, exp.Literal) and one.is_string:
+            yield one.this
+        elif isinstance(one, exp.Boolean):
+            yield "true" if one.this else "false"
+        elif number is not None:
+            yield str(number)
+        else:
+            refuse(one, "a declared value is a text, a whole number or a truth")

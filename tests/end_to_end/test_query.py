@@ -1,0 +1,262 @@
+"""`hushbeam query`, `hushbeam.sql` and queries in plans, on a log whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hushbeam
+from pipelines.errors import RequestError
+
+FAR = 16  # standard errors: noise that falls as Laplace's is beyond them once in 10^9 figures
+ROWS, RIDERS = 24_000, 4000
+BOUNDS = "contribution_bounds_per_group => (0, {})"
+CITIES = "RIGHT JOIN UNNEST(['Oslo', 'Bern', 'Paris']) AS city USING (city)"
+
+
+@pytest.fixture(scope="module")
+def trips(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Six rows a rider; the third city is none that is asked for, and the last one has no rows."""
+    rng = np.random.default_rng(7)
+    rider = np.repeat(np.arange(RIDERS), 6)
+    city = np.array(["Oslo", "Bern", "Rom"])[rng.choice(3, ROWS, p=[0.5, 0.3, 0.2])]
+    seconds = rng.gamma(2.0, 300.0, ROWS).round()
+    table = pa.table({
+        "rider": rider, "city": pa.array(city, mask=rng.random(ROWS) < 0.1),
+        "seconds": pa.array(seconds, mask=rng.random(ROWS) < 0.03),
+        "hour": rng.integers(0, 24, ROWS),
+    })  # fmt: skip
+    path = tmp_path_factory.mktemp("trips") / "trips.parquet"
+    pq.write_table(table, path)
+    return str(path), table.to_pandas()
+
+
+def near(table: pa.Table, label: str, truth: Any) -> None:
+    """Hold figures to what they are of; one that is 30 % off would be found."""
+    for estimate, error, true in zip(
+        table[label].to_pylist(), table[f"{label}_standard_error"].to_pylist(), truth, strict=True
+    ):
+        assert abs(estimate - true) <= FAR * error + 1e-9
+        assert true == 0 or 0.3 * abs(true) > 2 * FAR * error
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_query_is_answered_by_one_line(run: Any, trips: Any) -> None:
+    path, log = trips
+    text = (
+        f"SELECT city, COUNT(*, {BOUNDS.format(6)}) AS n, COUNT(DISTINCT rider) AS riders, "
+        f"AVG(seconds, {BOUNDS.format(3600)}) AS mean, "
+        f"SUM(seconds, {BOUNDS.format(9000)}) AS total "
+        f"FROM '{path}' {CITIES} WHERE seconds > 60 GROUP BY city"
+    )
+    words = ["query", text, "--user-column", "rider", "--epsilon", "20", "--max-groups", "3"]
+    outcome = run([*words, "--output", "out"])
+    assert outcome.code == 0, outcome.said
+    assert "Oslo" in outcome.out
+    assert " ± " in outcome.out
+    table = pq.read_table("out/query.parquet")
+    assert table["city"].to_pylist() == ["Oslo", "Bern", "Paris"]
+    rows = log[log.seconds > 60]
+    by = rows.groupby("city")
+    truth = [by.size().get(one, 0) for one in ("Oslo", "Bern", "Paris")]
+    near(table, "n", truth)
+    near(table, "riders", [by.rider.nunique().get(one, 0) for one in ("Oslo", "Bern", "Paris")])
+    each = rows.groupby(["city", "rider"]).seconds
+    means = each.mean().clip(0, 3600).groupby("city").mean()
+    near(table.slice(0, 2), "mean", [means["Oslo"], means["Bern"]])
+    near(
+        table.slice(0, 2), "total", each.sum().clip(0, 9000).groupby("city").sum()[["Oslo", "Bern"]]
+    )
+    statement = json.loads(Path("out/statement.json").read_text())
+    assert statement["queries"] == {"query": text}
+    assert statement["guarantees"]["release"]["epsilon"] == 20
+    assert statement["metrics"] == ["n", "riders", "mean", "total"]
+    again = run([*words, "--output", "out"])
+    assert again.code == 0
+    assert "released before" in again.out + again.err
+    other = run([*words[:1], text.replace("60", "61"), *words[2:], "--output", "out"])
+    assert other.code == 2
+
+
+@pytest.mark.usefixtures("workspace")
+def test_without_bounds_of_groups_each_row_counts_for_itself(trips: Any) -> None:
+    path, log = trips
+    text = (
+        "SELECT city, COUNT(*) AS n, COUNT(seconds) AS told, COUNTIF(hour < 6) AS early, "
+        f"AVG(seconds, contribution_bounds_per_row => (0, 3600)) AS mean FROM trips {CITIES} "
+        "GROUP BY city"
+    )
+    asked = {"user_column": "rider", "epsilon": 20}
+    release = hushbeam.sql(text, tables={"trips": path}, rows_per_user=6, **asked)
+    by, two = log.groupby("city"), ["Oslo", "Bern"]
+    near(release.table, "n", [*by.size()[two], 0])
+    near(release.table, "told", [*by.seconds.count()[two], 0])
+    near(release.table, "early", [*log[log.hour < 6].groupby("city").size()[two], 0])
+    clipped = log.assign(seconds=log.seconds.clip(0, 3600)).groupby("city").seconds.mean()
+    near(release.table.slice(0, 2), "mean", clipped[two])
+    # Two of six rows, drawn uniformly: of each city a third, and means as they were.
+    with pytest.warns(match="had more than was counted"):
+        few = hushbeam.sql(text, tables={"trips": log}, rows_per_user=2, **asked)
+    declared = log[log.city.isin(two)]
+    kept = np.minimum(declared.groupby("rider").size(), 2).sum()
+    assert sum(few.table["n"].to_pylist()) == pytest.approx(kept, abs=FAR * 5)
+    share = few.table["n"].to_pylist()[0] / kept
+    assert share == pytest.approx(0.625, abs=6.2 * 0.5 / kept**0.5 + 0.01)
+
+
+@pytest.mark.usefixtures("workspace")
+def test_quantiles_are_of_one_row_of_each_user(trips: Any) -> None:
+    path, log = trips
+    bounds = "contribution_bounds_per_row => (0, 3000)"
+    text = (
+        f"SELECT PERCENTILE_CONT(seconds, 0.9, {bounds}) AS p90, "
+        f"APPROX_QUANTILES(seconds, 4, {bounds}) AS q FROM '{path}'"
+    )
+    table = hushbeam.sql(text, user_column="rider", epsilon=20).table
+    truth = log.seconds.quantile([0.9, 0.25, 0.5, 0.75]).tolist()
+    named = zip(("p90", "q_1", "q_2", "q_3"), (0.9, 0.25, 0.5, 0.75), truth, strict=True)
+    for label, shares, true in named:
+        (estimate,) = table[label].to_pylist()
+        # A row of each user is a sample of them: 6.2 of its standard errors, and a bin.
+        far = 6.2 * (shares * (1 - shares) / RIDERS) ** 0.5
+        low, high = log.seconds.quantile([max(shares - far, 0), min(shares + far, 1)])
+        assert low - 10 <= estimate <= high + 10
+        assert not low - 10 <= 1.3 * true <= high + 10
+        assert f"{label}_standard_error" not in table.column_names
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_cte_a_public_table_and_what_is_done_afterwards(run: Any, trips: Any) -> None:
+    path, log = trips
+    Path("zones.csv").write_text("city,land\nOslo,north\nBern,south\n")
+    Path("report.sql").write_text(
+        "WITH t AS (SELECT city, seconds / 60 AS minutes, rider AS who FROM trips)\n"
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 20, privacy_unit_column = who,\n"
+        "  max_groups_contributed = 2)\n"
+        f"  land, AVG(minutes, {BOUNDS.format(60)}) AS mean\n"
+        "FROM t JOIN zones USING (city) GROUP BY land\n"
+        f"HAVING COUNT(*, {BOUNDS.format(6)}) > 9000 ORDER BY mean DESC\n"
+    )
+    words = ["query", "report.sql", "--input", path, "--public", "zones.csv"]
+    explained = run([*words, "--explain"])
+    assert explained.code == 0, explained.said
+    for said in ("averaged", "count ±", "kind: mean", "together: central: epsilon 20"):
+        assert said in explained.out
+    assert not Path("out").exists()
+    outcome = run([*words, "--output", "out", "--json"])
+    assert outcome.code == 0, outcome.said
+    said = json.loads(outcome.out)
+    assert said["exit_code"] == 0
+    assert said["answers"][0]["rows"] == pq.read_table("out/query.parquet").to_pylist()
+    table = pq.read_table("out/query.parquet")
+    land = log.city.map({"Oslo": "north", "Bern": "south"})
+    sizes = log.groupby(land).size()
+    assert min(abs(sizes - 9000)) > 500
+    kept = [one for one in sizes.index if sizes[one] > 9000]
+    assert table["land"].to_pylist() == kept
+    means = (log.seconds / 60).groupby([land, log.rider]).mean().groupby("city").mean()
+    near(table, "mean", [means[one] for one in kept])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_saved_query_is_a_metric_of_a_plan(run: Any, trips: Any) -> None:
+    path, log = trips
+    plan = f"""\
+collection: trips
+version: 1
+unit: user
+user_column: rider
+input: {path}
+output: out
+epsilon: 20
+metrics:
+- name: riders
+  kind: count
+- name: hours
+  kind: count
+  column: hour
+  domain: 0..23
+- name: cities
+  kind: query
+  sql: SELECT city, COUNT(*, {BOUNDS.format(6)}) AS n FROM log GROUP BY city ORDER BY n
+  max_groups: 2
+  groups: {{city: cities.txt}}
+"""
+    Path("cities.txt").write_text("Oslo\nBern\n")
+    Path("plan.yaml").write_text(plan)
+    assert run(["check", "plan.yaml"]).code == 0
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    table = pq.read_table("out/cities.parquet")
+    assert table["city"].to_pylist() == ["Bern", "Oslo"]
+    near(table, "n", log.groupby("city").size()[["Bern", "Oslo"]])
+    assert {*json.loads(Path("out/statement.json").read_text())["metrics"]} == {
+        "riders",
+        "hours",
+        "cities-n",
+    }
+    Path("plan.yaml").write_text(plan.replace("city,", "hour,").replace("BY city", "BY hour"))
+    assert run(["check", "plan.yaml"]).code == 0  # values that another metric declares
+    for wrong, said in (
+        ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 15: sql, line 1, column 8: MAX"),
+        ("sql: SELECT COUNT(*) FROM 'x.csv'\n  rows_per_user: 2", "the plan says its input"),
+        ("sq: SELECT COUNT(*) FROM log", "did you mean sql"),
+        ("file: none.sql", "none.sql is no file"),
+        ("sql: [1]", "sql must be a text"),
+        ("sql: SELECT COUNT(*) FROM log\n  public: 3", "public must be of the form"),
+    ):
+        line = next(one for one in plan.split("\n") if "sql:" in one)
+        Path("plan.yaml").write_text(plan.replace(line.strip(), wrong))
+        outcome = run(["check", "plan.yaml"])
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert said in outcome.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_query_pays_to_a_ledger_and_stops_where_too_little_is_left(run: Any, trips: Any) -> None:
+    path, _ = trips
+    begin = ["ledger", "init", "--ledger", "l.sqlite", "--population", "p", "--unit", "user"]
+    assert run([*begin, "--budget", "1.5,1e-6"]).code == 0
+    text = f"SELECT COUNT(DISTINCT rider) AS n FROM '{path}'"
+    words = ["query", text, "--user-column", "rider", "--ledger", "l.sqlite", "--population", "p"]
+    outcome = run([*words, "--epsilon", "1", "--output", "one"])
+    assert outcome.code == 0, outcome.said
+    outcome = run([*words, "--epsilon", "1", "--output", "two"])
+    assert outcome.code == 1
+    assert not Path("two").exists()
+
+
+@pytest.mark.usefixtures("workspace")
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(run: Any, trips: Any) -> None:
+    path, log = trips
+    for text, more, said in (
+        (f"SELECT MAX(seconds) FROM '{path}'", [], "query, line 1, column 8: MAX"),
+        (f"SELECT COUNT(*) FROM '{path}'", ["--input", path], "--input: the query names its files"),
+        ("SELECT COUNT(*) FROM trips", [], "--input is missing"),
+        (f"SELECT COUNT(*) FROM '{path}' WHERE secods > 1", [], "no such column: 'secods'"),
+        (f"SELECT COUNT(*) FROM '{path}' WHERE seconds > 'CANARY'", [], "two kinds"),
+        ("none.sql", [], "none.sql is no file"),
+        (f"SELECT hour, COUNT(*) FROM '{path}' GROUP BY hour", ["--groups", "hour"], "--groups"),
+        (f"SELECT COUNT(*) FROM '{path}'", ["--public", "none.csv"], "none.csv"),
+    ):
+        words = ["query", text, "--user-column", "rider", "--rows-per-user", "2", *more]
+        outcome = run([*words, "--epsilon", "1", "--output", "out"])
+        assert outcome.code == 2
+        assert outcome.err.count("\n") == 1
+        assert said in outcome.err
+        assert "CANARY" not in outcome.err
+        assert not Path("out").exists()
+    for asked, said in (
+        ({"epsilon": 1, "frobnicate": 2}, "no option 'frobnicate'"),
+        ({}, "epsilon is missing"),
+        ({"epsilon": 1, "tables": {"a": log, "b": log}}, "one log is queried"),
+        ({"epsilon": 1, "ledger": "l.sqlite"}, "output is missing"),
+    ):
+        with pytest.raises(RequestError, match=said):
+            hushbeam.sql("SELECT COUNT(*) FROM trips", **({"tables": {"trips": log}} | asked))

@@ -1,0 +1,95 @@
+"""What is made of published figures: the table, its rows in their order, and how it is shown."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.query.answer import QueryResult, ResultColumn
+from pipelines.releases.statement import parquet
+from pipelines.views.console import Screen
+
+CITIES = ("Oslo", "Bern", "Rom <b>", "Paris")
+COUNTS = pa.table({
+    "value": ["Oslo", "Bern", "Rom <b>", "Paris"], "estimate": [500, 30, 420, 30],
+    "standard_error": [2.5] * 4, "lower": [495, 25, 415, 25], "upper": [505, 35, 425, 35],
+    "lower_simultaneous": [493, 23, 413, 23], "upper_simultaneous": [507, 37, 427, 37],
+})  # fmt: skip
+MEANS = pa.table({
+    "group": [*CITIES], "estimate": [1.5, None, 9.25, 4.0], "standard_error": [0.1, None, 0.2, 1.0],
+    "lower": [1.3, 0.0, 8.9, 2.0], "upper": [1.7, 10.0, 9.6, 6.0],
+})  # fmt: skip
+TABLES = {"n/count.parquet": COUNTS, "m/mean.parquet": MEANS}
+ANSWER = QueryResult(
+    "query", (("city", CITIES),), (ResultColumn("n", "n", "count"), ResultColumn("", "m", "mean")),
+    (("group", 0), ("figure", 0)),
+)  # fmt: skip
+
+
+def rows(**more: Any) -> list[str]:
+    return replace(ANSWER, **more).table(TABLES)["city"].to_pylist()
+
+
+def test_each_figure_stands_with_its_error_and_its_own_interval() -> None:
+    table = ANSWER.table(TABLES)
+    assert table.column_names == ["city", "n", "n_standard_error", "n_lower", "n_upper"]
+    assert table["n_lower"].to_pylist() == [495, 25, 415, 25]
+    assert table["city"].to_pylist() == [*CITIES]
+
+
+def test_rows_that_figures_choose_have_intervals_that_hold_together() -> None:
+    for chosen in ({"having": "(f0 > 100)"}, {"order": (("f0", True),), "limit": 2}):
+        assert replace(ANSWER, **chosen).table(TABLES)["n_lower"].to_pylist() == [493, 413]
+    assert replace(ANSWER, order=(("g0", False),)).table(TABLES)["n_lower"].to_pylist()[0] == 25
+
+
+def test_rows_are_filtered_sorted_and_cut_by_what_is_published() -> None:
+    assert rows(having="(f0 > 100)") == ["Oslo", "Rom <b>"]
+    assert rows(having="(f1 > 2)") == ["Rom <b>", "Paris"]  # no figure is no
+    assert rows(order=(("f0", True),)) == ["Oslo", "Rom <b>", "Bern", "Paris"]
+    assert rows(order=(("f0", False), ("g0", True))) == ["Paris", "Bern", "Rom <b>", "Oslo"]
+    assert rows(order=(("f1", False),)) == ["Bern", "Oslo", "Paris", "Rom <b>"]  # null is the least
+    assert rows(order=(("f1", True),)) == ["Rom <b>", "Paris", "Oslo", "Bern"]
+    assert rows(order=(("(-f0)", False),), limit=2, offset=1) == ["Rom <b>", "Bern"]
+    assert rows(having="(f0 > 1000)") == []
+    assert rows(limit=0) == []
+
+
+def test_quantiles_are_columns_of_one_row() -> None:
+    quantiles = pa.table({
+        "p": [0.25, 0.5, 0.9], "estimate": [1.0, 2.0, 9.0], "lower": [0.9, 1.8, 8.0],
+        "upper": [1.1, 2.2, 10.0],
+    })  # fmt: skip
+    figures = (
+        ResultColumn("q", "m", "distribution", (0.25, 0.9)),
+        ResultColumn("h", "m", "distribution", (0.5,)),
+    )
+    answer = QueryResult("query", (), figures, (("figure", 0), ("figure", 1)))
+    table = answer.table({"m/quantiles.parquet": quantiles})
+    assert table.select(["q_1", "q_2", "h"]).to_pylist() == [{"q_1": 1.0, "q_2": 9.0, "h": 2.0}]
+    heads, cells = answer.rows(table)
+    assert heads == ["q_1 ±", "q_2 ±", "h ±"]
+    assert cells == [["1.000 ± 0.050", "9.00 ± 0.50", "2.00 ± 0.10"]]
+
+
+def test_it_is_shown_with_errors_on_a_screen_and_on_a_page(capsys: Any) -> None:
+    table = ANSWER.table(TABLES)
+    ANSWER.show(table, Screen(width=80))
+    shown = capsys.readouterr().out
+    assert "500.0 ± 2.5" in shown or "500 ± 2.5" in shown
+    page = ANSWER.page(table)
+    assert "Rom &lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+def test_it_is_written_where_nothing_of_it_was_withheld() -> None:
+    files = {name: parquet(table) for name, table in TABLES.items()}
+    made = ANSWER.files(ANSWER.table(TABLES))
+    assert ANSWER.of_files(files) == ANSWER.table(TABLES)
+    assert pq.read_table(io.BytesIO(made["query.parquet"])).equals(ANSWER.table(TABLES))
+    assert made["query.csv"].decode().startswith('"city","n","n_standard_error"')
+    assert ANSWER.of_files({"n/count.parquet": files["n/count.parquet"]}) is None

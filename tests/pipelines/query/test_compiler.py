@@ -1,0 +1,190 @@
+"""What a query compiles to: the statistics of a plan, and no others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pipelines.errors import RequestError
+from pipelines.query.clause import QueryTerms
+from pipelines.query.compiler import Compiled, compiled
+from pipelines.query.public import PublicTable
+
+ZONES = PublicTable({"city": ["Oslo", "Bern", "Rom"], "land": ["north", "south", "south"]})
+ASKED = QueryTerms(
+    unit="rider", epsilon=1.0, rows=5, groups={"hour": "0..23"}, public={"zones": ZONES}
+)
+GROUP, ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+TEN = f"{GROUP} => (0, 10)"
+CITIES = "RIGHT JOIN UNNEST(['Oslo', 'Bern']) AS city USING (city)"
+BY = {"group": ['city=["Oslo", "Bern"]'], "undeclared": "drop"}
+
+
+def query(text: str, **asked: Any) -> Compiled:
+    return compiled(text, ASKED._replace(**asked))
+
+
+def only(text: str, **asked: Any) -> dict[str, Any]:
+    """The one metric of a query, without its name."""
+    (metric,) = query(text, **asked).metrics
+    return {name: value for name, value in metric.items() if name != "name"}
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        (f"SELECT COUNT(*, {TEN}) FROM t",
+         {"kind": "count", "per_value": 10, "rows_per_user": 1}),
+        (f"SELECT COUNT(x, {TEN}) FROM t",
+         {"kind": "count", "per_value": 10, "rows_per_user": 1, "where": ["`x` is not null"]}),
+        ("SELECT COUNT(*) FROM t", {"kind": "count", "by_row": True, "rows_per_user": 5}),
+        ('SELECT COUNTIF(x > 1) FROM t WHERE y = "a\'b"',
+         {"kind": "count", "by_row": True, "rows_per_user": 5,
+          "where": ["(`y` == 'a''b')", "(`x` > 1)"]}),
+        ("SELECT COUNT(DISTINCT rider) FROM t",
+         {"kind": "count", "per_value": 1, "rows_per_user": 1}),
+        (f"SELECT COUNT(DISTINCT rider, {GROUP} => (0, 1)) FROM t",
+         {"kind": "count", "per_value": 1, "rows_per_user": 1}),
+        (f"SELECT SUM(x, {GROUP} => (-5, 2.5)) FROM t",
+         {"kind": "sum", "column": "x", "bounds": "-5,2.5", "rows_per_user": 1}),
+        (f"SELECT AVG(x, {GROUP} => (0, 100)) FROM t",
+         {"kind": "mean", "column": "x", "bounds": "0,100", "rows_per_user": 1}),
+        (f"SELECT AVG(x, {ROW} => (0, 100)) FROM t",
+         {"kind": "mean", "column": "x", "bounds": "0,100", "by_row": True, "rows_per_user": 5}),
+        (f"SELECT AVG(x / 60, {GROUP} => (0, 9)) FROM t",
+         {"kind": "mean", "column": "expression of the query", "bounds": "0,9",
+          "rows_per_user": 1, "derive": {"expression of the query": "(`x` / 60)"}}),
+        (f"SELECT city, COUNT(*, {TEN}) FROM t {CITIES} GROUP BY city",
+         {"kind": "count", "per_value": 10, "rows_per_user": 1} | BY),
+        (f"SELECT PERCENTILE_CONT(x, 0.5, {ROW} => (0, 9)) FROM t",
+         {"kind": "distribution", "column": "x", "bounds": "0,9", "quantiles": "0.5"}),
+        (f"SELECT APPROX_QUANTILES(x, 4, {ROW} => (0, 9)) FROM t",
+         {"kind": "distribution", "column": "x", "bounds": "0,9", "quantiles": "0.25,0.5,0.75"}),
+    ],
+)  # fmt: skip
+def test_each_aggregate_is_a_statistic(text: str, metric: dict[str, Any]) -> None:
+    assert only(text) == metric
+
+
+def test_a_user_counts_in_as_many_groups_as_is_said_and_in_no_more_than_there_are() -> None:
+    text = f"SELECT city, COUNT(*, {TEN}) FROM t {CITIES} GROUP BY city"
+    assert only(text, most_groups=2)["rows_per_user"] == 2
+    assert only(text, most_groups=9)["rows_per_user"] == 2
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 2) "
+    assert only(text.replace("SELECT ", clause, 1))["rows_per_user"] == 2
+    users = f"SELECT city, COUNT(DISTINCT rider) FROM t {CITIES} GROUP BY city"
+    assert only(users)["rows_per_user"] == 2  # of the five rows that count
+
+
+def test_without_a_unit_column_rows_are_the_unit() -> None:
+    assert only(f"SELECT COUNT(*, {TEN}) FROM t", unit=None, rows=None) == {"kind": "count"}
+    mean = only(f"SELECT AVG(x, {GROUP} => (0, 1)) FROM t", unit=None, rows=None)
+    assert mean == {"kind": "mean", "column": "x", "bounds": "0,1"}
+
+
+def test_the_clause_and_what_stands_beside_it_are_one() -> None:
+    clause = "OPTIONS(epsilon=2, delta=1e-6, privacy_unit_column=id, max_groups_contributed=3)"
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY {clause} COUNT(*, {TEN}) FROM t"
+    terms = compiled(text, QueryTerms()).terms
+    assert (terms.unit, terms.epsilon, terms.delta, terms.most_groups) == ("id", 2, 1e-6, 3)
+    assert compiled(text, QueryTerms(unit="id", epsilon=2.0)).terms.epsilon == 2
+    for other in (
+        QueryTerms(epsilon=1.0),
+        QueryTerms(unit="user"),
+        QueryTerms(delta=1e-7),
+        QueryTerms(most_groups=1),
+    ):
+        with pytest.raises(RequestError, match="said beside the query, too, and otherwise"):
+            compiled(text, other)
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("hour", "hour=0..23"),
+        ("EXTRACT(HOUR FROM t AT TIME ZONE 'Asia/Tokyo')", "0..23"),
+        ("x > 3", '["false", "true"]'),
+        ("CASE WHEN x > 3 THEN 'far' WHEN x > 1 THEN 'near' END", '["far", "near"]'),
+        ("IF(x > 3, 'far', 'near')", '["far", "near"]'),
+        ("REGEXP_CONTAINS(s, 'a+')", '["false", "true"]'),
+    ],
+)
+def test_values_that_a_query_or_its_request_says_are_declared(expression: str, values: str) -> None:
+    for by in ("g", "1", expression):
+        metric = only(f"SELECT {expression} AS g, COUNT(*) FROM t GROUP BY {by}")
+        assert metric["group"][0].endswith(values)
+
+
+def test_groups_are_the_product_of_what_is_declared_in_the_order_of_their_columns() -> None:
+    made = query(f"SELECT hour, COUNT(*) n, city FROM t {CITIES} GROUP BY city, hour")
+    assert made.metrics[0]["group"] == ['city=["Oslo", "Bern"]', "hour=0..23"]
+    assert [label for label, _ in made.answer.groups] == ["city", "hour"]
+    assert made.answer.columns == (("group", 1), ("figure", 0), ("group", 0))
+
+
+@pytest.mark.parametrize("text", ["WITH a AS ({}), b AS ({}) {}", "WITH b AS ({1}) {2}", "{3}"])
+def test_subqueries_and_ctes_are_expressions_of_rows_and_what_must_hold(text: str) -> None:
+    inner = "SELECT x / 60 AS y, city, rider AS who FROM log WHERE x > 0"
+    middle = f"SELECT * FROM {'a' if '{}' in text else f'({inner})'} WHERE y < 5"
+    outer = f"SELECT AVG(y, {ROW} => (0, 9)) m, COUNT(DISTINCT who) FROM "
+    made = query(text.format(inner, middle, f"{outer} b", f"{outer} ({middle})"))
+    mean, users = made.metrics
+    assert mean["derive"] == {"y of the query": "(`x` / 60)"}
+    assert mean["where"] == users["where"] == ["(`x` > 0)", "((`x` / 60) < 5)"]
+    assert made.table == "log"
+
+
+def test_a_public_table_is_looked_up_by_its_key() -> None:
+    text = "SELECT land, COUNT(*) n FROM t {} zones USING (city) GROUP BY land"
+    lookup = "lookup(`city`, 'Oslo', 'north', 'Bern', 'south', 'Rom', 'south')"
+    inner, left = only(text.format("JOIN")), only(text.format("LEFT JOIN"))
+    assert inner["derive"] == left["derive"] == {"land of the query": lookup}
+    assert inner["group"] == ['land of the query=["north", "south"]']
+    assert inner["where"] == ["(`city` in ('Oslo', 'Bern', 'Rom'))"]
+    assert "where" not in left
+    right = only("SELECT city, COUNT(*) n FROM t RIGHT JOIN zones USING (city) GROUP BY city")
+    assert right["group"] == ['city=["Oslo", "Bern", "Rom"]']
+
+
+def test_what_having_and_order_by_look_at_is_priced_once_and_published() -> None:
+    ending = f"HAVING COUNT(*) > 9 AND SUM(x, {GROUP} => (0, 1)) > 2 ORDER BY n DESC, city LIMIT 3"
+    made = query(f"SELECT city, COUNT(*) AS n FROM t {CITIES} GROUP BY city {ending}")
+    assert [metric["kind"] for metric in made.metrics] == ["count", "sum"]
+    assert [figure.label for figure in made.answer.figures] == ["n", ""]
+    assert made.answer.having == "((f0 > 9) and (f1 > 2))"
+    assert made.answer.order == (("f0", True), ("g0", False))
+    assert made.answer.limit == 3
+
+
+def test_quantiles_of_one_column_are_one_distribution() -> None:
+    each = "PERCENTILE_CONT(x, {}, {} => (0, 9)) AS q{}"
+    parts = ", ".join(each.format(p, ROW, i) for i, p in enumerate((0.9, 0.5)))
+    made = query(f"SELECT {parts} FROM t")
+    assert [metric["quantiles"] for metric in made.metrics] == ["0.5,0.9"]
+    assert [figure.quantiles for figure in made.answer.figures] == [(0.9,), (0.5,)]
+
+
+def test_names_with_dots_stay_whole_and_named_arguments_are_kept() -> None:
+    """sqlglot's BigQuery splits the first at their dots, and its builders lose the others."""
+    metric = only(f"SELECT AVG(`a.b.c`, {GROUP} => (1, 2)) FROM `my.log.x`")
+    assert (metric["column"], metric["bounds"]) == ("a.b.c", "1,2")
+    assert query(f"SELECT COUNT(*, {TEN}) FROM `my.log.x`").table == "my.log.x"
+    assert query(f"SELECT COUNT(*, {TEN}) FROM 'a.b/*.csv.gz' AS t").files == ("a.b/*.csv.gz",)
+
+
+def test_texts_are_written_so_that_no_expression_ends_in_them() -> None:
+    metric = only("SELECT COUNT(*) FROM t WHERE s = \"it's') or true or ('\"")
+    assert metric["where"] == ["(`s` == 'it''s'') or true or (''')"]
+    values = "RIGHT JOIN UNNEST(['a\"b', 'c,d']) AS s USING (s)"
+    listed = only(f"SELECT s, COUNT(*) FROM t {values} GROUP BY s")
+    assert json.loads(listed["group"][0].partition("=")[2]) == ['a"b', "c,d"]
+
+
+def test_declared_whole_numbers_are_sorted_as_numbers() -> None:
+    values = "RIGHT JOIN UNNEST([9, 10, -1]) AS k USING (k)"
+    made = query(f"SELECT k, COUNT(*) FROM t {values} GROUP BY k HAVING k > 0")
+    assert made.answer.groups == (("k", (9, 10, -1)),)
+    texts = query(f"SELECT k, COUNT(*) FROM t {values} GROUP BY k".replace("9", "'09'"))
+    assert texts.answer.groups == (("k", ("09", "10", "-1")),)
