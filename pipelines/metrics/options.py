@@ -383,6 +383,10 @@ class GroupedOptions(BoundedOptions):
     )  # fmt: skip
 
     @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | (OF_ROWS - self.model_fields_set)
+
+    @property
     def rows(self) -> int | None:
         """How many rows of a unit count, each for itself; None where those of a group are one."""
         return self.rows_per_user if self.by_row else None
