@@ -68,7 +68,8 @@ class JointBudget:
 
     Args:
         epsilon: in nats; in windows, of each window.
-        delta: the probability that epsilon may fail; with one, several transforms err less.
+        delta: the probability that epsilon may fail, of all of them; by default as in plans, where
+            each has its own.
         ledger: what is paid to, a file or gs://BUCKET/ledger.json, by the job as it runs.
         population: whose budget of the ledger it is.
         large_delta: whether a delta above 0.01 is meant.
