@@ -97,7 +97,7 @@ def _help(field: FieldInfo) -> str:
     text = f"{about} ({about.hint})" if about.hint else str(about)
     if about.repeated:
         text += ". As often as needed"
-    if not field.is_required() and field.default not in (None, False, ()):
+    if not field.is_required() and field.default not in (None, False, (), ""):
         default = field.default
         text += f" (default: {default if isinstance(default, str) else format(default, 'g')})"
     return text.replace("%", "%%")

@@ -41,6 +41,10 @@ examples:
         "files or globs of the log, where FROM has a name and no file", (), metavar="FILE",
         figure=False,
     )  # fmt: skip
+    user_column: str | None = option(
+        "protect users, not rows: all rows of a user together; privacy_unit_column of the clause",
+        None, group=PROMISE, metavar="COLUMN", essential=True,
+    )  # fmt: skip
     output: str = option(
         "a new folder, local or gs://: query.parquet, query.csv, statement.json, report.html, and "
         "a folder for each statistic",

@@ -15,7 +15,7 @@ from pipelines.compat.google_sql import SqlError, parsed
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
 from pipelines.query.aggregates import Aggregate, Aggregates, UnitLimits, column_of, is_aggregate
-from pipelines.query.allowed import refuse, require_allowed, require_only
+from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
 from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
@@ -307,7 +307,6 @@ def _ordered(
     node: Any, of_published: RowExpressions, columns: Sequence[tuple[str, int]]
 ) -> tuple[str, bool]:
     """An expression over what is published, and whether the largest comes first."""
-    require_only(node, "this", "desc", "nulls_first")
     down, place = bool(node.args.get("desc")), whole(node.this)
     if not isinstance(node.this, exp.Literal):
         return of_published.row(node.this).text, down
