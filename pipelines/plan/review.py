@@ -110,7 +110,7 @@ def _year(job: PlanJob) -> tuple[str, str, str]:
     losses = Counter({one: times * windows for one, times in losses.items()})
     # No accountant goes below what no epsilon covers: the sum of all deltas is always enough.
     delta = max(plan.budget.delta if plan.budget else _DELTA, min(float(basic(losses)[1]), 1.0))
-    summed = total(losses, delta)
+    summed = total(losses, delta) if windows > 1 else job.guarantees[0]
     said = (
         f"epsilon {three_digits(upward(summed.epsilon, 3))}, delta {plain(upward(summed.delta, 3))}"
     )
@@ -143,17 +143,28 @@ def _simulated(job: PlanJob) -> str:
 
 def _error(metric: Metric, factor: float, rows: int) -> tuple[str, float, str] | None:
     """In words, as a number, and its unit; None where a metric refuses that, or is a search."""
-    words, own = metric.expected_error, metric.options
-    if factor != 1 or rows != _rows(metric):
-        changes = {"epsilon": factor * own.epsilon}
-        changes |= {"rows_per_user": rows} if rows != _rows(metric) else {}
-        request = {name: getattr(own, name) for name in own.model_fields_set} | changes
-        try:
-            words = resolve(type(own)(**request), Source(metric.telemetry, 0)).expected_error
-        except (RequestError, ValueError):
-            return None
+    match, own = _ERROR.search(metric.expected_error), _alone(metric, 1, _rows(metric))
+    other = own if (factor, rows) == (1, _rows(metric)) else _alone(metric, factor, rows)
+    if not (match and own and other):
+        return None
+    # The law that suits all metrics together may be another than suits this one alone.
+    error, unit = float(match[1].replace(",", "")) * other / own, match[2] or ""
+    words = _ERROR.sub(f"± {three_digits(error)}{unit}", metric.expected_error)
+    return (metric.expected_error if other == own else words), error, unit
+
+
+def _alone(metric: Metric, factor: float, rows: int) -> float | None:
+    """The error of a metric by itself at another epsilon or k; None where it refuses them."""
+    own, changes = metric.options, {"epsilon": factor * metric.options.epsilon}
+    if rows != _rows(metric):
+        changes["rows_per_user"] = rows
+    request = {name: getattr(own, name) for name in own.model_fields_set} | changes
+    try:
+        words = resolve(type(own)(**request), Source(metric.telemetry, 0)).expected_error
+    except (RequestError, ValueError):
+        return None
     match = _ERROR.search(words)
-    return match and (words, float(match[1].replace(",", "")), match[2] or "")
+    return float(match[1].replace(",", "")) if match else None
 
 
 def _scale(metric: Metric) -> float:

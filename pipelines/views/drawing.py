@@ -22,6 +22,7 @@ from pipelines.views.selected import LOWER, ends
 
 MOST = 30  # bars: more than these cannot be told apart
 _NOISE = 10  # bars of which noise alone may be the cause: more of them say nothing
+_APART = 5  # times as wide as another interval of the same axis
 _POINTS = 1024  # of a line: a picture has fewer across than a table may have rows
 _WIDE = 60  # characters of a label
 _CELLS = 12  # rows and columns of a heat map
@@ -79,6 +80,9 @@ def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
         most: at most so many.
     """
     rows = [row for row in listing.rows(most) if row["estimate"] is not None]
+    widths = [high - low for low, high in map(ends, rows) if low is not None]
+    if listing.names == ["coordinate"] and max(widths, default=0) > _APART * min(widths, default=0):
+        return None  # numbers of other units, which share no axis
     # What is nothing but a number of a column has no 0 that bars could begin at.
     points = listing.figure in KNOWN
     clear = rows if points else [row for row in rows if not (ends(row)[0] or 0.0) <= 0]
