@@ -39,12 +39,12 @@ class Handed:
         """Whether something was."""
         return bool(self._names)
 
-    def log(self, data: Any, asked: str | None = None) -> tuple[str, ...]:
+    def log(self, data: Any, wanted: str | None = None) -> tuple[str, ...]:
         """The files of a log.
 
         Args:
             data: a path or glob, several, or a table or frame.
-            asked: what was asked, as text: a column whose name is not in it is not looked at;
+            wanted: what was asked, as text: a column whose name is not in it is not looked at;
                 None if that is not known yet.
 
         Raises:
@@ -54,7 +54,7 @@ class Handed:
             return (os.fspath(data),)
         if isinstance(data, list | tuple) and all(isinstance(p, str | os.PathLike) for p in data):
             return tuple(os.fspath(path) for path in data)
-        table = _table(data, asked)
+        table = _table(data, wanted)
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -124,7 +124,7 @@ def _line(name: str, value: Any) -> str:
     return line
 
 
-def _table(data: Any, asked: str | None) -> Any:
+def _table(data: Any, wanted: str | None) -> Any:
     """A table of whatever has columns; of those that nobody asks for nothing but their names."""
     import pyarrow as pa
 
@@ -136,9 +136,9 @@ def _table(data: Any, asked: str | None) -> Any:
         raise RequestError("input: a Series is one column; hand over a frame, or to_frame()")
     names = [*getattr(data, "column_names", getattr(data, "columns", ()))]
     plain = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
-    if asked is None or "*" in asked or not plain:
+    if wanted is None or "*" in wanted or not plain:
         return _arrow(data, pa)
-    kept = [name for name in names if name in asked]
+    kept = [name for name in names if name in wanted]
     part = data.select(kept) if hasattr(data, "select") else data[kept]
     table, rows = _arrow(part, pa) if kept else None, len(data)
     columns = {n: table[n] if n in kept else pa.nulls(rows) for n in names}  # type: ignore[index]

@@ -195,8 +195,8 @@ def _words(
             words[name] = _several(value)
         else:
             words[name] = _word(value)
-    asked = " ".join(str(words[name]) for name in words.keys() - {"output"})
-    return words | {"input": handed.log(request["input"], asked)}
+    wanted = " ".join(str(words[name]) for name in words.keys() - {"output"})
+    return words | {"input": handed.log(request["input"], wanted)}
 
 
 def _require_said(name: str, value: Any, declares: bool) -> None:

@@ -104,8 +104,8 @@ class Activity:
     @cached_property
     def _starts(self) -> tuple[int, ...]:
         """The first counter of each span; those that the last period decides have three."""
-        told = len(HISTORIES) if self.history else 1
-        sizes = [told if span <= self.period else 1 for span in self.spans]
+        kinds = len(HISTORIES) if self.history else 1
+        sizes = [kinds if span <= self.period else 1 for span in self.spans]
         return (0, *np.cumsum(sizes).tolist())
 
     @property

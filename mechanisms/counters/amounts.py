@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, require_integer
-from mechanisms.counters.levels import Level, Part, Slots
+from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
 from mechanisms.specification import Digits
@@ -237,7 +237,7 @@ class WholeAmounts(Amounts):
 
     >>> told = WholeAmounts(groups=2, most=3, least=-2)
     >>> told.levels, told.parts
-    ((Level(slots=1, counters=2, weight=1.0),), (Part(levels=1, low=-2, high=3),))
+    ((Level(slots=1, counters=2, weight=1.0),), (Portion(levels=1, low=-2, high=3),))
     """
 
     least: int = 0
@@ -247,9 +247,9 @@ class WholeAmounts(Amounts):
         return (Level(self.most_groups, self.groups),)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Portion, ...]:
         """What is added to the levels."""
-        return (Part(1, self.least, self.most),)
+        return (Portion(1, self.least, self.most),)
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         if amounts.size and not (self.least <= amounts.min() and amounts.max() <= self.most):
@@ -278,8 +278,8 @@ class WholeEnds(WholeAmounts):
         return tuple(Level(self.most_groups, self.groups, sign) for sign in (1.0, -1.0))
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        return (Part(2, 0, self.most),)
+    def parts(self) -> tuple[Portion, ...]:
+        return (Portion(2, 0, self.most),)
 
     def added(self, amounts: Slots) -> list[Slots]:
         return [amounts, self.most - amounts]

@@ -10,7 +10,7 @@ from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.devices import LAWS, Law
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.counters.levels import Level, Part
+from mechanisms.counters.levels import Level, Portion
 from mechanisms.counters.masks import MOST_DUMMIES
 from mechanisms.counters.solve import SHARE
 
@@ -41,7 +41,7 @@ def least_error(
     slotted: bool = False,
     releases: int = 1,
     most_dummies: float = math.inf,
-    parts: Sequence[Part] = (),
+    parts: Sequence[Portion] = (),
     rows: int = 1,
 ) -> NoisyCounters:
     """The counters whose weighted sum errs least.

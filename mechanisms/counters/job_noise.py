@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mechanisms.channel import Neighbours
-from mechanisms.counters.levels import Level, Part
+from mechanisms.counters.levels import Level, Portion
 from mechanisms.counters.price import changes
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.loss import PrivacyLoss
@@ -49,7 +49,7 @@ class Moves(NamedTuple):
         return Moves(rows * self.totals, self.numbers, rows * self.step, rows**2 * self.squares)
 
 
-def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
+def moved(levels: Sequence[Level], part: Portion, neighbours: Neighbours) -> Moves:
     """How far one unit moves the totals of a part.
 
     Args:
@@ -57,7 +57,7 @@ def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
         part: what is added to them.
         neighbours: what is to look alike.
 
-    >>> moved([Level(2, 9)], Part(high=3), "add or remove")
+    >>> moved([Level(2, 9)], Portion(high=3), "add or remove")
     Moves(totals=2, numbers=2, step=3, squares=18)
     """
     slots, counters = levels[0].slots, sum(level.counters for level in levels)
@@ -74,7 +74,7 @@ def moved(levels: Sequence[Level], part: Part, neighbours: Neighbours) -> Moves:
     return Moves(2 * shared, 2 * slots, most, slots * max((up + down) ** 2, 2 * most**2))
 
 
-class Shares(NamedTuple):
+class Charges(NamedTuple):
     """Shares of a price: of the statistic's laws, and of those beside them.
 
     Attributes:
@@ -94,7 +94,11 @@ class Shares(NamedTuple):
 
 
 def geometric(
-    worth: Sequence[float], moves: Sequence[Moves], shares: Shares, epsilon: float, delta: float
+    worth: Sequence[float],
+    moves: Sequence[Moves],
+    shares: Charges,
+    epsilon: float,
+    delta: float,
 ) -> tuple[Law, ...]:
     """The least weighted sum of variances at this price, of losses that add up to epsilon."""
     price = shares([(w * m.all) ** (2 / 3) for w, m in zip(worth, moves, strict=True)])
@@ -108,7 +112,11 @@ def geometric(
 
 
 def gaussian(
-    worth: Sequence[float], moves: Sequence[Moves], shares: Shares, epsilon: float, delta: float
+    worth: Sequence[float],
+    moves: Sequence[Moves],
+    shares: Charges,
+    epsilon: float,
+    delta: float,
 ) -> tuple[Law, ...]:
     """The same of squared moves that add up to mu^2."""
     price, slack = shares([w * m.squares**0.5 for w, m in zip(worth, moves, strict=True)]), 0.0
@@ -156,13 +164,13 @@ def curve(laws: Sequence[Law], moves: Sequence[Moves]) -> PrivacyLoss:
         laws: of one kind, or of both.
         moves: for each law.
     """
-    each, least = Counter[PrivacyLoss](), 0.0
+    losses, least = Counter[PrivacyLoss](), 0.0
     for law, m in zip(laws, moves, strict=True):
         if isinstance(law, ExactGeometric):
-            each[_falling(law, m.step)] += m.numbers
+            losses[_falling(law, m.step)] += m.numbers
             least += float(law.decay * m.all)
     if not (spread := _spread(laws, moves)):
-        return compose(each)
+        return compose(losses)
     ends = np.linspace(0, least + spread**2 / 2 + _FAR * spread, _POINTS).tolist()
     deltas = [min(shown(laws, moves, epsilon - least), 1.0) for epsilon in ends]
     return PrivacyLoss.from_profile(ends, np.minimum.accumulate(deltas))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +28,9 @@ from mechanisms.channel import (
     require_integer,
 )
 from mechanisms.counters.job_noise import (
+    Charges,
     Law,
     Moves,
-    Shares,
     curve,
     divergence,
     gaussian,
@@ -38,7 +38,7 @@ from mechanisms.counters.job_noise import (
     moved,
     shown,
 )
-from mechanisms.counters.levels import InLevels, Level, Part
+from mechanisms.counters.levels import InLevels, Level, Portion
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.counters.solve import SHARE
@@ -49,7 +49,7 @@ from mechanisms.sampling.exact_geometric import ExactGeometric
 from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
 from mechanisms.sampling.rounded_gaussian import RoundedGaussian
 
-_Row = tuple[Sequence[Level], Part]
+_Row = tuple[Sequence[Level], Portion]
 
 _LARGEST_DELTA = 0.1
 
@@ -68,6 +68,7 @@ class JobTotals(InLevels):
         parts: what is added to the statistic's levels; ones, each to its own, if it is empty.
         rows: of how many rows a unit raises the footprint, once for each, and perhaps the same
             counters again and again; what is beside is of the unit.
+        share: of the price, for what is beside.
 
     >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.guarantee.delta, round(count.column_variance, 3)
@@ -83,8 +84,9 @@ class JobTotals(InLevels):
     epsilon: float
     delta: float = 0.0
     beside: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Portion, ...] = ()
     rows: int = 1
+    share: float = SHARE
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -115,9 +117,10 @@ class JobTotals(InLevels):
         delta: float,
         beside: Sequence[Level] = (),
         share: float = SHARE,
-        parts: Sequence[Part] = (),
+        parts: Sequence[Portion] = (),
         releases: int = 1,
         rows: int = 1,
+        law: Literal["geometric", "gaussian"] | None = None,
     ) -> "JobTotals":
         """The totals with the least noise that meets a target.
 
@@ -128,6 +131,7 @@ class JobTotals(InLevels):
             beside: levels that come after these.
             share: of epsilon, or of squared moves, for the noise of `beside`.
             releases: as of `least_noise`.
+            law: of the noise; None for the one that errs less.
 
         Raises:
             ValueError: epsilon is out of range, or too small.
@@ -137,19 +141,36 @@ class JobTotals(InLevels):
         split = _split(levels, parts, beside)
         worth = [abs(row[0].weight) for row, _ in split]
         moves = _moved(split, len(beside), rows, neighbours)
-        price = worth, moves, Shares(share, len(beside))
+        price = worth, moves, Charges(share, len(beside))
         made, refused = [], ValueError("there is no noise")
-        for laws, own in ((geometric, 0.0), (gaussian, delta))[: 2 if delta else 1]:
+        for name, laws, own in (("geometric", geometric, 0.0), ("gaussian", gaussian, delta)):
+            if law not in (None, name) or (laws is gaussian and not delta):
+                continue
             try:
                 noises = laws(*price, epsilon, own)
             except ValueError as error:
                 refused = error
                 continue
             fields = (*levels, *beside), noises, neighbours, epsilon, own, len(beside)
-            made.append(cls(*fields, tuple(parts), rows))
+            made.append(cls(*fields, tuple(parts), rows, share))
         if not made:
             raise refused
         return min(made, key=lambda design: design.error(releases, delta))
+
+    def meeting_another(self, epsilon: float, delta: float) -> "JobTotals":
+        """The same totals, with noise of the same law that meets another target.
+
+        Args:
+            epsilon, delta: as of `meeting`.
+
+        Raises:
+            ValueError: no such noise does.
+        """
+        own = len(self.statistic)
+        return self.meeting(
+            self.levels[:own], self.neighbours, epsilon, delta, self.levels[own:], self.share,
+            self.parts, rows=self.rows, law="gaussian" if self.delta else "geometric",
+        )  # fmt: skip
 
     def error(self, releases: int, delta: float) -> float:
         """The weighted variance, at the same price of so many releases together."""
@@ -157,7 +178,8 @@ class JobTotals(InLevels):
             return self.column_variance
         spread = math.sqrt(2 * releases * divergence(self.laws, self.moves))
         together = gaussian_epsilon(spread, min(releases * delta, _LARGEST_DELTA))
-        return self.column_variance * together**2
+        # Of few releases the normal law says too much: losses at most add up.
+        return self.column_variance * min(together, releases * self.epsilon) ** 2
 
     @cached_property
     def _rows(self) -> list[_Row]:
@@ -192,8 +214,8 @@ class JobTotals(InLevels):
             ValueError: the noise is too small for what is claimed.
         """
         gaussian = any(isinstance(law, RoundedGaussian) for law in self.laws)
-        held = shown(self.laws, self.moves, self.epsilon - float(sum(self.losses)))
-        met = held <= self.delta and (self.delta > 0 or not gaussian)
+        spent = shown(self.laws, self.moves, self.epsilon - float(sum(self.losses)))
+        met = spent <= self.delta and (self.delta > 0 or not gaussian)
         if not (sum(self.losses) <= Fraction(self.epsilon) and met):
             raise ValueError(
                 f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}: see "
@@ -305,14 +327,16 @@ class JobTotals(InLevels):
 
 def _moved(rows: Sequence[_Row], beside: int, times: int, neighbours: Neighbours) -> list[Moves]:
     """How far one unit moves totals, for each law; those of the statistic so many times."""
-    each = [moved(*row, neighbours) for row in rows]
-    own = len(each) - beside
-    return [*(one.times(times) for one in each[:own]), *each[own:]]
+    moves = [moved(*row, neighbours) for row in rows]
+    own = len(moves) - beside
+    return [*(one.times(times) for one in moves[:own]), *moves[own:]]
 
 
-def _split(levels: Sequence[Level], parts: Sequence[Part], beside: Sequence[Level]) -> list[_Row]:
+def _split(
+    levels: Sequence[Level], parts: Sequence[Portion], beside: Sequence[Level]
+) -> list[_Row]:
     """Levels part by part."""
-    known = parts or [Part()] * len(levels)
+    known = parts or [Portion()] * len(levels)
     ends = [0, *accumulate(part.levels for part in known)]
     own = [levels[a:b] for a, b in pairwise(ends)]
-    return [*zip(own, known, strict=True), *(((level,), Part()) for level in beside)]
+    return [*zip(own, known, strict=True), *(((level,), Portion()) for level in beside)]

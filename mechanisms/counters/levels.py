@@ -37,7 +37,7 @@ class Level(NamedTuple):
     weight: float = 1.0
 
 
-class Part(NamedTuple):
+class Portion(NamedTuple):
     """Levels whose counters whole numbers of a unit are added to, one for each slot.
 
     Attributes:

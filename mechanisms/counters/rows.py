@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
-from mechanisms.counters.levels import Level, Part, Slots
+from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
@@ -168,28 +168,28 @@ class SummedRows(RowCounters):
     or each coordinate has a count of its own, at the price of telling it from both ends.
 
     Attributes:
-        each: whether each coordinate has a count of its own.
+        own_counts: whether each coordinate has a count of its own.
 
     >>> rows = SummedRows(numbers=12, steps=999)
     >>> [level[:2] for level in rows.levels], rows.parts[0]
-    ([(12, 12), (1, 1)], Part(levels=1, low=-999, high=999))
+    ([(12, 12), (1, 1)], Portion(levels=1, low=-999, high=999))
     """
 
-    each: bool = False
+    own_counts: bool = False
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """The footprint: noise on a sum, in halves of its range, is that on a count."""
         d, kinds = self.numbers, len(self.sizes)
-        weight, signs = math.sqrt(d) / self.steps, (1.0, -1.0) if self.each else (1.0,)
+        weight, signs = math.sqrt(d) / self.steps, (1.0, -1.0) if self.own_counts else (1.0,)
         values = (Level(kinds, sum(self.sizes) + kinds, math.sqrt(kinds)),) if kinds else ()
         return *(Level(d, d, sign * weight) for sign in signs), *values, Level(1, 1)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Portion, ...]:
         """What is added to the levels."""
-        own = Part(2, 0, self.steps) if self.each else Part(1, -self.steps, self.steps)
-        return own, *[Part()] * bool(self.sizes), Part()
+        own = Portion(2, 0, self.steps) if self.own_counts else Portion(1, -self.steps, self.steps)
+        return own, *[Portion()] * bool(self.sizes), Portion()
 
     def summed(
         self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
@@ -197,21 +197,21 @@ class SummedRows(RowCounters):
         """The counters that rows raise, and for the first levels by how much; as of `encode`."""
         none, (units, sets) = np.isnan(numbers), self._units(numbers, categories, rng)
         places = np.broadcast_to(np.arange(self.numbers), none.shape)
-        if not self.each:
+        if not self.own_counts:
             return [places, *sets], [np.where(none, 0, 2 * units - self.steps)]
         places = np.where(none, -1, places)
         return [places, places, *sets], [units, self.steps - units]
 
     def sums(self, counts: Sequence[Floats]) -> RowTotals:
-        own, rest = (counts[:2], counts[2:]) if self.each else (counts[:1], counts[1:])
+        own, rest = (counts[:2], counts[2:]) if self.own_counts else (counts[:1], counts[1:])
         *values, [rows] = rest
         split = np.split(values[0], self._starts[1:-1]) if values else []
-        number = sum(own) / self.steps if self.each else np.full(self.numbers, rows)
-        total = own[0] - own[1] if self.each else own[0]
+        number = sum(own) / self.steps if self.own_counts else np.full(self.numbers, rows)
+        total = own[0] - own[1] if self.own_counts else own[0]
         return RowTotals(total / self.steps, np.asarray(number), split, float(rows))
 
     def noise(self, variances: Sequence[float]) -> RowNoise:
-        column, rows = (1 + self.each) * variances[0], variances[len(self.levels) - 1]
+        column, rows = (1 + self.own_counts) * variances[0], variances[len(self.levels) - 1]
         value = variances[len(self.levels) - 2] if self.sizes else 0.0
         return RowNoise(math.sqrt(column) / self.steps, math.sqrt(value), math.sqrt(rows))
 

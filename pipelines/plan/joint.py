@@ -187,7 +187,7 @@ def _largest(
     best: Metrics | None = None
     low, high, least = 1.0, math.inf, 0.0
     shape: Metrics = ()
-    shaped = scale
+    shaped, leapt = scale, False
     for number in range(_ROUNDS):
         # What noise errs least is looked for where it is nearly as large as it will be. Once more
         # would take ten times as long, and what is spent leaps where other noise takes over.
@@ -213,6 +213,11 @@ def _largest(
         scale = _corrected(scale, losses, spent, budget)
         scale = min(most, scale if low < scale < high else (low + min(high, most)) / 2)
         scale = downward(scale, _DIGITS)
+        if scale <= low and not leapt and best is not None and least * _FAR < plan.epsilon:
+            # Other noise had taken over, and nothing of it fits: on with what did fit.
+            shape, shaped, high, leapt = best, low, math.inf, True
+            scale = _corrected(low, _losses(best), least, budget)
+            scale = downward(min(most, scale), _DIGITS)
         if scale <= low:
             break
     return best

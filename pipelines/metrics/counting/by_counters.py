@@ -15,6 +15,7 @@ from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.dummies import Independent
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
@@ -146,7 +147,7 @@ class ByCounters(OfStatistic):
         return shape_of(work)
 
     def rescaled(self, options: Any) -> Self | None:
-        if not isinstance(self.design, Counters):
+        if not isinstance(self.design, Counters | JobTotals):
             return None
         _, epsilon, delta = target_of(options)
         try:

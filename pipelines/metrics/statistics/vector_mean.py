@@ -28,11 +28,11 @@ REPORTS = "reports.parquet"
 """What each unit sent, as a row, if that is published."""
 
 OF_ALL_UNITS = "The share of a category's value is of all units, also of those without a value."
-_OF_EACH = "each coordinate's of those who have it"
+_BY_COORDINATE = "each coordinate's of those who have it"
 _OF_ALL = "one of all, for who lacks a number counts with the middle of its bounds"
 _ERRORS = ErrorTerms(
-    f"A mean is a noisy sum over a noisy count, {_OF_EACH}, and its standard error, by the delta "
-    "method, stands beside it: the fewer take part, the larger. "
+    f"A mean is a noisy sum over a noisy count, {_BY_COORDINATE}, and its standard error, by the "
+    "delta method, stands beside it: the fewer take part, the larger. "
     f"{OF_ALL_UNITS} The expected error is on the scale on which bounds are -1 and 1.",
     "the noise of the dummies, and roundings; not what was clipped, nor, where a user has several "
     "rows, that one of them was drawn",
@@ -120,7 +120,7 @@ class AverageRow(Statistic):
         )
         errors = _ERRORS
         if self.options.drawn_by == JOB and not self.options.count_each:
-            errors = errors._replace(reading=errors.reading.replace(_OF_EACH, _OF_ALL))
+            errors = errors._replace(reading=errors.reading.replace(_BY_COORDINATE, _OF_ALL))
         return Wording(errors, [words], self._request())
 
     def _request(self) -> dict[str, Any]:

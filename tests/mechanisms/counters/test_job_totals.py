@@ -17,7 +17,7 @@ from mechanisms.counters.amounts import WholeAmounts, WholeEnds
 from mechanisms.counters.choose import least_error
 from mechanisms.counters.job_noise import Law, moved
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.counters.levels import Level, Part
+from mechanisms.counters.levels import Level, Portion
 from mechanisms.counters.rows import SummedRows
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta
@@ -277,7 +277,7 @@ def test_noise_that_is_too_small_makes_no_promise(law: Law) -> None:
 
 def test_what_draws_are_off_by_is_paid_for() -> None:
     """Of many coordinates in fine units noise is more than that of the Gaussian mechanism."""
-    level, part = Level(100_000, 100_000), Part(1, -1024, 1024)
+    level, part = Level(100_000, 100_000), Portion(1, -1024, 1024)
     design = JobTotals.meeting([level], "add or remove", 1.0, 1e-6, parts=[part])
     law, moves = design.laws[0], moved([level], part, "add or remove")
     assert isinstance(law, RoundedGaussian)
@@ -352,9 +352,9 @@ def test_large_gaussian_noise_is_drawn_in_full() -> None:
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
-@pytest.mark.parametrize("part", [Part(), Part(high=3), Part(low=-2, high=3)])
+@pytest.mark.parametrize("part", [Portion(), Portion(high=3), Portion(low=-2, high=3)])
 def test_rows_that_count_each_for_itself_cost_what_all_of_them_may_move(
-    part: Part, neighbours: Neighbours
+    part: Portion, neighbours: Neighbours
 ) -> None:
     """Also where all of a unit's rows are of one group, whose totals they move again."""
     rows, groups, epsilon = 2, 3, 1.3

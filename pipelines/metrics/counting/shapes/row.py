@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
 
 
-class Row(WholeRows):
+class DigitRow(WholeRows):
     """The numbers of a row, and its categories."""
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, RowReporting]:
@@ -150,4 +150,4 @@ def _too_many(design: Counters) -> str:
     )
 
 
-ROW = Row()
+ROW = DigitRow()

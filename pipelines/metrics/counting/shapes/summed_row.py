@@ -14,7 +14,7 @@ from mechanisms.privacy.search import gaussian_mu
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.counting.shapes.row import Row
+from pipelines.metrics.counting.shapes.row import DigitRow
 from pipelines.metrics.statistics.evidence import Accuracy
 from transforms.encoders.attributes import categorical, width
 from transforms.encoders.reports import LACKING, MISSING, SummedReporting
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FINE = 10.0  # steps in a standard deviation that a coin of every row has: a hundredth of variance
 
 
-class _SummedRow(Row):
+class _SummedRow(DigitRow):
     """The numbers of a row, and its categories."""
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, SummedReporting]:
@@ -38,15 +38,15 @@ class _SummedRow(Row):
         if options.digits:
             steps = (1 << options.digits) - 1
         summed = SummedRows(numbers, steps, sizes, options.count_each)
-        reporting = SummedReporting(summed, (LACKING if summed.each else MISSING,))
+        reporting = SummedReporting(summed, (LACKING if summed.own_counts else MISSING,))
         rows = reporting.rows
         return meeting(options, rows.levels, reporting.sides, parts=rows.parts), reporting
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         rows, design = release.reporting.rows, release.design
         unit, place = 1 / rows.steps, len(rows.levels) - 1
-        total = FigureError.of_level(design, 0, 1 + rows.each, unit=unit)
-        count = total if rows.each else FigureError.of_level(design, place, 1)
+        total = FigureError.of_level(design, 0, 1 + rows.own_counts, unit=unit)
+        count = total if rows.own_counts else FigureError.of_level(design, place, 1)
         return Accuracy(total, count, coin=float(rows.rounding(np.array(1))))
 
     def influence(self, release: ByCounters) -> float:
