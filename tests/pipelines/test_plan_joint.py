@@ -79,6 +79,18 @@ def test_thirty_counts_have_the_noise_of_one_gaussian(tmp_path: Path) -> None:
     assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-6))
 
 
+@pytest.mark.parametrize("metrics", [1, 2, 5, 8, 9, 30])
+def test_counts_by_the_job_err_as_the_better_of_two_laws(metrics: int, tmp_path: Path) -> None:
+    """Discrete Laplace noise, whose losses add up, or one Gaussian for all; of few the first."""
+    job = job_of(tmp_path, [f"{{name: m{k}, kind: count}}" for k in range(metrics)])
+    fall = math.exp(-1.0 / metrics)
+    laplace = math.sqrt(2 * fall) / (1 - fall)
+    gaussian = math.sqrt(metrics) / gaussian_mu(1.0, 1e-6)
+    assert {metric.error for metric in job.metrics} == {job.metrics[0].error}
+    assert job.metrics[0].error < 1.01 * min(laplace, gaussian)
+    assert fits(losses_of(job), Budget(epsilon=1.0, delta=1e-6))
+
+
 def test_thirty_means_leave_nothing_of_epsilon_unused(tmp_path: Path) -> None:
     of_each = "kind: mean, column: c, bounds: '0,10', drawn_by: shuffler, expected: 100000"
     means = [f"{{name: m{k}, {of_each}}}" for k in range(30)]
