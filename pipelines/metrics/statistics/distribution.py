@@ -28,6 +28,7 @@ from transforms.encoders.reports import UNUSABLE
 
 BINS, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
+_OF = " of how many numbers are below a point"
 _READING = (
     "Counts of all levels of the tree are brought to agree by weighted least squares; the shares "
     "below are the rising curve nearest to what comes out. Limits of shares and of quantiles are "
@@ -90,7 +91,7 @@ class Distribution(Statistic):
         users = self.options.unit == "user"
         drawn = "; of each user one number, drawn uniformly among its rows" * users
         key = "standard_error_of_a_count_up_to_the_middle"
-        errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key)
+        errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key, _OF)
         what = "One number of each user, drawn uniformly among its rows," * users
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
