@@ -136,7 +136,7 @@ def _table(data: Any, wanted: str | None) -> Any:
         raise RequestError("input: a Series is one column; hand over a frame, or to_frame()")
     names = [*getattr(data, "column_names", getattr(data, "columns", ()))]
     plain = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
-    if wanted is None or "*" in wanted or not plain:
+    if wanted is None or "*" in wanted or not (names and plain):
         return _arrow(data, pa)
     kept = [name for name in names if name in wanted]
     part = data.select(kept) if hasattr(data, "select") else data[kept]

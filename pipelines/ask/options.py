@@ -165,8 +165,7 @@ docs/ask.md says what an answer costs, and what holds of all of them.
         words = {name: getattr(self, name) for name in said & {*kind.model_fields}}
         words |= {"user_column": user_column, "epsilon": budget.epsilon, "delta": budget.delta}
         words["large_delta"] = True  # if it is, the session was begun so
-        if kind is MeanOptions:
-            words["drawn_by"] = "shuffler"
+        words["drawn_by"] = "shuffler"  # whose counters carry digits, which are added up here
         return kind(**words)
 
     def parts(self, budget: GaussianFilter, left: int) -> int:

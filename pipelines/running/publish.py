@@ -92,7 +92,8 @@ def _require_added(kept: KeptTotals, window: str, reasons: list[str]) -> None:
 
 def _terms(name: str, options: TotalOptions, metric: Running) -> dict[str, Any]:
     """What is the same in all windows: a statement shows it, and of files what they declare."""
-    declared = {file: metric.request[file] for file in metric.options.files}
+    files = {*metric.options.files} & metric.request.keys()
+    declared = {file: metric.request[file] for file in sorted(files)}
     _, epsilon, delta = target_of(metric.options)
     return {"kind": name, **options.terms, **declared, "epsilon": epsilon, "delta": delta}
 

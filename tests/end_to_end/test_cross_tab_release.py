@@ -213,7 +213,10 @@ def test_some_tables(run, log: pa.Table) -> None:
             "--model: with --drawn-by shuffler no report is randomised",
         ),
         ({"delta": 0}, "--delta: dummies need more than 0"),
-        ({"enrolled": 5}, "--enrolled: says something of --drawn-by devices"),
+        (
+            {"enrolled": 5, "drawn_by": "shuffler"},
+            "--enrolled: says something of --drawn-by devices",
+        ),
         (DIVIDED | {"unusable": "count"}, "--unusable: a value that is missing, or not declared"),
         (DIVIDED | {"max_messages": 3}, "--max-messages: says something of totals with noise"),
         (DIVIDED | {"enrolled": 5}, "--enrolled: says something of totals with noise"),

@@ -200,7 +200,7 @@ def test_bars_are_the_estimates_with_their_intervals() -> None:
 
 
 def test_bins_are_drawn_along_the_numbers() -> None:
-    made = hushbeam.distribution(TABLE, bins=8, **BOUNDED)
+    made = hushbeam.distribution(TABLE, bins=8, drawn_by="each-report", **BOUNDED)
     (axes,) = made.plot().axes
     band, line = (patch.get_data() for patch in axes.patches)
     table = made.tables["distribution"]
@@ -254,11 +254,15 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch) -> None:
         ),
         (lambda: hushbeam.count({"value": [1]}, epsilon=1), "input: dict is no log; hand over a "),
         (
-            lambda: hushbeam.count(pd.DataFrame({"ok": [1, 2], "x": [1, "CANARY-X"]}), epsilon=1),
+            lambda: hushbeam.count(
+                pd.DataFrame({"ok": [1, 2], "x": [1, "CANARY-X"]}), where="x > 1", epsilon=1
+            ),
             "input: Arrow has no type for the column 'x': give it values of one type",
         ),
         (
-            lambda: hushbeam.count(pa.table({"x": pa.array([{}], pa.struct([]))}), epsilon=1),
+            lambda: hushbeam.count(
+                pa.table({"x": pa.array([{}], pa.struct([]))}), where="x > 1", epsilon=1
+            ),
             "input: a column is of a type that Parquet has not; leave it out, or cast it",
         ),
         (lambda: hushbeam.count("no.parquet", epsilon=1), "input: no file matches no.parquet"),

@@ -47,7 +47,7 @@ def publish_day(day: int, folder: Path) -> None:
     mean = {"group": ["a", "b"], "estimate": [1.5, 2.5], "standard_error": [0.1, 0.2]}
     mean |= {"users": [70.0, 30.0], "users_standard_error": [2.0, 2.0]}
     bins = {"low": [0.0, 1.0], "high": [1.0, 2.5], "estimate": [0.25, 0.75]}
-    made = whole(Head("", "<h1></h1>\n"), "")
+    made = whole(Head("", '<h1></h1>\n<p class="lead"></p>\n'), "")
     contents = {
         "cities": Content(
             {"histogram.parquet": histogram("Oslo", HOSTILE), PAGE: made},

@@ -131,7 +131,7 @@ def test_an_option_of_a_search_needs_that_search(refused) -> None:
         refused([*words, *option.split()], why)
     refused([*words, "--search", "trees"], "invalid choice: 'trees'")
     words += ["--search", "levels"]
-    refused([*words, "--rows-per-user", "2"], "--rows-per-user: says something of totals")
+    refused([*words, "--rows-per-user", "2"], "--rows-per-user: one row of a user counts here")
     refused([*words, "--drawn-by", "shuffler", "--system", "pem"], "--system: with --drawn-by")
     refused(["heavy-hitters", *words[1:]], "invalid choice: 'heavy-hitters'")
 

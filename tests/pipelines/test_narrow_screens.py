@@ -124,8 +124,8 @@ def test_means_fit() -> None:
     text = released("mean", "mean", mean=columns({"group": "g" * 40}, NUMBERS))
     assert cells(text, 0) == "g" * 40
     assert cells(text, 1) == "-123,456.78901"
-    assert cells(text, 4) == "0.00012"
-    assert cells(text, 5).replace("to", "to ").split() == ["-987,654.32101", "to", "-0.00099"]
+    assert cells(text, 3) == "0.00012"
+    assert cells(text, 4).replace("to", "to ").split() == ["-987,654.32101", "to", "-0.00099"]
 
 
 def test_strings_fit() -> None:
@@ -145,7 +145,7 @@ def test_rows_of_numbers_fit() -> None:
     text = released("row", "mean", row=columns({"coordinate": LONG[:48]}, NUMBERS))
     assert cells(text, 0) == LONG[:48]
     assert cells(text, 1) == "-123,456.78901"
-    assert cells(text, 3) == "0.00000"  # no 0 has a sign
+    assert cells(text, 2) == "0.00000"  # no 0 has a sign
 
 
 def test_a_model_is_told_in_lines_that_are_not_cut() -> None:

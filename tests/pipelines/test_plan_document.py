@@ -211,8 +211,8 @@ def test_a_metric_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     plan = load(written(tmp_path, changed('bounds: "0,60"', 'bounds: "60,0"')))
     with pytest.raises(RequestError, match=r"plan\.yaml, line 17: metric delay: bounds"):
         unread_job(plan, "2026-11-20")
-    plan = load(written(tmp_path, changed("min_reports: 1000\n", "")))
-    with pytest.raises(RequestError, match=r"metric price: min_reports is missing"):
+    plan = load(written(tmp_path, changed("min_reports: 1000\n", "drawn_by: each-report\n")))
+    with pytest.raises(RequestError, match=r"metric city: min_reports is missing"):
         unread_job(plan, "2026-11-20")
 
 

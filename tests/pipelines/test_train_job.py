@@ -108,7 +108,7 @@ def test_what_a_run_is_laid_out_for_is_a_number_of_users_that_was_declared(job, 
     made = job(**asked)
     assert made.min_reports == made.plan.rows == 5000
     assert {each.unit for each in made.guarantees} == {"user"}
-    assert "any one user with all rows than if it counted for nothing" in made.plan.promises()[0]
+    assert "Counting any one user with all rows or not" in made.plan.promises()[0]
     # Users with more rows or fewer change nothing of it.
     pq.write_table(pq.read_table(log).slice(0, ROWS // 2), tmp_path / "half.parquet")
     again = job(**asked, input=(str(tmp_path / "half.parquet"),))

@@ -127,7 +127,8 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
     assert outcome.code == 0, outcome.said
     shown = json.loads(outcome.out)["rows"]
     asked = {"input": [str(FLIGHTS)], "output": "none", "columns": ["distance", "departure_delay"],
-             "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0}  # fmt: skip
+             "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0,
+             "drawn_by": "shuffler"}  # fmt: skip
     metric = resolve(request(CrossTabOptions, asked))
     assert [row["cells"] for row in shown] == [4, 5, 20]
     for row, table in zip(shown, metric.statistic.tabs.asked, strict=True):
