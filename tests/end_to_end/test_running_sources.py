@@ -263,7 +263,7 @@ def test_the_promise_is_of_every_row_where_times_hold_windows_apart(
     said = json.loads(Path("out/statement.json").read_text())
     assert said["guarantees"]["release"]["unit"] == whom
     assert f"all that any one {whom} adds to the totals" in said["in_words"][1]
-    assert f"all that any one {whom} contributes than without it" in said["in_words"][0]
+    assert f"Adding or removing any one {whom} changes the probability" in said["in_words"][0]
     page = Path("out/report.html").read_text()
     assert f"any one {whom} adds to the totals" in page
 

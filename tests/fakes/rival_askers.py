@@ -28,7 +28,9 @@ _barrier: Any = None
 def count(kind: str = "count", values: int = 0, threshold: int = 0) -> questions.Question:
     """A question about counts, in all or of each of many values."""
     named: Any = {"column": "n", "domain": f"1..{values}"} if values else {}
-    options = CountOptions(input=("log.parquet",), output="out", epsilon=1.0, **named)
+    options = CountOptions(
+        input=("log.parquet",), output="out", epsilon=1.0, drawn_by="shuffler", **named
+    )
     metric = resolve(options, Source(telemetry=UNREAD))
     return questions.question(kind, metric, named, threshold)
 

@@ -274,7 +274,7 @@ metrics:
 PLANS = {
     "fresh": _HEAD + _RANDOMISED,
     "permanent": _HEAD + "noise: permanent\ndistinct_values: 2\n" + _RANDOMISED,
-    "counters": _HEAD + _COUNTERS,
+    "counters": _HEAD + "drawn_by: shuffler\n" + _COUNTERS,
 }
 ROWS: list[list[dict[str, Any]]] = [
     [{"hour": 3, "page": "page 7", "fare": 12.5}],

@@ -83,7 +83,7 @@ CASES = {
 
 def asked(case: Case) -> Question:
     kind, words = case.options
-    more: Any = {"drawn_by": "shuffler"} if kind is MeanOptions else {}
+    more: Any = {"drawn_by": "shuffler"}
     options = kind(input=("log.parquet",), output="out", epsilon=1.0, **words, **more)
     metric: Any = resolve(options, Source(telemetry=UNREAD))
     return questions.question(case.kind, metric, words, 5)
