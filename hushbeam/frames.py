@@ -39,13 +39,14 @@ class Handed:
         """Whether something was."""
         return bool(self._names)
 
-    def log(self, data: Any, wanted: str | None = None) -> tuple[str, ...]:
+    def log(self, data: Any, wanted: str = "", name: str = "log") -> tuple[str, ...]:
         """The files of a log.
 
         Args:
             data: a path or glob, several, or a table or frame.
-            wanted: what was asked, as text: a column whose name is not in it is not looked at;
-                None if that is not known yet.
+            wanted: what was asked, as text: a column that no table can have is left out if its
+                name is not there.
+            name: of its file: one table is in the place of another of the same name.
 
         Raises:
             RequestError: it is none of these, or has columns that no table can have.
@@ -58,7 +59,7 @@ class Handed:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self._path("log.parquet", "the table", table.nbytes)
+        path = self._path(f"{name}.parquet", "the table", table.nbytes)
         with self._new(path) as stream:
             try:
                 # Without Arrow's own schema dictionaries come back as the text that they hold.
@@ -124,8 +125,8 @@ def _line(name: str, value: Any) -> str:
     return line
 
 
-def _table(data: Any, wanted: str | None) -> Any:
-    """A table of whatever has columns; of those that nobody asks for nothing but their names."""
+def _table(data: Any, wanted: str) -> Any:
+    """A table of whatever has columns."""
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):
@@ -134,22 +135,14 @@ def _table(data: Any, wanted: str | None) -> Any:
         raise RequestError("input: a LazyFrame holds no rows yet; hand over what collect() gives")
     if type(data).__name__ == "Series":
         raise RequestError("input: a Series is one column; hand over a frame, or to_frame()")
-    names = [*getattr(data, "column_names", getattr(data, "columns", ()))]
-    plain = len({*names}) == len(names) and all(isinstance(name, str) for name in names)
-    if wanted is None or "*" in wanted or not (names and plain):
-        return _arrow(data, pa)
-    kept = [name for name in names if name in wanted]
-    part = data.select(kept) if hasattr(data, "select") else data[kept]
-    table, rows = _arrow(part, pa) if kept else None, len(data)
-    columns = {n: table[n] if n in kept else pa.nulls(rows) for n in names}  # type: ignore[index]
-    return pa.table(columns)
+    return _arrow(data, pa, wanted)
 
 
-def _arrow(data: Any, pa: Any) -> Any:
-    """A frame as Arrow's table.
+def _arrow(data: Any, pa: Any, wanted: str) -> Any:
+    """A frame as Arrow's table, without columns that have no type and that nobody asks for.
 
     Raises:
-        RequestError: it is none, or a column of it has no type.
+        RequestError: it is none, or a column of it that is asked for has no type.
     """
     try:
         if hasattr(data, "to_arrow"):  # of polars, without the views that Parquet has not
@@ -160,17 +153,21 @@ def _arrow(data: Any, pa: Any) -> Any:
             return pa.Table.from_pandas(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         # Arrow's own words quote the value.
-        mixed = ", ".join(_mixed(data, pa))
+        mixed = [*_mixed(data, pa)]
+        if mixed and len(mixed) < len(data.columns) and not any(str(n) in wanted for n in mixed):
+            rest = [one for one in data.columns if one not in mixed]
+            return _arrow(data[rest], pa, wanted)
         raise RequestError(
-            f"input: Arrow has no type for the column {mixed}: give it values of one type"
+            f"input: Arrow has no type for the column {', '.join(map(repr, mixed))}: give it "
+            "values of one type"
         ) from None
     raise RequestError(f"input: {type(data).__name__} is no log; hand over {_TABLES}")
 
 
-def _mixed(data: Any, pa: Any) -> Iterable[str]:
+def _mixed(data: Any, pa: Any) -> Iterable[Any]:
     """The columns that cannot become Arrow's."""
     for name in data.columns:
         try:
             pa.array(data[name])
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            yield repr(name)
+            yield name

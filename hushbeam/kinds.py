@@ -188,7 +188,10 @@ def _words(
         _require_said(name, value, name in options.files)
         several = type_of(options.model_fields[name])[0] is tuple
         if name in options.logs:
-            words[name] = tuple(f"{key}={handed.log(one)[0]}" for key, one in value.items())
+            words[name] = tuple(
+                f"{key}={handed.log(one, name=f'{name}-{place}')[0]}"
+                for place, (key, one) in enumerate(value.items())
+            )
         elif name in options.files:
             words[name] = _declared(name, value, several, handed)
         elif several:

@@ -71,7 +71,8 @@ def moved(levels: Sequence[Level], part: Portion, neighbours: Neighbours) -> Mov
     # A total goes from one end to the other, or one falls to 0 where another rises from it.
     if slots == counters:
         return Moves(slots, slots, up + down, slots * (up + down) ** 2)
-    return Moves(2 * shared, 2 * slots, most, slots * max((up + down) ** 2, 2 * most**2))
+    # The first shows more, though both move as far: one total by twice as much.
+    return Moves(2 * shared, slots, 2 * most, slots * max((up + down) ** 2, 2 * most**2))
 
 
 class Charges(NamedTuple):

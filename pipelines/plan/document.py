@@ -349,7 +349,7 @@ class PlanDocument(PlanPart):
         """Who draws a metric's noise: as it says itself, or the plan, or as either implies."""
         kind = registry.options(metric.kind)
         said = {n: getattr(self, n) for n in _OF_REPORTS & self.model_fields_set}
-        said |= {"drawn_by": self.drawn_by} | metric.options
+        said |= {"drawn_by": self.drawn_by} | _said(metric)
         return kind.who_draws({n: x for n, x in said.items() if n in kind.model_fields})
 
     def hides(self, metric: MetricRequest) -> bool:
@@ -430,7 +430,7 @@ class PlanDocument(PlanPart):
         common = {name: value for name, value in common.items() if name in known}
         words = (
             common
-            | metric.options
+            | _said(metric)
             | self._of_rows(metric)
             | {
                 "input": tuple(p.replace(WINDOW, window) for p in self.input),
@@ -461,6 +461,11 @@ def _joined(*parts: Any) -> Any:
         else:
             return part
     return words
+
+
+def _said(metric: MetricRequest) -> dict[str, Any]:
+    """What a metric says itself: an empty key says nothing, and leaves the plan's."""
+    return {name: value for name, value in metric.options.items() if value is not None}
 
 
 def _looks_back(metric: MetricRequest) -> bool:

@@ -112,7 +112,8 @@ class Aggregates:
     def _units(self, node: exp.Expr, what: exp.Distinct, bounds: Sequence[float]) -> Aggregate:
         (column,) = what.expressions
         unit = self._limits.unit
-        if not isinstance(column, exp.Column) or self.of_rows.row(column).plain != unit:
+        plain = isinstance(column, exp.Column) and self.of_rows.row(column).plain
+        if unit is None or plain != unit:
             refuse(node, "units alone are counted distinctly: COUNT(DISTINCT ...) of --user-column")
         if bounds not in ((), (0, 1)):
             refuse(node, "a unit counts once: leave its bounds out")

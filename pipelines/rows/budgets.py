@@ -49,8 +49,10 @@ _WINDOWS = (
     "come late, or of other windows, are dropped, and nobody counts them."
 )
 _ONCE = (
-    "The noise was drawn once in this run, and a step that runs again publishes the same. Whoever "
-    "runs the job, its runner, and what that stores between steps are trusted with the rows."
+    "The noise was drawn once in this run: of the same totals a step that runs again publishes the "
+    "same. Which rows count, and roundings, are drawn before; the promise holds if the runner "
+    "keeps what it has grouped, and does not draw these again for figures that it has handed on. "
+    "Whoever runs the job, its runner, and what that stores between steps are trusted with rows."
 )
 
 

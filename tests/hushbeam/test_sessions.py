@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -63,6 +64,37 @@ def test_a_session_in_a_folder_goes_on(workspace: Path) -> None:
         hushbeam.Session(TRIPS, epsilon=2, output="kept")
 
 
+def test_a_session_protects_users() -> None:
+    trips = TRIPS.assign(rider=[f"r{k // 2}" for k in range(1200)])
+    session = hushbeam.Session(trips, epsilon=1, user_column="rider")
+    assert near(session.count(share=0.5).to_pylist()[0], 600)
+
+
+def test_a_public_table_is_not_the_log() -> None:
+    """Both may be frames: what everybody may know is one of them alone."""
+    log = pd.DataFrame({"zone": ["a", "b", "b"] * 400, "region": ["CANARY"] * 1200})
+    public = pd.DataFrame({"zone": ["a", "b"], "region": ["north", "south"]})
+    release = hushbeam.sql(
+        "SELECT region, COUNT(*) AS n FROM log JOIN zones USING (zone) GROUP BY region",
+        tables={"log": log[["zone"]].assign(other="CANARY")}, public={"zones": public}, epsilon=1,
+    )  # fmt: skip
+    assert release.table["region"].to_pylist() == ["north", "south"]
+    assert near({"estimate": release.table["n"][0].as_py(), "standard_error": 3.0}, 400)
+    assert "CANARY" not in json.dumps(release.statement) + release.page
+    both = hushbeam.sql(
+        "SELECT region, COUNT(*) AS n FROM log JOIN zones USING (zone) GROUP BY region",
+        tables={"log": log}, public={"zones": public}, epsilon=1,
+    )  # fmt: skip
+    assert both.table["region"].to_pylist() == ["north", "south"]
+    assert "CANARY" not in json.dumps(both.statement) + both.page
+
+
+def test_a_query_in_a_file_sees_all_columns(workspace: Path) -> None:
+    Path("asked.sql").write_text("SELECT COUNT(seconds) AS n FROM log WHERE seconds > 15")
+    release = hushbeam.sql("asked.sql", tables={"log": TRIPS}, epsilon=1)
+    assert near({"estimate": release.table["n"][0].as_py(), "standard_error": 3.0}, 800)
+
+
 def test_a_temporary_session_goes_with_its_object() -> None:
     session = hushbeam.Session(TRIPS, epsilon=1)
     folder = Path(session.folder)
@@ -92,7 +124,7 @@ def test_only_columns_that_are_asked_for_are_looked_at() -> None:
     assert near(count.table.to_pylist()[0], 800)
     with pytest.raises(hushbeam.RequestError, match="no type for the column 'mixed'"):
         hushbeam.count(TRIPS, column="mixed", domain=["a"], epsilon=1)
-    with pytest.raises(hushbeam.RequestError, match="it has: city, seconds, mixed"):
+    with pytest.raises(hushbeam.RequestError, match="it has: city, seconds; did you mean city"):
         hushbeam.count(TRIPS, column="citi", domain=["a"], epsilon=1)
 
 

@@ -11,6 +11,25 @@ _ROWS = ("tests/transforms/encoders/test_rows_alone.py",)
 
 MUTANTS = (
     Mutant(
+        "rows-that-count-for-themselves-are-not-told-to-the-noise",
+        "Noise of the job is of one row of a unit, however many rows count.",
+        "pipelines/metrics/counting/design.py",
+        "            options, amounts.levels, reporting.sides, sealed, parts=amounts.parts, **more",
+        "            options, amounts.levels, reporting.sides, sealed, parts=amounts.parts,\n"
+        '            **more | {"rows": 1},',
+        ("tests/pipelines/test_job_sensitivity.py",),
+        known_by="more_than_is_paid_for and True-7",
+    ),
+    Mutant(
+        "a-signed-total-that-does-not-go-from-end-to-end",
+        "What a signed total shows is taken from two that move by half as much each.",
+        "mechanisms/counters/job_noise.py",
+        "return Moves(2 * shared, slots, 2 * most, ",
+        "return Moves(2 * shared, 2 * slots, most, ",
+        ("tests/pipelines/test_job_sensitivity.py",),
+        known_by="is_in_the_profile",
+    ),
+    Mutant(
         "nodes-that-nobody-compiles",
         "A node of a query's tree that is not in the list is let through.",
         "pipelines/query/allowed.py",

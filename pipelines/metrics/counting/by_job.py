@@ -48,6 +48,10 @@ class ByJob(ByCounters):
 
     design: JobTotals
 
+    def __post_init__(self) -> None:
+        if self.design.rows != (self.statistic.workload.rows or 1):
+            raise ValueError("noise is paid for by as many rows of a unit as count")
+
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
         super().require(options, kind)

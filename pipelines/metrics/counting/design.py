@@ -78,6 +78,7 @@ def designed(
         RequestError: the target is out of reach.
     """
     amounts = reporting.amounts
+    more["rows"] = reporting.rows or 1
     if isinstance(amounts, WholeAmounts):
         return meeting(
             options, amounts.levels, reporting.sides, sealed, parts=amounts.parts, **more
@@ -85,7 +86,6 @@ def designed(
     more |= {
         "correlated": correlated and amounts.most > 1,
         "most_masked": most_masked(amounts.groups, sealed),
-        "rows": reporting.rows or 1,
     }
     return meeting(options, amounts.levels, reporting.sides, sealed, **more)
 
