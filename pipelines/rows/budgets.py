@@ -148,6 +148,8 @@ class JointBudget:
             numbers[one.kind] += 1
             usual = f"{one.kind}-{numbers[one.kind]}".removesuffix("-1")
             metrics.append({**one.words, **one.place, "name": one.place["name"] or usual})
+            if metrics[-1]["name"] in {metric["name"] for metric in metrics[:-1]}:
+                raise RequestError("name: two transforms of the budget have one; say another")
         first = self._promised[0]
         several = first.calendar.length > 0
         said = {

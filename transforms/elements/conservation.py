@@ -83,7 +83,7 @@ class Shuffled(NamedTuple):
         if self.batches.number > 1:  # a message a user
             return int(sent[sent >= self.least].sum())
         users = flow.get(PERTURBED, sent.sum())
-        return int(sent.sum()) if users >= self.least else 0
+        return int(sent.sum()) if not self.least or users >= self.least else 0
 
 
 def entering(blocks: beam.PCollection) -> beam.PCollection:

@@ -11,7 +11,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from scipy import stats
 
 import hushbeam.beam as private
 from pipelines.errors import RequestError
@@ -40,14 +39,10 @@ def read(path: Path) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def failing(noises: list[float], epsilon: float) -> float:
-    """The delta at which normal noises together keep to epsilon, each moved by one.
-
-    Source: Balle, Wang, ICML 2018, Theorem 8; mu of several is the root of the sum of squares.
-    """
-    mu = math.sqrt(sum(1 / error**2 for error in noises))
-    above, below = stats.norm.cdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
-    return float(above - math.exp(epsilon) * below)
+def geometric(epsilon: float) -> float:
+    """The standard deviation of two-sided geometric noise that a move of one shows so much of."""
+    fall = math.exp(-epsilon)
+    return math.sqrt(2 * fall) / (1 - fall)
 
 
 def test_two_counts_have_half_the_budget_each_and_keep_it_when_pickled(tmp_path: Path) -> None:
@@ -71,11 +66,9 @@ def test_two_counts_have_half_the_budget_each_and_keep_it_when_pickled(tmp_path:
     errors = [place.built.metric.error for place in promised]
     promise = first.statement["budget"]["promise"]
     assert 0.99 < promise["epsilon"] <= 1.0
-    # By another road than the accountant's: their noise is normal, and that of one with all of the
-    # budget would be smaller by the root of two.
-    assert errors[0] == errors[1]
-    assert failing(errors, 1.0) <= 1.01 * promise["delta"]
-    assert failing([error / math.sqrt(2) for error in errors], 1.0) > 10 * promise["delta"]
+    # By another road than the accountant's: two geometric noises, whose losses of a half add up.
+    assert errors[0] == errors[1] == pytest.approx(geometric(0.5), rel=1e-3)
+    assert promise["delta"] == 0 or promise["delta"] <= 1e-6
     pipeline.to_runner_api()
     for place in promised:
         again = pickler.loads(pickler.dumps(place.built.metric.design))
@@ -108,6 +101,15 @@ def test_shares_are_kept() -> None:
     said = [one.statement["guarantees"]["release"]["epsilon"] for one in (large, small)]
     assert said[0] / said[1] == pytest.approx(4, rel=1e-3)
     assert [one.statement["metric"] for one in (large, small)] == ["large", "sum"]
+
+
+def test_two_transforms_of_one_name_are_refused() -> None:
+    budget, pipeline = private.Budget(1.0), beam.Pipeline("FnApiRunner")
+    rows = pipeline | beam.Create(ROWS)
+    for label in ("first", "second"):
+        _ = rows | label >> private.Count(user="user", name="users", budget=budget)
+    with pytest.raises(RequestError, match="two transforms of the budget have one"):
+        budget.close()
 
 
 def test_what_comes_after_the_price_is_refused() -> None:
