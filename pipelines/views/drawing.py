@@ -80,7 +80,7 @@ def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
         most: at most so many.
     """
     rows = [row for row in listing.rows(most) if row["estimate"] is not None]
-    widths = [high - low for low, high in map(ends, rows) if low is not None]
+    widths = [high - low for low, high in map(ends, rows) if None not in (low, high)]
     if listing.names == ["coordinate"] and max(widths, default=0) > _APART * min(widths, default=0):
         return None  # numbers of other units, which share no axis
     # What is nothing but a number of a column has no 0 that bars could begin at.

@@ -340,7 +340,7 @@ def test_a_window_is_a_day(refused, workspace: Path) -> None:
 @pytest.mark.verify
 def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch) -> None:
     """From a log of many, and from one device that names its days: the same counters."""
-    text = PLAN.replace("ledger:", "#").replace("budget:", "#")
+    text = PLAN.replace("ledger:", "#").replace("budget:", "drawn_by: shuffler #")
     Path("plan.yaml").write_text(text)
     log = people(5)
     for k, users in enumerate(log):

@@ -72,6 +72,7 @@ def request(log: str, **changes: object) -> list[str]:
         "bounds": f"{LOW:g},{HIGH:g}",
         "bins": 32,
         "confidence": CERTAIN,
+        "drawn_by": "each-report",
         "output": "out",
     }
     return canaries.words("distribution", asked | changes, joined=True)

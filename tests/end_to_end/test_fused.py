@@ -49,7 +49,8 @@ MORE = {
     | {"max_messages": 200, "min_reports": 1000},
 }
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
-    name: (name.partition(" ")[0], {"epsilon": 2} | asked) for name, asked in COUNTED.items()
+    name: (name.partition(" ")[0], {"epsilon": 2, "drawn_by": "shuffler"} | asked)
+    for name, asked in COUNTED.items()
 }
 ASKED |= {name: ("histogram", asked) for name, asked in MORE.items()}
 ASKED |= {

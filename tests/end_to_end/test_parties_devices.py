@@ -90,7 +90,7 @@ def test_the_road_of_devices_from_a_gateway_and_from_a_device(run, parted) -> No
     assert abs(estimates("much", "sum.parquet")[0] - 50) <= FULL * parted.metrics[1].error
     said = json.loads(Path("released/d1/cities/statement.json").read_text())
     assert said["devices"] == {"enrolled": 40, "counted_on": 20, "sent": 40}
-    assert said["mechanism"]["dummies"] == "devices"
+    assert said["mechanism"]["drawn_by"] == "devices"
     whole = json.dumps(said)
     assert "all that it was sent; it counts on 20 devices" in whole
     assert "No exact counts are published, except how many devices sent" in whole
@@ -207,7 +207,7 @@ def test_bad_requests_are_one_line(refused, run, parted, monkeypatch) -> None:
     crowded = text.replace("0..2, rows_per_user: 2", "0..4000, rows_per_user: 100")
     Path("plan.yaml").write_text(crowded)
     refused(one, "of them for its dummies, and may have 1,169")
-    Path("plan.yaml").write_text(text.replace("drawn_by: devices, enrolled: 40", "expected: 40"))
+    Path("plan.yaml").write_text(text.replace("devices, enrolled: 40", "shuffler, expected: 40"))
     refused([*one, "--devices", "devices.txt"], "no metric here says drawn_by: devices")
     Path("plan.yaml").write_text(text)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))

@@ -33,7 +33,7 @@ min_reports: 1000
 metrics:
 """
 SHARES = "  - {name: shares, kind: histogram, column: city, domain: 0..9, mechanism: grr}\n"
-COUNTS = "  - {name: counts, kind: count, column: city, domain: 0..9}\n"
+COUNTS = "  - {name: counts, kind: count, drawn_by: shuffler, column: city, domain: 0..9}\n"
 TWO = "--direct_num_workers=2"
 
 # What a party does for each report, in the process that is asked for it.

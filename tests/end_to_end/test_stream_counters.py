@@ -45,7 +45,8 @@ epsilon: 3.0
 stream:
   {{window: 1h, state: state, time: at, first: 2024-11-20T0000, last: 2024-11-20T0300{late}}}
 metrics:
-  - {{name: events, kind: count, column: value, domain: {domain}, rows_per_user: 2, per_value: 3}}
+  - {{name: events, kind: count, column: value, domain: {domain}, rows_per_user: 2, per_value: 3,
+     drawn_by: shuffler}}
 {last}"""
 ONE = "  - {name: value, kind: histogram, column: value, domain: %s, min_reports: 400}\n"
 LEDGER = "ledger: ledger.sqlite\nbudget: {epsilon: 7.0, delta: 1.0e-5}\n"

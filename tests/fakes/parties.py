@@ -42,7 +42,11 @@ def masked(text: str, window: str, drawn: str = "created|release_id") -> str:
 def _certain(value: Any) -> Any:
     """A statement without the cautions that noise alone may bring."""
     if isinstance(value, list):
-        return [_certain(one) for one in value if not (isinstance(one, str) and TRUNCATED in one)]
+        noisy = (TRUNCATED, "that cannot be used")
+        texts = (
+            one for one in value if not (isinstance(one, str) and any(x in one for x in noisy))
+        )
+        return [_certain(one) for one in texts]
     if not isinstance(value, dict):
         return value
     certain = {name: _certain(part) for name, part in value.items()}

@@ -41,8 +41,7 @@ MORE = {
 _DEVICES = "--drawn-by devices --enrolled 4000"
 # What a kind refuses, though another of its forms needs the option.
 REFUSED = {
-    ("vector-mean", _DEVICES),
-    ("cross-tab", "--model local"), ("cross-tab", "--model shuffle"),
+    ("vector-mean", _DEVICES), ("strings", _DEVICES),
 }  # fmt: skip
 
 
@@ -69,11 +68,9 @@ def forms(kind: str) -> Iterator[str]:
     fields = registry.options(kind).model_fields
     if "model" in fields:
         yield from (f"--model {model}" for model in models(kind))
-    if "dummies" in fields:
-        offered = str(fields["dummies"].annotation)
-        yield from ["--drawn-by shuffler"] * ("'shuffler'" in offered)
-        yield from [_DEVICES] * ("'devices'" in offered)
-    if not {"model", "dummies"} & {*fields}:
+    if "drawn_by" in fields:
+        yield from ("--drawn-by job", "--drawn-by shuffler", _DEVICES)
+    if not {"model", "drawn_by"} & {*fields}:
         yield ""
 
 

@@ -194,7 +194,11 @@ def test_the_build_that_is_here_has_the_memory_that_it_is_told_of() -> None:
     ("changes", "code", "complaint"),
     [
         ({"model": "local"}, 0, ""),
-        ({"delta": 1e-3}, 0, "hushbeam: warning: delta 0.001 is large: "),
+        (
+            {"delta": 1e-3, "drawn_by": "shuffler"},
+            0,
+            "hushbeam: warning: delta 0.001 is large: ",
+        ),
         (
             {"min_reports": 9_999_999, "delta": 1e-9},
             1,

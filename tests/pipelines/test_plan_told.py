@@ -111,6 +111,7 @@ input: log.parquet
 output: out/{window}
 epsilon: 2
 delta: 1e-6
+drawn_by: shuffler
 metrics:
   - {name: much, kind: sum, column: fare, bounds: "0,600", expected: 100000}
 """
@@ -134,7 +135,8 @@ def test_clients_read_what_the_parties_run(
 
 
 MIXED = """\
-  - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100}
+  - {name: city, kind: histogram, column: city, domain: 0..2, min_reports: 100,
+     drawn_by: each-report}
 """
 ALONE = """\
   - {name: often, kind: strings, search: levels, column: city, drawn_by: shuffler, max_length: 4}

@@ -90,8 +90,8 @@ def test_sums_and_means_show_what_their_commands_would_err_by(run, neighbours: s
         shown = rows[kind.kind, "the job's noise"]
         assert (shown["messages"], shown["dummies"], shown["error"]) == (0, None, metric.error)
         assert shown["error"] < rows[kind.kind, "correlated dummies"]["error"]
-    for kind, more in ((Sum, {}), (Mean, {"drawn_by": "shuffler"})):
-        metric = resolve(request(registry.options(kind.kind), asked | more))
+    for kind in (Sum, Mean):
+        metric = resolve(request(registry.options(kind.kind), asked | {"drawn_by": "shuffler"}))
         shown = rows[kind.kind, "correlated dummies"]
         assert (shown["messages"], shown["dummies"]) == (
             metric.protection.messages,
