@@ -343,7 +343,6 @@ def test_the_ledger_counts_a_collected_release_once(small, run, workspace, log, 
 @pytest.mark.parametrize(
     ("metric", "told"),
     [
-        ("kind: mean, model: local, column: real, bounds: '0,300', min_reports: null", "min_rep"),
         ("kind: histogram, column: value, domain: 0..9, mechanism: oue", "several messages"),
         ("kind: histogram, column: value, domain: 0..9, drawn_by: job", "exact"),
         ("kind: mean, model: local, column: real, choose_bounds: true", "choose_bounds"),
@@ -363,3 +362,18 @@ def test_what_cannot_be_divided_is_refused(metric, told, log, domain, run, works
     assert "metric other: " in outcome.err
     assert told in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_clients_ask_for_a_least_batch(log, domain, run, workspace) -> None:
+    """They choose their noise for it; a key without a value says nothing, and leaves the plan's."""
+    more = "  - {name: other, kind: mean, model: local, column: real, bounds: '0,300'%s}\n"
+    path = plan(workspace, log, domain, "out", more % ", min_reports: null")
+    words = ["parties", "client", str(path), "--input", log, "--output", "sent.bin"]
+    assert run(words).code == 0
+    alone = path.read_text().replace("min_reports: 1500\n", "").replace(
+        "    mechanism: grr\n", "    mechanism: grr\n    min_reports: 1500\n"
+    )  # fmt: skip
+    path.write_text(alone)
+    outcome = run(words)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "metric other: min_reports is missing" in outcome.err
