@@ -5,7 +5,7 @@
         trips | private.Count(by="city", values=["Oslo", "Bern"], user="rider", epsilon=1) | ...
 
 Rows are dicts, Beam Rows, named tuples, dataclasses or Arrow tables. What comes out are rows of the
-long table that all releases share.
+long table that all releases share; of a query, rows of its answer.
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import apache_beam as beam
 
 from hushbeam.frames import Handed
+from hushbeam.kinds import require_known, words
 from hushbeam.own import require_own
 from pipelines.errors import RequestError
+from pipelines.metrics import registry
 from pipelines.request.options import undashed
 from pipelines.rows.budgets import JointBudget, PromisedFigures
-from pipelines.rows.steps import FIGURES, STATEMENTS
+from pipelines.rows.steps import FIGURES, FILES, STATEMENTS
 
 require_own()
 
-__all__ = ["Budget", "Count", "Distribution", "Histogram", "Mean", "Strings", "Sum"]
+__all__ = [
+    "Budget", "Count", "Distribution", "Figures", "Histogram", "Mean", "Query", "Strings", "Sum",
+]  # fmt: skip
 
 Values = Sequence[Any] | range | str | os.PathLike[str]
 """Declared values: one after the other, whole numbers, or a file with one a line."""
@@ -42,56 +46,66 @@ class _Private(beam.PTransform):
         statement: what is promised, once it is applied and its budget closed.
     """
 
-    _kind: ClassVar[str]
     _named: ClassVar[Mapping[str, str]] = {}  # an option of the kind -> what it is called here
 
-    def __init__(self, words: Mapping[str, Any], values: Mapping[str, Any], **given: Any) -> None:
-        # Options of the kind; those of them that are declared values; and all that all take.
+    def __init__(self, given: dict[str, Any]) -> None:
+        # What all take is taken out of `given`; the rest are options of a kind.
         super().__init__()
         own = ("user", "types", "span", "share", "name")
-        beside = {name: given.pop(name, None) for name in own}
-        budget, epsilon, delta = (given.pop(name, None) for name in ("budget", "epsilon", "delta"))
+        self._beside = {name: given.pop(name, None) for name in own}
+        self._both = bool(given.pop("statements", False))
+        self._given = tuple(given.pop(name, None) for name in ("budget", "epsilon", "delta"))
+        self._handed = Handed()
+        weakref.finalize(self, self._handed.__exit__)  # a budget reads them when it is closed
+        self._promised: list[PromisedFigures] = []
+
+    def _of_budget(self) -> Budget:
+        """The budget that it has a share of, or one of its own."""
+        budget, epsilon, delta = self._given
         if (budget is None) == (epsilon is None):
             raise RequestError("say epsilon, or the budget that the transform has a share of")
         if budget is not None and delta is not None:
             raise RequestError("delta: the budget says it")
-        self._handed = Handed()
-        weakref.finalize(self, self._handed.__exit__)  # a budget reads them when it is closed
-        known = {name: x for name, x in {**words, **given}.items() if x is not None}
-        for name, declared in values.items():
-            if declared is not None:
-                known[name] = self._handed.values(name, declared)
-        self._alone, self._both = budget is None, False
+        self._alone = budget is None
         self._budget: Budget = budget or Budget(epsilon, delta)
-        self._promised = PromisedFigures(self._budget, self._kind, known, **beside)
-
-    def with_statement(self) -> _Private:
-        """The same with two outputs: (figures, statements), in each window one row."""
-        self._both = True
-        return self
+        return self._budget
 
     @property
     def statement(self) -> dict[str, Any]:
         """What is promised, by what noise, at what price: statement.json before a row is read.
 
+        Of a query: metric -> statement.
+
         Raises:
             RequestError: it is not applied, or its budget is open.
         """
-        if self._promised.statement is None:
+        said = [one.statement for one in self._promised if one.statement is not None]
+        if len(said) < len(self._promised):
             raise RequestError("statement: apply the transform, and close its budget, before")
-        return self._promised.statement
+        return self._stated(said)
+
+    def _stated(self, statements: list[dict[str, Any]]) -> dict[str, Any]:
+        return statements[0]
 
     def expand(self, rows: beam.PCollection) -> Any:
         try:
-            step: beam.PTransform = self._promised
+            steps: list[Any] = [*self._promised]
             if self._alone:
-                self._promised.hold(rows)
+                for one in steps:
+                    one.hold(rows)
                 self._budget.close()
-                step = self._promised.built
-            outputs = rows | "Private" >> step
+                steps = [one.built for one in steps]
+            labels = [f"Private {one.place['name'] or ''}".rstrip() for one in self._promised]
+            made = [rows | label >> step for label, step in zip(labels, steps, strict=True)]
+            figures = self._figures(made)
         except RequestError as error:
             raise RequestError(self._in_words(str(error))) from None
-        return (outputs[FIGURES], outputs[STATEMENTS]) if self._both else outputs[FIGURES]
+        if not self._both:
+            return figures
+        return figures, _together([one[STATEMENTS] for one in made], "Statements")
+
+    def _figures(self, made: list[Any]) -> beam.PCollection:
+        return made[0][FIGURES]
 
     def _in_words(self, refusal: str) -> str:
         """A refusal in the words of this transform."""
@@ -101,12 +115,11 @@ class _Private(beam.PTransform):
         return f"{option}{colon}{why}"
 
 
-class Count(_Private):
-    """How many users, or rows, there are: all, or those of each declared value.
+class Figures(_Private):
+    """What a kind of metric publishes, one of your own as well: vector-mean, cross-tab, ...
 
     Args:
-        by: a column, or two: one count for each value, or pair of values.
-        values: those of the column, or of both.
+        kind: as `hushbeam KIND` has it; its noise is the job's.
         user: the column that tells users apart; without it rows are protected, not users.
         epsilon, delta: what it may reveal, alone ...
         budget, share: ... or among others: which budget, and how much of it.
@@ -114,51 +127,70 @@ class Count(_Private):
         span: of rows in FixedWindows: when the first begins and the last ends; in a stream the end
             may be None.
         name: of the metric, in figures and statements.
-        **options: of `hushbeam count`, with underscores: rows_per_user, per_value, confidence, ...
+        statements: whether there is a second output, in each window a row with the statement.
+        **options: of the kind's command, with underscores: rows_per_user, confidence, ...
 
     Raises:
         RequestError: in one line, when it is applied or its budget is closed.
     """
 
-    _kind = "count"
+    def __init__(self, kind: str, **options: Any) -> None:
+        super().__init__(options)
+        known = registry.options(kind)
+        try:
+            require_known(kind, known, options)
+            said = words(known, options, self._handed)
+        except RequestError as error:
+            raise RequestError(self._in_words(str(error))) from None
+        self._promised = [PromisedFigures(self._of_budget(), kind, said, **self._beside)]
+
+
+class Count(Figures):
+    """How many users, or rows, there are: all, or those of each declared value.
+
+    Args:
+        by: a column, or two: one count for each value, or pair of values.
+        values: those of the column, or of both.
+        **options: as of `Figures`.
+    """
+
     _named: ClassVar[Mapping[str, str]] = {"column": "by", "domain": "values"}
 
     def __init__(
         self,
         *,
-        by: str | tuple[str, str] | None = None,
+        by: str | Sequence[str] | None = None,
         values: Values | tuple[Values, Values] | None = None,
         **options: Any,
     ) -> None:
-        columns: tuple[Any, ...] = (by, None)
-        declared: tuple[Any, ...] = (values, None)
+        columns: Sequence[Any] = (by, None)
+        declared: Any = (values, None)
         if by is not None and not isinstance(by, str):
-            if not (isinstance(values, tuple) and len(by) == len(values) == 2):
+            if not (isinstance(values, tuple | list) and len(by) == len(values) == 2):
                 raise RequestError("by: two columns have two lists of values, in a tuple")
             columns, declared = by, values
-        super().__init__(
-            {"column": columns[0], "by": columns[1]},
-            {"domain": declared[0], "by_domain": declared[1]},
-            **options,
-        )
+        own = {"column": columns[0], "by": columns[1]}
+        own |= {"domain": declared[0], "by_domain": declared[1]}
+        super().__init__("count", **own, **options)
 
 
-class _OfNumbers(_Private):
+class _OfNumbers(Figures):
     """Of a column of numbers, in each group or in all."""
 
+    _kind: ClassVar[str]
     _named: ClassVar[Mapping[str, str]] = {"group_by": "by", "groups": "values"}
 
     def __init__(
         self,
         column: str,
-        bounds: tuple[float, float],
+        bounds: Sequence[float],
         *,
         by: str | None = None,
         values: Values | None = None,
         **options: Any,
     ) -> None:
-        words = {"column": column, "bounds": _bounds(bounds), "group_by": by}
-        super().__init__(words, {"groups": values}, **options)
+        own = {"column": column, "bounds": bounds, "group_by": by, "groups": values}
+        super().__init__(self._kind, **own, **options)
 
 
 class Sum(_OfNumbers):
@@ -173,33 +205,102 @@ class Mean(_OfNumbers):
     _kind = "mean"
 
 
-class Histogram(_Private):
+class Histogram(Figures):
     """Which share of the users, or rows, has each declared value of a column; else as `Count`."""
 
-    _kind = "histogram"
     _named: ClassVar[Mapping[str, str]] = {"domain": "values"}
 
     def __init__(self, column: str, values: Values, **options: Any) -> None:
-        super().__init__({"column": column}, {"domain": values}, **options)
+        super().__init__("histogram", column=column, domain=values, **options)
 
 
-class Distribution(_Private):
-    """The histogram, the quantiles and the mean of a column of numbers; else as `Count`."""
+class Distribution(Figures):
+    """The histogram, the quantiles and the mean of a column of numbers; else as `Figures`."""
 
-    _kind = "distribution"
-
-    def __init__(self, column: str, bounds: tuple[float, float], **options: Any) -> None:
-        super().__init__({"column": column, "bounds": _bounds(bounds)}, {}, **options)
+    def __init__(self, column: str, bounds: Sequence[float], **options: Any) -> None:
+        super().__init__("distribution", column=column, bounds=bounds, **options)
 
 
-class Strings(_Private):
-    """The frequent strings of a column, none of which was declared; else as `Count`."""
-
-    _kind = "strings"
+class Strings(Figures):
+    """The frequent strings of a column, none of which was declared; else as `Figures`."""
 
     def __init__(self, column: str, **options: Any) -> None:
-        super().__init__({"column": column}, {}, **options)
+        super().__init__("strings", column=column, **options)
 
 
-def _bounds(bounds: Iterable[float]) -> str:
-    return ",".join(str(bound) for bound in bounds)
+class Query(_Private):
+    """One SELECT of GoogleSQL over the rows, as docs/sql.md has it; out come rows of its answer.
+
+    Figures are named as in the query, with `_standard_error`, `_lower` and `_upper`; in windows a
+    row begins with the `window`.
+
+    Args:
+        sql: the query; what stands behind FROM is a name, as in FROM rows.
+        groups: column -> its declared values, where the query does not say them.
+        public: name -> a table that everybody may know: a file or a frame.
+        max_groups, rows_per_user, confidence: as of `hushbeam query`.
+        **options: user, epsilon, delta, budget, share, types, span, statements, as of `Figures`.
+
+    Raises:
+        RequestError: in one line, with the place in the query.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        *,
+        groups: Mapping[str, Values] | None = None,
+        public: Mapping[str, Any] | None = None,
+        max_groups: int | None = None,
+        rows_per_user: int | None = None,
+        confidence: float = 0.95,
+        **options: Any,
+    ) -> None:
+        from pipelines.command.query_options import QueryOptions
+        from pipelines.query.clause import QueryTerms
+        from pipelines.query.compiler import compiled
+        from pipelines.query.public import PublicTable
+
+        super().__init__(options)
+        for name in options:
+            raise RequestError(f"Query has no option {name!r}")
+        try:
+            said = words(QueryOptions, {"groups": groups, "public": public}, self._handed)
+            paths = {name: dict(one.split("=", 1) for one in said[name]) for name in said}
+            tables = {k: PublicTable.read(path) for k, path in paths.get("public", {}).items()}
+            budget, epsilon, delta = self._given
+            terms = QueryTerms(
+                self._beside["user"], epsilon, delta, max_groups, rows_per_user,
+                paths.get("groups", {}), tables,
+            )  # fmt: skip
+            query = compiled(sql, terms, "sql", self._beside["name"] or "query")
+        except RequestError as error:
+            raise RequestError(self._handed.named(undashed(str(error)))) from None
+        if query.files:
+            raise RequestError("FROM: rows are the pipeline's: FROM has a name, as in FROM rows")
+        if budget is None:
+            self._given = (None, query.terms.epsilon, query.terms.delta)
+        elif query.terms.epsilon is not None:
+            raise RequestError("epsilon: the budget says it: leave it out of the query")
+        self._answer = query.answer
+        share, budget = self._beside["share"], self._of_budget()
+        beside = {**self._beside, "user": query.terms.unit}
+        beside["share"] = None if share is None else share / len(query.metrics)
+        for metric in query.metrics:
+            own = {name: x for name, x in metric.items() if name not in ("name", "kind")}
+            own |= {"confidence": confidence}
+            beside["name"] = metric["name"]
+            self._promised.append(PromisedFigures(budget, metric["kind"], own, **beside))
+
+    def _stated(self, statements: list[dict[str, Any]]) -> dict[str, Any]:
+        return {one["metric"]: one for one in statements}
+
+    def _figures(self, made: list[Any]) -> beam.PCollection:
+        from pipelines.rows.queries import AnswerQuery
+
+        answer = AnswerQuery(self._answer, self._promised[0].calendar)
+        return _together([one[FILES] for one in made], "Figures") | "Answer" >> answer
+
+
+def _together(parts: list[beam.PCollection], label: str) -> beam.PCollection:
+    return parts[0] if len(parts) == 1 else parts | label >> beam.Flatten()

@@ -137,7 +137,10 @@ def published(kind: str, options: type[ReleaseOptions], values: dict[str, Any]) 
         values["output"] = os.path.join(around, "release")
     try:
         with Handed() as handed, called(handed.named, beside["debug"]) as cautions:
-            checked = request(options, _words(options, values, handed))
+            said = words(options, values, handed)
+            wanted = " ".join(str(said[name]) for name in said.keys() - {"output"})
+            log = {"input": handed.log(values["input"], wanted)}
+            checked = request(options, said | log)
             _publish(kind, checked, [*beside["beam"]], _payment(beside), handed)
         warn(cautions, 3)
         release = Release(checked.output)
@@ -177,29 +180,37 @@ def _payment(beside: Mapping[str, Any]) -> Payment | None:
     return Payment(os.fspath(ledger), population)
 
 
-def _words(
+def words(
     options: type[ReleaseOptions], request: Mapping[str, Any], handed: Handed
 ) -> dict[str, Any]:
-    """What was asked in Python's types, in those of the options: texts as on a command line."""
-    words: dict[str, Any] = {}
+    """What was asked in Python's types, in those of the options: texts as on a command line.
+
+    Args:
+        options: of the kind.
+        request: option -> what was said; the log is left out.
+        handed: takes what is handed over in memory.
+
+    Raises:
+        RequestError: data stand in the place of words.
+    """
+    said: dict[str, Any] = {}
     for name, value in request.items():
         if name == "input" or value is None:
             continue
         _require_said(name, value, name in options.files)
         several = type_of(options.model_fields[name])[0] is tuple
         if name in options.logs:
-            words[name] = tuple(
+            said[name] = tuple(
                 f"{key}={handed.log(one, name=f'{name}-{place}')[0]}"
                 for place, (key, one) in enumerate(value.items())
             )
         elif name in options.files:
-            words[name] = _declared(name, value, several, handed)
+            said[name] = _declared(name, value, several, handed)
         elif several:
-            words[name] = _several(value)
+            said[name] = _several(value)
         else:
-            words[name] = _word(value)
-    wanted = " ".join(str(words[name]) for name in words.keys() - {"output"})
-    return words | {"input": handed.log(request["input"], wanted)}
+            said[name] = _word(value)
+    return said
 
 
 def _require_said(name: str, value: Any, declares: bool) -> None:

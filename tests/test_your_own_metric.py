@@ -10,13 +10,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.yaml.yaml_transform import expand_pipeline
 
 from mechanisms.catalog import build
 from pipelines.metrics import registry
@@ -25,7 +22,7 @@ from tests.fakes.installed import FAKES, blocks, install
 from tests.oracles.releases import Release, require_contract
 
 PAGE = (Path(__file__).parents[1] / "docs/your-own-metric.md").read_text("utf-8")
-PLAN, STEPS = blocks(PAGE, "yaml")
+(PLAN,) = blocks(PAGE, "yaml")
 ALONE, IN_PLAN, BY_PARTIES = blocks(PAGE, "sh")
 USERS, NULLS = 800, 40
 EVEN = 0.7  # of the numbers, and nulls are no numbers
@@ -162,12 +159,3 @@ def test_a_device_keeps_its_noise_and_reads_values_one_a_line(run, monkeypatch) 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
     outcome = run(words("parties client plan.yaml --window w --input - --output lines.bin"))
     assert (outcome.code, outcome.out) == (0, "6 reports in lines.bin\n")
-
-
-@pytest.mark.verify
-def test_as_a_step_of_beam_yaml() -> None:
-    options = PipelineOptions(["--pickle_library=cloudpickle"])
-    pipeline = beam.Pipeline("FnApiRunner", options=options)
-    expand_pipeline(pipeline, STEPS)
-    pipeline.run().wait_until_finish()
-    check("from-yaml", "row")

@@ -237,8 +237,9 @@ class QueryResult:
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:
     """(n,) the stable order of values; as in GoogleSQL nulls are the least."""
-    order = pc.rank(values, "ascending", null_placement="at_start", tiebreaker="dense").to_numpy()
-    return np.argsort(-order.astype(np.int64) if down else order, kind="stable")
+    order = pc.rank(values, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    order[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return np.argsort(-order if down else order, kind="stable")
 
 
 def _with_errors(table: pa.Table, label: str) -> list[str]:

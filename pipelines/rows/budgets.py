@@ -20,6 +20,7 @@ from pipelines.logs.inputs import Source
 from pipelines.metrics import registry
 from pipelines.metrics.counting import wording
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.options import JOB, ReleaseOptions
 from pipelines.metrics.permanent import promises
 from pipelines.metrics.resolving import resolve
 from pipelines.plan.document import PlanDocument
@@ -28,7 +29,7 @@ from pipelines.releases.statement import head
 from pipelines.request.options import undashed
 from pipelines.request.requests import request
 from pipelines.rows.calendar import calendar_of
-from pipelines.rows.steps import FIGURES, ROWS, STATEMENTS, DrawOnce, PrivateFigures
+from pipelines.rows.steps import FIGURES, ROWS, DrawOnce, PrivateFigures
 from pipelines.rows.tables import Types, schema_of, seen
 from pipelines.storage.paths import beside
 from pipelines.wording import meaning
@@ -220,14 +221,19 @@ class PromisedFigures(beam.PTransform):
         # What can never be is refused where it stands, and not where the budget is closed.
         words = {**self.words, "input": ("rows",), "output": "rows", "user_column": self.user}
         words |= {"epsilon": self._budget.epsilon, "delta": self._budget.delta}
-        options = request(registry.options(self.kind), words)
-        metric = resolve(options, Source(seen(schema_of(rows.element_type, self._types)), 0))
-        if not metric.draws_once:
+        kind = registry.options(self.kind)
+        options = request(kind, words)
+        said = {name: getattr(options, name) for name in options.model_fields_set}
+        if kind.who_draws(said) != JOB or not self._resolved(options).draws_once:
             raise RequestError(
                 f"drawn_by: {self.kind} in a pipeline of your own has the noise of the job that "
                 "runs it: leave it out"
             )
         self._budget.add(self)
+
+    def _resolved(self, options: ReleaseOptions) -> Metric:
+        schema = schema_of(self.rows.element_type, self._types)
+        return resolve(options, Source(seen(schema), 0))
 
     def require_alike(self, other: PromisedFigures) -> None:
         """Refuse a budget of several pipelines, units or calendars."""
@@ -260,7 +266,7 @@ class PromisedFigures(beam.PTransform):
         require_closed(rows.pipeline, self._budget)
         promised = {
             name: rows | name >> beam.ParDo(OpenDoFn()).with_output_types(ROWS[name])
-            for name in (FIGURES, STATEMENTS)
+            for name in ROWS
         }
         self.where = promised[FIGURES].producer.full_label.rsplit("/", 2)[0]
         return promised

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Optional
 
 import apache_beam as beam
@@ -28,7 +29,7 @@ from pipelines.rows.tables import RowsToTables, Types
 from transforms.elements.blocks import Generator, GroupOnce
 from transforms.elements.drawing import Drawing, DrawSecret
 
-FIGURES, STATEMENTS = "figures", "statements"
+FIGURES, STATEMENTS, FILES = "figures", "statements", "files"
 _TEXT = Optional[str]  # noqa: UP045 (Beam's schemas)
 _KINDS = {pa.string(): _TEXT, pa.float64(): Optional[float]}  # noqa: UP045
 ROWS = {
@@ -38,8 +39,10 @@ ROWS = {
     STATEMENTS: RowTypeConstraint.from_fields(
         [("metric", str), ("window", _TEXT), ("release_id", str), ("statement", str)]
     ),
+    FILES: tuple[str, bytes],
 }
-"""Beam Rows: of the long table that all releases share, and of statements in JSON."""
+"""Beam Rows of the long table that all releases share, those of statements in JSON, and the files
+of a release: "metric/file" and what is in it."""
 
 
 @dataclass
@@ -127,15 +130,14 @@ class PrivateFigures(beam.PTransform):
         step = beam.ParDo(ReleaseRowsDoFn(self), AsSingleton(self.drawing.secret))
         released = contents | "Release" >> step
         return {
-            FIGURES: released
-            | "Figures" >> beam.FlatMapTuple(lambda rows, _: rows).with_output_types(ROWS[FIGURES]),
-            STATEMENTS: released
-            | "Statement" >> beam.MapTuple(lambda _, row: row).with_output_types(ROWS[STATEMENTS]),
+            name: released
+            | name.capitalize() >> beam.FlatMap(itemgetter(place)).with_output_types(ROWS[name])
+            for place, name in enumerate((FIGURES, STATEMENTS, FILES))
         }
 
 
 class ReleaseRowsDoFn(beam.DoFn):
-    """The figures and the statement of a window, by the name of the release in its run."""
+    """The figures, the statement and the files of a window; the release has a name in its run."""
 
     def __init__(self, private: PrivateFigures) -> None:
         self._metric, self._calendar = private.metric.name, private.calendar
@@ -143,7 +145,7 @@ class ReleaseRowsDoFn(beam.DoFn):
 
     def process(
         self, content: Content, secret: bytes, window: Any = beam.DoFn.WindowParam
-    ) -> Iterator[tuple[list[beam.Row], beam.Row]]:
+    ) -> Iterator[tuple[list[beam.Row], list[beam.Row], list[tuple[str, bytes]]]]:
         span = self._calendar.span(window)
         name = None if span is None else self._calendar.name(window)
         release = _hex(secret, b"release", repr(window).encode())
@@ -158,7 +160,8 @@ class ReleaseRowsDoFn(beam.DoFn):
         tables = [table for table in statement.get("figures", ()) if table in files]
         text = json.dumps(statement, default=str)
         row = beam.Row(metric=self._metric, window=name, release_id=release, statement=text)
-        yield [row for table in tables for row in _rows(files[table])], row
+        figures = [row for table in tables for row in _rows(files[table])]
+        yield figures, [row], [(f"{self._metric}/{name}", data) for name, data in files.items()]
 
 
 def _rows(data: bytes) -> list[beam.Row]:

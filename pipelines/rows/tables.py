@@ -25,7 +25,7 @@ _KINDS = {
 }  # fmt: skip
 
 Types = Mapping[str, Any] | None
-"""Column -> a type of Python's, or of Arrow's; None where rows have a schema."""
+"""Column -> a type of Python's, its name, or one of Arrow's; None where rows have a schema."""
 
 
 def schema_of(element: Any, types: Types) -> pa.Schema | None:
@@ -68,6 +68,8 @@ def _arrow(hint: Any) -> pa.DataType | None:
     """The type of a column of such values, some of which may be missing; None if none is known."""
     if isinstance(hint, pa.DataType):
         return hint
+    if isinstance(hint, str):  # in a YAML file
+        return next((own for kind, own in _KINDS.items() if kind.__name__ == hint), None)
     (hint, *others) = [one for one in get_args(hint) or (hint,) if one is not type(None)]
     if others or not isinstance(hint, type):
         return None

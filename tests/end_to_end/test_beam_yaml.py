@@ -1,126 +1,98 @@
-"""Beam YAML files whose steps are hushbeam's metrics, by the listing that is shipped."""
+"""Beam YAML files whose steps are hushbeam's, by the listing that is shipped."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.yaml.yaml_transform import expand_pipeline
 
-from pipelines.beam_yaml import steps
-from pipelines.errors import RequestError
-from pipelines.metrics import registry
-from tests.fakes import canaries
+import hushbeam.beam as private
 
-LISTING = str(Path(__file__).parents[2] / "deploy" / "beam-yaml" / "providers.yaml")
-LEAST = 1000
+LISTING = Path(__file__).parents[2] / "deploy" / "beam-yaml" / "providers.yaml"
+ELEMENTS = [
+    {"user": f"u{i}", "city": ("Oslo", "Bern")[i % 3 == 0], "real": 1.0, "half": i % 2}
+    for i in range(90)
+]
+CLEAR = "epsilon: 40"  # so that noise is 0, but with a probability below 1e-15
 
 
-def build(document: str) -> beam.Pipeline:
-    """The pipeline of a YAML file that includes the listing."""
-    pipeline = beam.Pipeline(
-        "FnApiRunner", options=PipelineOptions(["--pickle_library=cloudpickle"])
-    )
-    included = yaml.safe_load(document) | {"providers": [{"include": LISTING}]}
-    expand_pipeline(pipeline, yaml.dump(included))
+def build(*steps: str) -> beam.Pipeline:
+    """The pipeline of a chain of steps that includes the listing."""
+    options = PipelineOptions(["--pickle_library=cloudpickle"])
+    pipeline = beam.Pipeline("FnApiRunner", options=options)
+    listed = [
+        {"type": "Create", "config": {"elements": ELEMENTS}},
+        *(yaml.safe_load(step) for step in steps),
+    ]
+    document = {"pipeline": {"type": "chain", "transforms": listed}}
+    expand_pipeline(pipeline, yaml.dump(document | {"providers": [{"include": str(LISTING)}]}))
     return pipeline
 
 
-def test_the_listing_names_every_kind() -> None:
-    ((provider, *more),) = [yaml.safe_load(Path(LISTING).read_text())]
+def written(step: str) -> list[dict[str, Any]]:
+    """The rows that a step yields."""
+    with build(step, "{type: WriteToJson, config: {path: rows}}"):
+        pass
+    return [json.loads(x) for path in Path().glob("rows*") for x in path.read_text().splitlines()]
+
+
+def test_the_listing_names_every_transform() -> None:
+    ((provider, *more),) = [yaml.safe_load(LISTING.read_text())]
     assert (provider["type"], more) == ("python", [])
-    transforms = provider["transforms"]
-    classes = [getattr(steps, path.rpartition(".")[2]) for path in transforms.values()]
-    assert sorted(each.KIND for each in classes) == sorted(registry.names())
-    assert list(transforms) == [f"Hushbeam{each.__name__}" for each in classes]
+    kinds = {f"Hushbeam{name}": f"hushbeam.beam.{name}" for name in private.__all__}
+    assert provider["transforms"] == {n: x for n, x in kinds.items() if n != "HushbeamBudget"}
 
 
-def test_rows_of_the_step_before_are_published(workspace: Path) -> None:
-    pq.write_table(canaries.table().select(["value", "number"]), workspace / "log.parquet")
-    Path("values.txt").write_text("\n".join(canaries.DECLARED))
-    document = f"""
-pipeline:
-  type: chain
-  transforms:
-    - type: ReadFromParquet
-      config: {{path: log.parquet}}
-    - type: MapToFields
-      config: {{language: python, fields: {{said: value, unused: "number * 2"}}}}
-    - type: HushbeamHistogram
-      config: {{column: said, domain: values.txt, epsilon: 1, min_reports: {LEAST}, output: out}}
-    - type: MapToFields
-      config: {{fields: {{told: release_id}}}}
-    - type: WriteToText
-      config: {{path: told}}
-"""
-    build(document).run().wait_until_finish()
-    statement = json.loads(Path("out/statement.json").read_text())
-    assert statement["rows_read"] == canaries.ROWS
-    assert statement["n"] == canaries.ROWS
-    assert pq.ParquetFile("out/histogram.parquet").metadata.num_rows == len(canaries.DECLARED)
-    assert statement["release_id"] in "".join(p.read_text() for p in workspace.glob("told*"))
+def test_rows_of_the_step_before_become_figures(workspace: Path) -> None:
+    rows = written(
+        "{type: HushbeamCount, config: {by: city, values: [Oslo, Bern, Rome], user: user, "
+        f"{CLEAR}}}}}"
+    )
+    assert {row["value"]: row["estimate"] for row in rows} == {
+        "Oslo": 60, "Bern": 30, "Rome": 0, None: 0,  # any other value
+    }  # fmt: skip
+    assert {(row["unit"], row["model"]) for row in rows} == {("user", "central")}
 
 
-def test_files_that_a_step_names_are_published(workspace: Path, log: str) -> None:
-    document = f"""
-pipeline:
-  transforms:
-    - type: HushbeamMean
-      config: {{input: "{log}", column: real, bounds: "0,300", epsilon: 1, output: out,
-        drawn_by: each-report}}
-"""
-    build(document).run().wait_until_finish()
-    assert json.loads(Path("out/statement.json").read_text())["n"] == canaries.ROWS
+def test_bounds_and_declared_values_of_two_columns(workspace: Path) -> None:
+    (row,) = written(
+        f"{{type: HushbeamSum, config: {{column: real, bounds: [0, 3], user: user, {CLEAR}}}}}"
+    )
+    assert row["estimate"] == pytest.approx(90, abs=3)  # 3 / 40 is its scale
+    for path in Path().glob("rows*"):
+        path.unlink()
+    crossed = written(
+        "{type: HushbeamFigures, config: {kind: cross-tab, columns: [city, half], domains: {city: "
+        f"[Oslo, Bern], half: [0, 1]}}, user: user, {CLEAR}}}}}"
+    )
+    assert {row["value"]: row["estimate"] for row in crossed}["Bern × 0"] == 15
 
 
-def test_too_few_rows_are_withheld(workspace: Path) -> None:
-    document = """
-pipeline:
-  type: chain
-  transforms:
-    - type: Create
-      config: {elements: [{real: 1.0}, {real: 2.0}]}
-    - type: HushbeamMean
-      config: {column: real, bounds: "0,300", epsilon: 1, min_reports: 1000, output: out}
-"""
-    build(document).run().wait_until_finish()
-    assert not Path("out").exists()
+def test_a_query_yields_its_answer(workspace: Path) -> None:
+    sql = "SELECT city, COUNT(DISTINCT user) AS users FROM log GROUP BY city ORDER BY users"
+    rows = written(
+        f"{{type: HushbeamQuery, config: {{sql: '{sql}', groups: {{city: [Oslo, Bern]}}, "
+        f"user: user, {CLEAR}}}}}"
+    )
+    assert [(row["city"], row["users"]) for row in rows] == [("Bern", 30), ("Oslo", 60)]
 
 
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ("column: nothing, domain: 0..3, epsilon: 1, min_reports: 9", "rows have no nothing"),
-        ("column: real, domain: 0..3, epsilon: -1, min_reports: 9", "epsilon must be a number gr"),
-        ("column: real, domain: 0..3, epsilon: 1, model: local", "min_reports is missing"),
-        ("column: real, domain: 0..3, epsilon: 1, min_reports: 9, colour: 1", "colour"),
+        ("column: nothing, values: 0..3, epsilon: 1", "has no column 'nothing'"),
+        ("column: real, values: 0..3, epsilon: -1", "epsilon must be a number greater"),
+        ("column: real, values: 0..3", "say epsilon"),
+        ("column: real, values: 0..3, epsilon: 1, colour: 1", "histogram has no option 'colour'"),
+        ("column: city, values: [a, b], epsilon: 1, drawn_by: each-report", "leave it out"),
     ],
 )
 def test_what_cannot_be_is_refused_before_it_runs(config: str, told: str, workspace: Path) -> None:
-    document = f"""
-pipeline:
-  type: chain
-  transforms:
-    - type: Create
-      config: {{elements: [{{real: 1}}, {{real: 2}}]}}
-    - type: HushbeamHistogram
-      config: {{{config}, output: out}}
-"""
-    with pytest.raises(ValueError, match=told) as caught:
-        build(document)
-    assert isinstance(caught.value.__cause__, RequestError)
-
-
-def test_a_runner_that_is_known_to_be_wrong_is_refused(workspace: Path) -> None:
-    class DaskRunner(type(beam.Pipeline("FnApiRunner").runner)):  # by its name alone
-        pass
-
-    step = steps.Mean(output="out", epsilon=1.0, min_reports=LEAST, column="real", bounds="0,300")
-    rows = beam.Pipeline(DaskRunner()) | beam.Create([beam.Row(real=1.0)])
-    with pytest.raises(RequestError, match="DaskRunner loses"):
-        rows | step
+    with pytest.raises(ValueError, match=told):
+        build(f"{{type: HushbeamHistogram, config: {{{config}}}}}")

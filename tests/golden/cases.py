@@ -12,8 +12,8 @@ class Case:
 
     Attributes:
         name: of the golden.
-        commands: each as it would be typed after `hushbeam`; `beam-steps FILE` runs steps of Beam
-            YAML, and what a command with `--json` prints becomes a part of the golden.
+        commands: each as it would be typed after `hushbeam`; what a command with `--json` prints
+            becomes a part of the golden.
         files: name -> content, written beforehand.
     """
 
@@ -128,16 +128,6 @@ metrics:
   - {name: number, kind: distribution, column: number, bounds: "0,125", bins: 8, share: 0.5}
 """
 
-# So few rows that Beam's batches, which it cuts by the clock, are one.
-_STEPS = f"""\
-HushbeamMean:
-  config: {{input: "log/*.parquet", column: number, bounds: "0,125", mechanism: hm, epsilon: 1,
-    output: out/mean}}
-HushbeamHistogram:
-  elements: {[k * k % 7 % 4 for k in range(120)]}
-  config: {{column: value, domain: 0..3, epsilon: 3, model: local, min_reports: 100, output: out/k}}
-"""
-
 _THREE = (
     "check plan.yaml --window w --json",
     "parties client plan.yaml --window w --input 'log/*.parquet' --output sent.parquet",
@@ -227,7 +217,6 @@ CASES: tuple[Case, ...] = (
         "stream plan.yaml --drain",
         "ledger show --ledger ledger.sqlite --json",
         ), {"plan.yaml": _STREAM_PLAN}),
-    Case("beam-yaml", ("beam-steps steps.yaml",), {"steps.yaml": _STEPS}),
 )  # fmt: skip
 
 BY_NAME = {case.name: case for case in CASES}

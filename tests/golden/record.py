@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import io
 import json
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
-from apache_beam.options.pipeline_options import PipelineOptions
 from threadpoolctl import threadpool_limits
 
 from pipelines.cli import cli
@@ -37,7 +33,6 @@ _SEALS = frozenset({"key_id", "sealed"})  # columns, of keys that stay random
 _STATEMENTS = frozenset({"statement.json", "shuffle.json", "model.json"})
 _WHOLE = 1_000  # cells of a table that is recorded whole
 _FIRST = 8  # rows of a larger one
-_PROVIDERS = Path(__file__).parents[2] / "deploy" / "beam-yaml" / "providers.yaml"
 
 
 def record(case: Case, folder: Path) -> dict[str, Any]:
@@ -77,10 +72,6 @@ def record(case: Case, folder: Path) -> dict[str, Any]:
 
 def _run(words: list[str]) -> dict[str, Any]:
     """One command: its words, its exit code, and what it prints for programs."""
-    if words[0] == "beam-steps":
-        for name, step in yaml.safe_load(Path(words[1]).read_text()).items():
-            _run_beam_step(name, **step)
-        return {"words": " ".join(words)}
     given = [str(_key(word)) if word in _KEYS else word for word in words]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -98,23 +89,6 @@ def _key(word: str) -> Path:
     """The file that `keys new` has made: its name is its key's id."""
     (path,) = Path("keys").glob(_KEYS[word])
     return path
-
-
-def _run_beam_step(name: str, config: dict[str, Any], elements: tuple[int, ...] = ()) -> None:
-    """A step of Beam YAML, as the listing names it; Beam's own reader of YAML takes 20 s to import.
-
-    Args:
-        name: in the listing of providers that is shipped.
-        config: of the step.
-        elements: values of the rows that come from the step before; none if it reads files.
-    """
-    (listing,) = yaml.safe_load(_PROVIDERS.read_text())
-    module, _, kind = listing["transforms"][name].rpartition(".")
-    step = getattr(importlib.import_module(module), kind)(**config)
-    options = PipelineOptions(["--pickle_library=cloudpickle"])
-    with beam.Pipeline("FnApiRunner", options=options) as pipeline:
-        rows = beam.Create([beam.Row(value=value) for value in elements])
-        (pipeline | rows if elements else pipeline) | step
 
 
 def without_varying(said: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import math
 import os
 import re
@@ -17,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic.fields import FieldInfo
 
-from pipelines.beam_yaml import steps
 from pipelines.cli import cli
 from pipelines.command import arguments
 from pipelines.command.metric import growing
@@ -229,16 +227,6 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
         text = kind["properties"][key]["description"]
         assert text == undashed(str(description(fields[key])))
         assert "--" not in text
-
-
-@every_metric
-def test_a_step_of_beam_yaml_has_every_option_with_its_text(name: str) -> None:
-    step, options = getattr(steps, steps.class_name(name)), registry.options(name)
-    assert (step.KIND, step) == (name, getattr(steps, step.__name__))
-    words = inspect.signature(step.__init__).parameters
-    assert words.keys() == {"self", *options.model_fields}
-    for key, field in options.model_fields.items():
-        assert f"    {key}: {undashed(str(description(field)))}" in step.__doc__.splitlines()
 
 
 @every_metric

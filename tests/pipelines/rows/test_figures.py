@@ -143,8 +143,8 @@ def test_figures_are_the_long_table() -> None:
 def test_the_statement_says_the_promise_before_a_row_is_read() -> None:
     with beam.Pipeline("FnApiRunner") as pipeline:
         rows = pipeline | beam.Create(ROWS["named tuples"][0])
-        count = private.Count(user="user", epsilon=0.5)
-        _, statements = rows | count.with_statement()
+        count = private.Count(user="user", epsilon=0.5, statements=True)
+        _, statements = rows | count
         said = count.statement
         _ = statements | "Keep" >> beam.Map(keep, "statement")
     [told] = _seen.pop("statement")
@@ -194,7 +194,6 @@ TUPLES = ROWS["named tuples"][0]
         (TUPLES, private.Count(by="city", epsilon=1), "by and values go together"),
         (TUPLES, private.Mean("city", (0, 1), epsilon=1), "column: .*numbers are needed|city"),
         (TUPLES, private.Count(epsilon=-1), "epsilon must be a number greater than 0"),
-        (TUPLES, private.Count(epsilon=1, colour=2), "colour"),
         (TUPLES, private.Count(epsilon=1, drawn_by="shuffler"), "drawn_by: count in a pipeline"),
         (TUPLES, private.Sum("seconds", (9, 0), epsilon=1), "bounds"),
         (TUPLES, private.Count(epsilon=1, types={"user": list}), "types: column 'user' is one of"),
@@ -218,6 +217,8 @@ def test_what_says_no_price_is_refused() -> None:
         private.Count(budget=private.Budget(1.0), delta=1e-6)
     with pytest.raises(RequestError, match="two columns have two lists"):
         private.Count(by=("a", "b"), values=["x"], epsilon=1)
+    with pytest.raises(RequestError, match="count has no option 'colour'"):
+        private.Count(epsilon=1, colour=2)
     with pytest.raises(RequestError, match="apply the transform"):
         _ = private.Count(epsilon=1).statement
 

@@ -54,13 +54,13 @@ def test_two_counts_have_half_the_budget_each_and_keep_it_when_pickled(tmp_path:
     )
     budget = first._budget
     figures = rows | "first" >> first
-    promised = [first._promised]
+    promised = [*first._promised]
     # Written down and read again while it is open, as ParDo does with what it is handed.
     for step in (beam.Map(print, 1), beam.ParDo(beam.DoFn())):
         pickler.loads(pickler.dumps(step))
     kept(figures, tmp_path / "first")
     others = rows | "second" >> second
-    promised.append(second._promised)
+    promised += second._promised
     budget.close()
     kept(others, tmp_path / "second")  # also what is consumed later is the figures
     errors = [place.built.metric.error for place in promised]
@@ -145,8 +145,8 @@ def test_a_budget_that_failed_is_not_closed() -> None:
     _ = rows | count
     with pytest.raises(ZeroDivisionError), budget:
         raise ZeroDivisionError
-    assert isinstance(count._promised, PromisedFigures)
-    assert count._promised.built is None
+    assert isinstance(count._promised[0], PromisedFigures)
+    assert count._promised[0].built is None
 
 
 # ---- the ledger ---------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_one_user_changes_no_name_and_no_number_of_figures(users: int) -> None:
         with beam.Pipeline("FnApiRunner") as pipeline:
             rows = pipeline | beam.Create([*rows_of(0.5), *rows_of(4.1, users=there)])
             windows = rows | beam.WindowInto(FixedWindows(HOUR))
-            step = count(by="city", values=["Oslo", "Bern"], epsilon=0.5).with_statement()
+            step = count(by="city", values=["Oslo", "Bern"], epsilon=0.5, statements=True)
             outputs = windows | step
             _ = outputs[0] | "Keep" >> beam.Map(keep, "figures")
             _ = outputs[1] | "Keep statements" >> beam.Map(keep, "statements")
@@ -119,9 +119,10 @@ def test_strings_and_statements_of_windows_without_rows() -> None:
     with beam.Pipeline("FnApiRunner") as pipeline:
         rows = pipeline | beam.Create(rows_of(2.0)) | beam.WindowInto(FixedWindows(HOUR))
         strings = private.Strings(
-            "city", user="user", types={"user": str, "city": str}, epsilon=CLEAR, span=SPAN
-        )
-        outputs = rows | strings.with_statement()
+            "city", user="user", types={"user": str, "city": str}, epsilon=CLEAR, span=SPAN,
+            statements=True,
+        )  # fmt: skip
+        outputs = rows | strings
         _ = outputs[0] | "Keep" >> beam.Map(keep, "strings")
         _ = outputs[1] | "Keep statements" >> beam.Map(keep, "statements")
     assert [(one.window, one.value) for one in _seen.pop("strings")] == [(NAMES[2], "Oslo")]
@@ -158,7 +159,7 @@ def test_windows_of_the_clock_have_no_end() -> None:
     rows = beam.Pipeline("FnApiRunner") | TestStream().advance_watermark_to_infinity()
     transform = count(span=(begin, None))
     _ = rows | beam.WindowInto(FixedWindows(HOUR)) | transform
-    calendar = transform._promised.calendar
+    calendar = transform._promised[0].calendar
     assert (calendar.first, calendar.until) == (int(begin.timestamp()) * 1_000_000, None)
     assert "PeriodicImpulse" in str(rows.pipeline.to_runner_api())
 

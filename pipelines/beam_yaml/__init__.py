@@ -1,1 +1,0 @@
-"""Metrics as steps of a Beam YAML pipeline."""
