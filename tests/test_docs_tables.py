@@ -59,7 +59,7 @@ def test_every_mechanism_is_explained(page: str, task: str) -> None:
 
 def test_statistics_by_noises_are_as_the_noises_say(workspace: Path) -> None:
     runs.write_inputs(workspace, examples.log())
-    page = (DOCS / "concepts.md").read_text("utf-8")
+    page = (DOCS / "appendix" / "noises.md").read_text("utf-8")
     (table_and_reasons,) = re.findall(
         r"<!-- statistics by noises -->\n(.*?\n\n.*?)\n\n", page, re.DOTALL
     )

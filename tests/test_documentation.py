@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "reference"]
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 # What a browser fetches by itself; a link that a reader may follow is none of these.
 _FETCHED = {"script", "link", "img", "iframe", "source", "video", "audio", "object", "embed"}
@@ -141,7 +142,7 @@ def test_there_are_two_notebooks() -> None:
 
 
 def test_every_page_begins_with_who_needs_it_and_what_for() -> None:
-    for path in [*DOCS.glob("*.md"), *(DOCS / "appendix").glob("*.md")]:
+    for path in WRITTEN:
         _, first, *_ = path.read_text("utf-8").split("\n\n")
         assert first.startswith("For "), path.name
         assert len(first.split()) <= 50, path.name
@@ -149,7 +150,7 @@ def test_every_page_begins_with_who_needs_it_and_what_for() -> None:
 
 def test_lines_of_pages_are_short() -> None:
     """100 characters, and a few more where a line would else begin as a list does."""
-    for path in [*DOCS.glob("*.md"), *(DOCS / "appendix").glob("*.md")]:
+    for path in WRITTEN:
         prose = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
         long = [line for line in prose.splitlines() if len(line) > 110 and line[0] not in "|!<[ "]
         assert not long, (path.name, long)

@@ -191,5 +191,32 @@ def test_snippets_of_the_front_door_run(
         assert said in done.stdout, line
 
 
+def _ours(page: Path) -> list[str]:
+    """The Python of a page that is hushbeam's, beside that of another library."""
+    snippets = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [snippet for snippet in snippets if "import hushbeam" in snippet]
+
+
+COMING_FROM = {
+    page.stem: _ours(page) for page in sorted((ROOT / "docs" / "coming-from").glob("*.md"))
+}
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("library", [name for name, ours in COMING_FROM.items() if ours])
+def test_snippets_beside_those_of_other_libraries_run(library: str, tmp_path: Path) -> None:
+    (snippet,) = COMING_FROM[library]
+    done = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_there_are_pages_for_users_of_other_libraries() -> None:
+    assert {*COMING_FROM} == {"bigquery", "opendp", "pipelinedp", "tumult"}
+
+
 def test_there_are_snippets_of_the_front_door() -> None:
     assert len(FROM_PYTHON) == 8

@@ -1,4 +1,4 @@
-"""Names in the product say what they name: see the end of docs/glossary.md."""
+"""Names in the product say what they name: see docs/extending/architecture.md."""
 
 from __future__ import annotations
 

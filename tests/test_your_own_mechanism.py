@@ -1,4 +1,4 @@
-"""docs/your-own-mechanism.md as it stands: its package is installed, and its commands are run."""
+"""docs/extending/your-own-mechanism.md as it stands: its package is installed, its commands run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.installed import blocks, install
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/your-own-mechanism.md").read_text("utf-8")
+PAGE = (ROOT / "docs/extending/your-own-mechanism.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""docs/your-own-metric.md as it stands: a kind that nothing but an entry point has made known."""
+"""docs/extending/your-own-metric.md as it stands: a kind that only an entry point makes known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipelines.views.digits import percent
 from tests.fakes.installed import FAKES, blocks, install
 from tests.oracles.releases import Release, require_contract
 
-PAGE = (Path(__file__).parents[1] / "docs/your-own-metric.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "docs/extending/your-own-metric.md").read_text("utf-8")
 (PLAN,) = blocks(PAGE, "yaml")
 ALONE, IN_PLAN, BY_PARTIES = blocks(PAGE, "sh")
 USERS, NULLS = 800, 40

@@ -1,4 +1,4 @@
-"""The first part of docs/your-own-metric.md: a statistic in one file, by all noises for totals."""
+"""The first part of docs/extending/your-own-metric.md: one file, by all noises for totals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.installed import FAKES, blocks, install
 from tests.fakes.repeating import RUNNER, seeded
 
 KIND = "share-of-total"
-PAGE = (Path(__file__).parents[1] / "docs/your-own-metric.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "docs/extending/your-own-metric.md").read_text("utf-8")
 FORMS = {"shuffler": {}, "devices": {"enrolled": examples.ROWS}, "job": {}}
 ASKED = {
     "column": "size", "bounds": "0,63", "group_by": "team", "groups": "groups.txt",

@@ -40,11 +40,11 @@ def _counters(drawn_by: str) -> Column:
 
 
 COLUMNS = {
-    "each report, local": _reports("local"),
-    "each report, shuffled": _reports("shuffle"),
+    "integers added by the job": Column(ByJob, "job", {"drawn_by": "job"}),
     "dummies of the shuffler": _counters("shuffler"),
     "dummies of devices": _counters("devices"),
-    "integers added by the job": Column(ByJob, "job", {"drawn_by": "job"}),
+    "each report, shuffled": _reports("shuffle"),
+    "each report, local": _reports("local"),
     "split and mix": Column(
         BySplitMix, "shuffler", {"drawn_by": "shuffler", "mechanism": SPLIT_MIX}
     ),
@@ -109,7 +109,7 @@ def _noise(request: Any, by: Column) -> Any:
 
 
 def table() -> str:
-    """Statistics by noises, and the numbered reasons, as they stand in docs/concepts.md."""
+    """Statistics by noises, and the numbered reasons, as they stand in docs/appendix/noises.md."""
     heads = [f"| statistic | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
     reasons: list[str] = []
 

@@ -1,7 +1,7 @@
 """The contract takes kinds of other distributions, and each way to be wrong fails it by its name.
 
 `above` counts the numbers above a threshold, by counters alone; the faults are planted in copies of
-it and of docs/your-own-metric.md's `even-share`.
+it and of docs/extending/your-own-metric.md's `even-share`.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_a_name_that_is_none_tells_what_may_have_been_meant() -> None:
 
 @pytest.mark.verify
 def test_a_kind_of_another_distribution_is_a_function(tmp_path: Path) -> None:
-    page = (ROOT / "docs/your-own-metric.md").read_text("utf-8")
+    page = (ROOT / "docs/extending/your-own-metric.md").read_text("utf-8")
     (project,) = blocks(page, "toml")
     broken = 'even-share = "even_share.options:EvenShareOptions"\nbroken = "even_share.no:Options"'
     install(project.replace('even-share = "even_share.options:EvenShareOptions"', broken), tmp_path)
