@@ -95,7 +95,7 @@ def distribution(
     = False, ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] =
     (), debug: bool = False,
 ) -> Release:
-    """The histogram, the quantiles and the mean of a column of numbers."""
+    """The histogram and the quantiles of a column of numbers."""
 
 def vector_mean(
     input: _Log, *, types: _Named = (), delimiter: str | None = None, header: _Texts = (),

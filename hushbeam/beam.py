@@ -215,7 +215,7 @@ class Histogram(Figures):
 
 
 class Distribution(Figures):
-    """The histogram, the quantiles and the mean of a column of numbers; else as `Figures`."""
+    """The histogram and the quantiles of a column of numbers; else as `Figures`."""
 
     def __init__(self, column: str, bounds: Sequence[float], **options: Any) -> None:
         super().__init__("distribution", column=column, bounds=bounds, **options)

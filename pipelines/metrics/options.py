@@ -126,7 +126,7 @@ class ReleaseOptions(FileOptions):
         metavar="FILE", min_length=1, figure=False,
     )  # fmt: skip
     user_column: str | None = option(
-        "protect users, not rows: one uniformly chosen row of each user is used",
+        "protect users, not rows: all rows of a user together",
         None, group=PROMISE, metavar="COLUMN", essential=True,
     )  # fmt: skip
     epsilon: Epsilon | None = option(

@@ -50,8 +50,8 @@ SPLIT_MIX_TERMS = (
 )
 
 PRESENCE = (
-    "Whether anybody takes part is hidden: no exact counts are published. The shuffler draws the "
-    "noise (here the job that reads the log), or all enrolled devices do."
+    "Whether anybody takes part is hidden: no exact counts are published. The job that reads the "
+    "log draws the noise; or the shuffler does, or all enrolled devices."
 )
 
 

@@ -34,10 +34,10 @@ class DistributionOptions(NumberOptions):
     metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
-    brief: ClassVar[str] = "the histogram, the quantiles and the mean of a column of numbers"
+    brief: ClassVar[str] = "the histogram and the quantiles of a column of numbers"
     description: ClassVar[str] = (
-        "The histogram, the quantiles and the mean of a column of numbers, from one report of each "
-        "user. Numbers are clipped to --bounds; how many were is not published."
+        "The histogram and the quantiles of a column of numbers. Of each user one row counts, "
+        "drawn uniformly. Numbers are clipped to --bounds; how many were is not published."
     )
     examples: ClassVar[str] = """\
 example:

@@ -19,7 +19,8 @@ class HistogramOptions(EitherOptions):
     files: ClassVar[tuple[str, ...]] = ("domain",)
     brief: ClassVar[str] = "how often each value of a declared domain occurs"
     description: ClassVar[str] = (
-        "How often each value of a declared domain occurs in a telemetry log."
+        "How often each value of a declared domain occurs in a telemetry log. Of a user with more "
+        "different values --rows-per-user of them count, drawn uniformly; of reports one row does."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:

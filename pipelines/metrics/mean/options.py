@@ -50,8 +50,9 @@ class MeanOptions(NumberOptions, GroupedOptions):
     local_delta: ClassVar[bool] = True
     brief: ClassVar[str] = "the average of a column of numbers, or of each group of rows"
     description: ClassVar[str] = (
-        "The average of a column of numbers, or of each group of rows. Numbers are clipped to "
-        "--bounds; how many were is not published."
+        "The average of a column of numbers, or of each group of rows. A user counts with the "
+        "average of its rows; of reports, with one of them, drawn uniformly. Numbers are clipped "
+        "to --bounds; how many were is not published."
     )
     examples: ClassVar[str] = """\
 examples:

@@ -35,18 +35,19 @@ examples, with the files of the repository:
   by a threshold: some twenty holders are enough, and the job is trusted with the strings
     hushbeam strings --input examples/flights.parquet --column destination \\
         --epsilon 1 --output flights-strings
-  by levels: nobody is trusted with a string, and hundreds of a million users must hold it
-    hushbeam strings --search levels --input examples/flights.parquet --column destination \\
-        --alphabet upper --max-length 3 --epsilon 1 --output flights-destinations
+  by levels, of reports: nobody is trusted with a string, and hundreds of a million must hold it
+    hushbeam strings --search levels --drawn-by each-report --input examples/flights.parquet \\
+        --column destination --alphabet upper --max-length 3 --epsilon 1 --output flights-places
 
 how threshold works: the job counts the strings, adds noise to each number, and publishes those
 above a threshold that noise alone never reaches. All others it forgets. Whether anybody takes part
 is hidden.
 
-how levels works: each user reports the beginning of its string, of a random length, as a randomised
-bucket of a public hash. The collector builds strings up from their beginnings, and follows those
-whose buckets hold more than chance explains. One row of each user of --user-column counts. With
---drawn-by shuffler the job draws the noise: far rarer strings are found.
+how levels works: strings are built up from their beginnings, and those are followed that stand out
+of noise. The job counts beginnings, and adds noise to each number. With --drawn-by each-report
+nobody is trusted: each user reports the beginning of its string, of a random length, as a
+randomised bucket of a public hash; only far more frequent strings are found. One row of each user
+of --user-column counts.
 
 what is found: before the run a line says how many users must hold a string. It falls with a larger
 epsilon; of levels also with more users, a smaller --alphabet and a shorter --max-length.
@@ -57,8 +58,8 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
         "the column whose strings are looked for; integers are taken as their digits"
     )
     search: Literal["threshold", "levels"] = option(
-        "threshold (the job counts strings: some twenty holders are enough) or levels (reports are "
-        "randomised: nobody is trusted with a string)",
+        "threshold (the job counts strings: some twenty holders are enough) or levels (beginnings "
+        "are counted, longer and longer ones; with --drawn-by each-report of randomised reports)",
         THRESHOLD, group=_SEARCH, essential=True, figure=True,
     )  # fmt: skip
     max_length: Annotated[int, Field(ge=1, le=1 << 10), AS_TYPED] | None = option(

@@ -31,8 +31,8 @@ class VectorMeanOptions(RowOptions, EitherOptions):
     )
     description: ClassVar[str] = (
         "The average row of a log whose rows hold many numbers: columns, or a column of lists, up "
-        "to 100,000 and more of them. A user reports one number of the row, or a few, chosen at "
-        "random. Numbers are clipped to their bounds; how many were is not published."
+        "to 100,000 and more of them. Of each user one row counts, drawn uniformly; of reports, a "
+        "few of its numbers. Numbers are clipped to their bounds; how many were is not published."
     )
     examples: ClassVar[str] = """\
 examples:

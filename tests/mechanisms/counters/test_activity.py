@@ -168,7 +168,7 @@ def test_no_two_histories_differ_in_more_than_is_priced(activity: Activity) -> N
 def test_some_days_of_activity_touch_releases_that_look_at_them(
     activity: Activity, length: int
 ) -> None:
-    """Of 11 days all histories, and all that may be in a stretch of them: see docs/counts.md."""
+    """Of 11 days all histories, and all in a stretch of them: see docs/active-users.md."""
     releases = range(-10, activity.days)
     places = histories(activity, 11, releases)
     first = 11 - length  # the days are as old as can be
