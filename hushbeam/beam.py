@@ -30,7 +30,7 @@ from pipelines.rows.steps import FIGURES, FILES, STATEMENTS
 require_own()
 
 __all__ = [
-    "Budget", "Count", "Distribution", "Figures", "Histogram", "Mean", "Query", "Strings", "Sum",
+    "Budget", "Count", "Distribution", "Histogram", "Mean", "Query", "Statistics", "Strings", "Sum",
 ]  # fmt: skip
 
 Values = Sequence[Any] | range | str | os.PathLike[str]
@@ -115,7 +115,7 @@ class _Private(beam.PTransform):
         return f"{option}{colon}{why}"
 
 
-class Figures(_Private):
+class Statistics(_Private):
     """What a kind of metric publishes, one of your own as well: vector-mean, cross-tab, ...
 
     Args:
@@ -145,13 +145,13 @@ class Figures(_Private):
         self._promised = [PromisedFigures(self._of_budget(), kind, said, **self._beside)]
 
 
-class Count(Figures):
+class Count(Statistics):
     """How many users, or rows, there are: all, or those of each declared value.
 
     Args:
         by: a column, or two: one count for each value, or pair of values.
         values: those of the column, or of both.
-        **options: as of `Figures`.
+        **options: as of `Statistics`.
     """
 
     _named: ClassVar[Mapping[str, str]] = {"column": "by", "domain": "values"}
@@ -174,7 +174,7 @@ class Count(Figures):
         super().__init__("count", **own, **options)
 
 
-class _OfNumbers(Figures):
+class _OfNumbers(Statistics):
     """Of a column of numbers, in each group or in all."""
 
     _kind: ClassVar[str]
@@ -205,7 +205,7 @@ class Mean(_OfNumbers):
     _kind = "mean"
 
 
-class Histogram(Figures):
+class Histogram(Statistics):
     """Which share of the users, or rows, has each declared value of a column; else as `Count`."""
 
     _named: ClassVar[Mapping[str, str]] = {"domain": "values"}
@@ -214,15 +214,15 @@ class Histogram(Figures):
         super().__init__("histogram", column=column, domain=values, **options)
 
 
-class Distribution(Figures):
-    """The histogram and the quantiles of a column of numbers; else as `Figures`."""
+class Distribution(Statistics):
+    """The histogram and the quantiles of a column of numbers; else as `Statistics`."""
 
     def __init__(self, column: str, bounds: Sequence[float], **options: Any) -> None:
         super().__init__("distribution", column=column, bounds=bounds, **options)
 
 
-class Strings(Figures):
-    """The frequent strings of a column, none of which was declared; else as `Figures`."""
+class Strings(Statistics):
+    """The frequent strings of a column, none of which was declared; else as `Statistics`."""
 
     def __init__(self, column: str, **options: Any) -> None:
         super().__init__("strings", column=column, **options)
@@ -239,7 +239,7 @@ class Query(_Private):
         groups: column -> its declared values, where the query does not say them.
         public: name -> a table that everybody may know: a file or a frame.
         max_groups, rows_per_user, confidence: as of `hushbeam query`.
-        **options: user, epsilon, delta, budget, share, types, span, statements, as of `Figures`.
+        **options: user, epsilon, delta, budget, share, types, span, statements, as of `Statistics`.
 
     Raises:
         RequestError: in one line, with the place in the query.

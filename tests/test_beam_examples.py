@@ -102,7 +102,7 @@ def test_the_page_says_how_long_they_are(script: str) -> None:
 SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "beam.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_what_the_page_shows_runs(number: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SNIPPETS[number]], cwd=tmp_path, capture_output=True, text=True,
@@ -110,4 +110,4 @@ def test_what_the_page_shows_runs(number: int, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 2
-    assert len(SNIPPETS) == 3
+    assert len(SNIPPETS) == 4
