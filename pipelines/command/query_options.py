@@ -36,7 +36,9 @@ examples:
   hushbeam query report.sql --user-column rider --epsilon 1 --output out --explain
 """
 
-    query: str = option("the query, or a file that ends in .sql", positional=True, min_length=1)
+    query: str = option(
+        "the query, or a file that ends in .sql", positional=True, min_length=1, metavar="QUERY"
+    )
     input: tuple[str, ...] = option(
         "files or globs of the log, where FROM has a name and no file", (), metavar="FILE",
         figure=False,

@@ -448,6 +448,10 @@ def declared_bounds(default: Any = ...) -> Any:
     )  # fmt: skip
 
 
+ANYWAY = {"unusable": "hide"}
+"""What an option of reports says that holds by all other noise, too."""
+
+
 class EitherOptions(MetricOptions, BoundedOptions):
     """What a person asks of a release that randomised reports serve, or counters."""
 
@@ -460,9 +464,9 @@ class EitherOptions(MetricOptions, BoundedOptions):
 
     @classmethod
     def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
-        if written.get("drawn_by") is None and any(
-            written.get(name) is not None for name in cls.of_randomised()
-        ):
+        named = (name for name in cls.of_randomised() if written.get(name) is not None)
+        own = [name for name in named if written[name] != ANYWAY.get(name)]
+        if own and written.get("drawn_by") is None:
             return BY_REPORT
         return super().who_draws(written)
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
 from pipelines.metrics.options import (
+    ANYWAY,
     CLIENTS_SHARE,
     DEVICES,
     JOB,
@@ -305,7 +306,8 @@ def require_counted(options: EitherOptions) -> None:
         RequestError: one was named.
     """
     idle = options.idle - {"enrolled"}  # of which `require_drawn` says more
-    named = sorted(options.model_fields_set & (idle | options.meaningless))
+    said = options.model_fields_set & (idle | options.meaningless)
+    named = sorted(name for name in said if getattr(options, name) != ANYWAY.get(name))
     if "rows_per_user" in named:
         raise RequestError(
             "--rows-per-user: one row of a user counts here, drawn uniformly: several of them "
