@@ -16,6 +16,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from pipelines.compat.google_sql import place_of
+from pipelines.query.bounds import ChosenBounds
 from pipelines.releases.statement import parquet
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
@@ -70,6 +72,9 @@ class QueryResult:
         order: (expression over these, whether the largest comes first).
         limit: how many rows; None for all.
         offset: how many are left out before them.
+        origin: where the query stands, for refusals.
+        stands: (expression of a row, where it stands in the query), parts before wholes.
+        chosen: bounds that a first round has chosen, if one has.
     """
 
     name: str
@@ -81,6 +86,14 @@ class QueryResult:
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
     offset: int = 0
+    origin: str = "query"
+    stands: tuple[tuple[str, int], ...] = ()
+    chosen: ChosenBounds | None = None
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """(where it stands, as people count; expression), of `stands`."""
+        return [(f"{self.origin}, {place_of(self.text, at)}", text) for text, at in self.stands]
 
     @property
     def selects(self) -> bool:
@@ -228,6 +241,7 @@ class QueryResult:
         )
         meanings = {one.label: one.meaning for one in self.figures if one.label}
         said = "; ".join(f"{label}: {meaning}" for label, meaning in meanings.items())
+        said += f". {self.chosen.words.rstrip('.')}" if self.chosen else ""
         return (
             '<div class="scroll" tabindex="0" role="region" aria-label="the answer">\n'
             f'<table class="whole">\n<tr>{head}</tr>\n{body}</table>\n</div>\n'

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from pipelines.compat.google_sql import SqlError, parsed
+from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
-from pipelines.query.aggregates import Aggregate, Aggregates, UnitLimits, column_of, is_aggregate
+from pipelines.query.aggregates import Aggregate, Aggregates, column_of, is_aggregate
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
@@ -45,6 +45,8 @@ class Compiled:
         files: behind FROM, if they stand there.
         table: the name behind FROM, else.
         terms: what the query and what stands beside it say together.
+        unbounded: expression -> its name, of those whose bounds a first round has yet to choose.
+        where: what must hold of every row.
     """
 
     metrics: tuple[Mapping[str, Any], ...]
@@ -52,6 +54,8 @@ class Compiled:
     files: tuple[str, ...]
     table: str
     terms: QueryTerms
+    unbounded: Mapping[str, str]
+    where: tuple[str, ...]
 
 
 class _Group(NamedTuple):
@@ -79,12 +83,10 @@ def compiled(text: str, terms: QueryTerms, where: str = "query", name: str = "qu
     try:
         tree = parsed(text)
         require_allowed(tree)
-        return _Compiler(terms, name, text).query(tree)
+        made = _Compiler(terms, name, text).query(tree)
+        return replace(made, answer=replace(made.answer, origin=where))
     except SqlError as error:
-        offset = min(max(error.offset, 0), len(text))
-        line, begins = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
-        place = f"{where}, line {line}, column {offset - begins + 1}"
-        raise RequestError(f"{place}: {error}") from None
+        raise RequestError(f"{where}, {place_of(text, error.offset)}: {error}") from None
     except RecursionError:
         raise RequestError(f"{where}: it is nested too deeply") from None
 
@@ -112,17 +114,15 @@ class _Compiler:
                 node.args["distinct"], "SELECT DISTINCT publishes rows: GROUP BY declared values"
             )
         table = self._sources.of(node)
-        private = node.args.get("hint") is not None
         terms = self._terms = with_clause(self._terms, node.args.get("hint"), table)
-        of_rows, items = RowExpressions(table), _items(node)
+        of_rows, items = RowExpressions(table, self._sources.places), _items(node)
         groups = self._groups(node, of_rows, items)
         if table.declared - {name for one in groups for name in (one.label, one.column)}:
             refuse(node, "declared values are of a column that GROUP BY names")
         size = prod(len(one.labels) for one in groups)
         if size > _MOST_GROUPS:
             refuse(node, f"{size:,} groups are more than the {_MOST_GROUPS:,} there may be")
-        limits = UnitLimits(terms.unit, private, terms.most_groups, terms.rows, size)
-        aggregates = Aggregates(of_rows, limits, self._derived, self._sources.seen)
+        aggregates = Aggregates(of_rows, terms, size, self._derived, self._sources.seen)
         columns = tuple(self._item(*item, groups, aggregates) for item in items)
         if not any(kind == "figure" for kind, _ in columns):
             refuse(node, "an aggregate is missing, as in COUNT(*): no rows are published")
@@ -130,7 +130,8 @@ class _Compiler:
             self._name, tuple((one.label, one.labels) for one in groups), (), columns, self._text,
             **_ending(node, _Published(self, groups, items, columns, aggregates)),
         )  # fmt: skip
-        answer = replace(answer, figures=tuple(self._figures))
+        stands = tuple(self._sources.places.items())
+        answer = replace(answer, figures=tuple(self._figures), stands=stands)
         if len({*answer.names}) < len(answer.names):
             refuse(node, "two columns of the answer, or of its errors, have one name: say AS")
         try:
@@ -141,9 +142,11 @@ class _Compiler:
         for row, part in self._sources.seen:
             if terms.unit in row.names:
                 refuse(part, _UNIT)
+        metrics = self._as_metrics(groups, table)
         return Compiled(
-            self._as_metrics(groups, table), answer, self._sources.files, self._sources.name, terms
-        )
+            metrics, answer, self._sources.files, self._sources.name, terms, aggregates.unbounded,
+            tuple(one.text for one in table.where),
+        )  # fmt: skip
 
     def _groups(
         self, node: exp.Select, of_rows: RowExpressions, items: Sequence[tuple[str, Any]]

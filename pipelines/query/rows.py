@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlglot import exp
 
+from pipelines.compat.google_sql import offset_of
 from pipelines.query.allowed import REFUSED, refuse
 from transforms.expressions.parser import LONGEST
 
@@ -58,15 +59,34 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "TIMESTAMP_MICROS": (1, 1, "epoch({}, 'us')"),
     "PARSE_TIMESTAMP": (2, 2, "parse_time({1}, {0})"),
 }  # fmt: skip
-FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT")
+FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT", "CAST", "SAFE_CAST")
 """What rows are computed by, beside operators, CASE, IN, BETWEEN and IS NULL."""
+# Part of a time -> (what it is here, its values where they are few).
+_PARTS: dict[str, tuple[str, str | None]] = {
+    "DATE": ("day({0})", None), "YEAR": ("year({0})", None), "ISOYEAR": ("iso_year({0})", None),
+    "QUARTER": ("quarter({0})", "1..4"), "MONTH": ("month({0})", "1..12"),
+    "DAY": ("monthday({0})", "1..31"), "DAYOFYEAR": ("yearday({0})", "1..366"),
+    "DAYOFWEEK": ("if(weekday({0}) == 7, 1, weekday({0}) + 1)", "1..7"),  # Sunday is the first
+    "ISOWEEK": ("iso_week({0})", "1..53"), "HOUR": ("hour({0})", "0..23"),
+    "MINUTE": ("minute({0})", "0..59"), "SECOND": ("second({0})", "0..59"),
+}  # fmt: skip
+_MOST_PLACED = 1000  # signs: tables that are written out are longer
+_TYPES = {
+    exp.DType.BIGINT: "whole", exp.DType.DOUBLE: "number", exp.DType.TEXT: "text",
+    exp.DType.BOOLEAN: "truth",
+}  # fmt: skip
 
 
 class RowExpressions:
-    """Takes nodes of a tree that is allowed to expressions of rows."""
+    """Takes nodes of a tree that is allowed to expressions of rows.
 
-    def __init__(self, scope: NameScope) -> None:
-        self._scope = scope
+    Args:
+        scope: what names stand for.
+        places: expression -> where it stands, parts before what they are parts of; it grows.
+    """
+
+    def __init__(self, scope: NameScope, places: dict[str, int] | None = None) -> None:
+        self._scope, self.places = scope, {} if places is None else places
 
     def row(self, node: exp.Expr) -> RowValue:
         """The value of a row.
@@ -82,6 +102,14 @@ class RowExpressions:
             made = _COMPILED.get(type(node), RowExpressions._refused)(self, node)
         if len(made.text) > LONGEST:  # a function of a function may double what it is given
             refuse(node, "an expression of a row is too long")
+        if len(made.text) <= _MOST_PLACED:
+            self.places.setdefault(made.text, offset_of(node))
+        return made
+
+    def truth(self, node: exp.Expr) -> RowValue:
+        """The same of what holds of a row, or does not."""
+        made = self.row(node)
+        self.places.setdefault(f"not {made.text}", offset_of(node))
         return made
 
     def _refused(self, node: Any) -> RowValue:
@@ -162,12 +190,20 @@ class RowExpressions:
         return made._replace(values=json.dumps([*dict.fromkeys(one.this for one in results)]))
 
     def _extract(self, node: Any) -> RowValue:
-        moment = node.expression
-        if node.name.upper() != "HOUR":
-            refuse(node, "EXTRACT takes HOUR here; DATE(t) is the day of a timestamp")
-        if isinstance(moment, exp.AtTimeZone):
-            return self._of("hour({}, {})", moment.this, moment.args["zone"], values="0..23")
-        return self._of("hour({})", moment, values="0..23")
+        moment, part = node.expression, node.name.upper()
+        if part not in _PARTS:
+            refuse(node, f"EXTRACT takes one of {', '.join(_PARTS)}")
+        form, values = _PARTS[part]
+        zoned = isinstance(moment, exp.AtTimeZone)
+        parts = (moment.this, moment.args["zone"]) if zoned else (moment,)
+        return self._of(form.format("{0}, {1}" if zoned else "{0}"), *parts, values=values)
+
+    def _cast(self, node: Any) -> RowValue:
+        kind = _TYPES.get(node.args["to"].this)
+        if kind is None:
+            refuse(node, "CAST takes INT64, FLOAT64, STRING and BOOL; DATE(t) is a timestamp's day")
+        values = TRUTHS if kind == "truth" else None
+        return self._of(f"cast({{}}, '{kind}')", node.this, values=values)
 
     def _call(self, node: Any) -> RowValue:
         name = name_of(node)
@@ -200,6 +236,7 @@ _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
     exp.Not: RowExpressions._not, exp.Is: RowExpressions._is, exp.In: RowExpressions._in,
     exp.Between: RowExpressions._between, exp.If: RowExpressions._if,
     exp.Case: RowExpressions._case, exp.Extract: RowExpressions._extract,
+    exp.Cast: RowExpressions._cast, exp.TryCast: RowExpressions._cast,
     exp.Anonymous: RowExpressions._call, exp.Dot: RowExpressions._dot,
     **dict.fromkeys([*_TRUTHS], RowExpressions._compared),
     **dict.fromkeys([*_NUMBERS], RowExpressions._computed),

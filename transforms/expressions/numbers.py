@@ -140,6 +140,25 @@ def multiple(numbers: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     return np.asarray(result, np.float64)
 
 
+@function(
+    "magnitude(x)",
+    "0 to 129: the bin of x among powers of two of either sign, by which bounds are chosen; null "
+    "of what is not finite",
+)
+def _magnitude(given: Given) -> Bound:
+    from mechanisms.mean.magnitudes import bin_of  # half a second, which others need not wait for
+
+    given.many(1, 1)
+    values = given.values(0, NUMBER)
+
+    def binned(part: pa.Array) -> pa.Array:
+        numbers = np.asarray(part.to_numpy(zero_copy_only=False), np.float64)
+        finite = np.isfinite(numbers)
+        return pa.array(bin_of(np.where(finite, numbers, 0)).astype(np.int64), mask=~finite)
+
+    return Bound(INTEGER, lambda batch: of_all(binned, values(batch)))
+
+
 @function("round(x, digits)", "to so many digits behind the point; without, to a whole number")
 def _round(given: Given) -> Bound:
     given.many(1, 2)
