@@ -41,11 +41,15 @@ class NameScope(Protocol):
 
 
 TRUTHS = json.dumps(["false", "true"])
-_TRUTHS = {
-    exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.And: "and", exp.Or: "or",
+_COMPARED = {
+    exp.EQ: "({} == {})", exp.NEQ: "({} != {})", exp.LT: "({} < {})", exp.LTE: "({} <= {})",
+    exp.GT: "({} > {})", exp.GTE: "({} >= {})", exp.And: "({} and {})", exp.Or: "({} or {})",
+    exp.Not: "(not {})",
 }  # fmt: skip
-_NUMBERS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_COMPUTED = {
+    exp.Add: "({} + {})", exp.Sub: "({} - {})", exp.Mul: "({} * {})", exp.Div: "({} / {})",
+    exp.Neg: "(-{})",
+}  # fmt: skip
 # Name of a function -> (the fewest and the most values that it takes, what it is here).
 _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "LOWER": (1, 1, "lower({})"), "UPPER": (1, 1, "upper({})"), "TRIM": (1, 1, "trim({})"),
@@ -134,18 +138,11 @@ class RowExpressions:
     def _brackets(self, node: Any) -> RowValue:
         return self.row(node.this)
 
-    def _negative(self, node: Any) -> RowValue:
-        return self._of("(-{})", node.this)
-
-    def _not(self, node: Any) -> RowValue:
-        return self._of("(not {})", node.this, values=TRUTHS)
-
-    def _compared(self, node: Any) -> RowValue:
-        form = f"({{}} {_TRUTHS[type(node)]} {{}})"
-        return self._of(form, node.this, node.expression, values=TRUTHS)
-
-    def _computed(self, node: Any) -> RowValue:
-        return self._of(f"({{}} {_NUMBERS[type(node)]} {{}})", node.this, node.expression)
+    def _formed(self, node: Any) -> RowValue:
+        kind, other = type(node), node.args.get("expression")
+        form = _COMPARED.get(kind) or _COMPUTED[kind]
+        parts = (node.this,) if other is None else (node.this, other)
+        return self._of(form, *parts, values=TRUTHS if kind in _COMPARED else None)
 
     def _is(self, node: Any) -> RowValue:
         other = node.expression
@@ -232,14 +229,12 @@ class RowExpressions:
 _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
     exp.Column: RowExpressions._column, exp.Literal: RowExpressions._literal,
     exp.Boolean: RowExpressions._constant, exp.Null: RowExpressions._constant,
-    exp.Paren: RowExpressions._brackets, exp.Neg: RowExpressions._negative,
-    exp.Not: RowExpressions._not, exp.Is: RowExpressions._is, exp.In: RowExpressions._in,
+    exp.Paren: RowExpressions._brackets, exp.Is: RowExpressions._is, exp.In: RowExpressions._in,
     exp.Between: RowExpressions._between, exp.If: RowExpressions._if,
     exp.Case: RowExpressions._case, exp.Extract: RowExpressions._extract,
     exp.Cast: RowExpressions._cast, exp.TryCast: RowExpressions._cast,
     exp.Anonymous: RowExpressions._call, exp.Dot: RowExpressions._dot,
-    **dict.fromkeys([*_TRUTHS], RowExpressions._compared),
-    **dict.fromkeys([*_NUMBERS], RowExpressions._computed),
+    **dict.fromkeys([*_COMPARED, *_COMPUTED], RowExpressions._formed),
 }  # fmt: skip
 
 
@@ -271,9 +266,7 @@ def written(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return (
-        {None: "null", True: "true", False: "false"}[value]
-        if value is None or isinstance(value, bool)
-        else repr(value)
+        "null" if value is None else str(value).lower() if value in (True, False) else repr(value)
     )
 
 
