@@ -110,15 +110,13 @@ def _bounded(
 ) -> Compiled:
     """A query within bounds that a first round chooses, with the rest of epsilon.
 
-    The second round may depend on what the first has published: both epsilons are fixed before, and
-    add up (Dwork and Roth 2014, theorem B.1).
+    The second round may depend on what the first has published: what both spend is fixed before,
+    and adds up (Dwork and Roth 2014, theorem B.1).
     """
     output = f"{(options.output or 'nowhere').rstrip('/')}-bounds"
-    epsilon = query.terms.epsilon or 0  # none is refused where the plan is made
     labels, of_users = query.unbounded, query.terms.unit is not None
-    terms = query.terms._replace(epsilon=SHARE * epsilon or None, delta=None)
     metrics = first_metrics([*labels], of_users, query.where)
-    first = replace(query, metrics=metrics, terms=terms)
+    first = replace(query, metrics=metrics, terms=query.terms.part(SHARE))
     headed(_plan(query, options, pays, output), _WINDOW)  # types are refused at their places
     plan = _plan(first, options, pays, output).answering(())
     job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
@@ -136,11 +134,8 @@ def _bounded(
     elif not options.explain:
         raise RequestError(f"--choose-bounds: {output} is made elsewhere: run this again after it")
     chosen = ChosenBounds(pairs, labels, os.path.basename(output), job.guarantees[0])
-    return replace(
-        query,
-        answer=replace(query.answer, chosen=chosen),
-        terms=query.terms._replace(epsilon=(1 - SHARE) * epsilon),
-    )
+    answer = replace(query.answer, chosen=chosen)
+    return replace(query, answer=answer, terms=query.terms.part(1 - SHARE))
 
 
 def _plan(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mechanisms.channel import Guarantee
 
 SHARE = 0.1
-"""Of epsilon: what the first round spends."""
+"""Of epsilon, and of delta if that is said: what the first round spends."""
 OUTSIDE = 0.001
 """The share of units whose numbers bounds may clip, where noise does not hide more."""
 _TAILS = 2.0  # the rule counts on normal noise; geometric noise reaches 1.4 times as far as often

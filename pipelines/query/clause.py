@@ -44,6 +44,11 @@ class QueryTerms(NamedTuple):
     bounds: Mapping[str, tuple[float, float]] | None = None
     private: bool = False
 
+    def part(self, share: float) -> QueryTerms:
+        """The same with a share of what may be spent; what nobody says is the plan's to say."""
+        epsilon, delta = (of and share * of for of in (self.epsilon, self.delta))
+        return self._replace(epsilon=epsilon, delta=delta)
+
 
 def with_clause(terms: QueryTerms, node: exp.Hint | None, table: RowTable) -> QueryTerms:
     """What a query's clause and what stands beside it say together.
