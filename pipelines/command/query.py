@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from pipelines.plan.document import PlanBudget, PlanDocument
 from pipelines.plan.job import headed, open_job, unread_job
 from pipelines.plan.queries import plan_of, text_of
 from pipelines.plan.run import code_of, of_files, release_window, show_answers
+from pipelines.query.bounds import SHARE, ChosenBounds, bounds_of, first_metrics
 from pipelines.query.clause import QueryTerms
 from pipelines.query.compiler import Compiled, compiled
 from pipelines.query.public import PublicTable
@@ -30,6 +32,7 @@ from pipelines.wording import one_line
 
 _SQL = ".sql"
 _WINDOW = "all"
+_NONE: Mapping[str, tuple[float, float]] = {}
 
 
 def publish(
@@ -55,7 +58,10 @@ def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None =
         WithheldError: too little budget is left.
         FailedError: the job ended without a release.
     """
-    query, plan = planned(options, pays)
+    query = _compiled(options)
+    if query.unbounded:
+        query = _bounded(query, options, beam_arguments, pays)
+    plan = _plan(query, options, pays, options.output)
     if options.explain:
         return _explain(query, plan)
     for_beam = prepared(beam_arguments)
@@ -68,15 +74,12 @@ def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None =
     return code_of(folder)
 
 
-def planned(options: QueryOptions, pays: Payment | None = None) -> tuple[Compiled, PlanDocument]:
-    """A query and the plan that it is.
+def _compiled(options: QueryOptions, bounds: Mapping[str, tuple[float, float]] = _NONE) -> Compiled:
+    """A query that is answered, and has all that it needs.
 
     Args:
         options: of the request.
-        pays: where it is paid for, if it is.
-
-    Raises:
-        RequestError: the query is not answered, or lacks something.
+        bounds: expression -> those that a first round has chosen.
     """
     text, name = options.query, "query"
     if text.endswith(_SQL) and "\n" not in text:
@@ -86,29 +89,69 @@ def planned(options: QueryOptions, pays: Payment | None = None) -> tuple[Compile
         key or os.path.basename(path).split(".")[0]: PublicTable.read(path, options.reading)
         for key, _, path in named
     }
-    groups = dict(_pair(one) for one in options.groups)
     query = compiled(text, QueryTerms(
         options.user_column, options.epsilon, options.delta, options.max_groups,
-        options.rows_per_user, groups, public,
+        options.rows_per_user, dict(map(_pair, options.groups)), public,
+        bounds if options.choose_bounds else None,
     ), name)  # fmt: skip
     if query.files and options.input:
         raise RequestError("--input: the query names its files behind FROM: leave it out")
-    files = query.files or options.input
-    if not files:
+    if not (query.files or options.input):
         raise RequestError(
             "--input is missing: which files are the log, or write them behind FROM, in quotes"
         )
     if not (options.output or options.explain):
         raise RequestError("--output is missing: a new folder for the answer")
+    return query
+
+
+def _bounded(
+    query: Compiled, options: QueryOptions, beam_arguments: list[str], pays: Payment | None
+) -> Compiled:
+    """A query within bounds that a first round chooses, with the rest of epsilon.
+
+    The second round may depend on what the first has published: what both spend is fixed before,
+    and adds up (Dwork and Roth 2014, theorem B.1).
+    """
+    output = f"{(options.output or 'nowhere').rstrip('/')}-bounds"
+    labels, of_users = query.unbounded, query.terms.unit is not None
+    metrics = first_metrics([*labels], of_users, query.where)
+    first = replace(query, metrics=metrics, terms=query.terms.part(SHARE))
+    headed(_plan(query, options, pays, output), _WINDOW)  # types are refused at their places
+    plan = _plan(first, options, pays, output).answering(())
+    job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
+    if not options.explain:
+        with answers.apart():
+            release_window(
+                plan, _WINDOW, open_job, of_files, prepared(beam_arguments),
+                screen=Screen(quiet=True),
+            )  # fmt: skip
+    pairs = {}
+    if release.holds_release(output):
+        tables = (release.read_table(output, f"{one['name']}/count.parquet") for one in metrics)
+        pairs = dict(zip(labels, map(bounds_of, tables), strict=True))
+        query = _compiled(options, pairs)
+    elif not options.explain:
+        raise RequestError(f"--choose-bounds: {output} is made elsewhere: run this again after it")
+    chosen = ChosenBounds(pairs, labels, os.path.basename(output), job.guarantees[0])
+    answer = replace(query.answer, chosen=chosen)
+    return replace(query, answer=answer, terms=query.terms.part(1 - SHARE))
+
+
+def _plan(
+    query: Compiled, options: QueryOptions, pays: Payment | None, output: str
+) -> PlanDocument:
+    """The plan that a query is, or its first round."""
     said: dict[str, Any] = {
-        "input": files, "output": options.output or "nowhere", "types": options.types,
-        "delimiter": options.delimiter, "header": options.header, "encoding": options.encoding,
-        "derive": options.derive, "where": options.where, "large_delta": options.large_delta,
+        "input": query.files or options.input, "output": output or "nowhere",
+        "types": options.types, "delimiter": options.delimiter, "header": options.header,
+        "encoding": options.encoding, "derive": options.derive, "where": options.where,
+        "large_delta": options.large_delta,
     }  # fmt: skip
     if pays is not None:
-        said |= _paid(options, pays, text)
+        said |= _paid(output, pays, query.answer.text)
     metrics = tuple({**one, "confidence": options.confidence} for one in query.metrics)
-    return query, plan_of(replace(query, metrics=metrics), said)
+    return plan_of(replace(query, metrics=metrics), said)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -118,12 +161,12 @@ def _pair(text: str) -> tuple[str, str]:
     return column, values
 
 
-def _paid(options: QueryOptions, pays: Payment, text: str) -> dict[str, Any]:
+def _paid(output: str, pays: Payment, text: str) -> dict[str, Any]:
     """What a plan says of the ledger that pays for it."""
     from pipelines.ledger.ledger import CollectionLedger
     from pipelines.ledger.rules import population_of
 
-    where, output = beside("", pays.ledger), beside("", options.output)
+    where, output = beside("", pays.ledger), beside("", output)
     known = population_of(pays.population, CollectionLedger.open(where).read().populations, where)
     budget = PlanBudget(epsilon=known.budget.epsilon, delta=known.budget.delta)
     own = hashlib.sha256(f"{text} {output}".encode()).hexdigest()[:8]
@@ -149,14 +192,17 @@ def _explain(query: Compiled, plan: PlanDocument) -> int:
     table = numbers_table(("figure", "metric", "of"), ("predicted error", "epsilon", "delta"))
     for figure in query.answer.figures:
         metric, own = by_name[figure.metric], by_name[figure.metric].guarantees[0]
-        said = (figure.label or "(not shown)", figure.metric, figure.meaning, metric.expected_error)
+        free = query.unbounded and figure.kind != "count"
+        error = "known when bounds are chosen" if free else metric.expected_error
+        said = (figure.label or "(not shown)", figure.metric, figure.meaning, error)
         table.add_row(*said, f"{own.epsilon:.4g}", f"{own.delta:.2g}")
         facts.append(dict(zip(("figure", "metric", "meaning", "error"), said, strict=True)))
     screen.print(table)
     plan_said = json.loads(json.dumps(query.metrics))  # no part of it twice: YAML would say &id001
     screen.say("metrics:\n" + yaml.safe_dump(plan_said, sort_keys=False, width=1000).rstrip())
-    together = job.guarantees[0]
-    for line in (f"together: {one_line(together)}", *job.cautions):
+    together, chosen = job.guarantees[0], query.answer.chosen
+    words = [chosen.words] if chosen else []
+    for line in (f"together: {one_line(together)}", *words, *job.cautions):
         screen.say(line)
     answers.tell(figures=facts, plan=plan_said, guarantee=together.as_dict())
     return DONE

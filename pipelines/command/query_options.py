@@ -72,6 +72,12 @@ examples:
         "for itself, drawn uniformly where a user has more",
         None, group=PROMISE, metavar="R", essential=True,
     )  # fmt: skip
+    choose_bounds: bool = option(
+        "bounds that AVG, SUM of rows and quantiles lack: a first round, published as "
+        "OUTPUT-bounds, counts how large numbers are, for a tenth of epsilon, and chooses powers "
+        "of two that hold all but 0.1 % of them, or all but what noise hides",
+        False, essential=True,
+    )  # fmt: skip
     explain: bool = option(
         "show what the query compiles to, what each figure means, its predicted error and the "
         "price; read no row, and publish nothing", False, group=RESULT, essential=True,

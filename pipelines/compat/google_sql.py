@@ -130,6 +130,13 @@ def parsed(text: str) -> exp.Expr:
     return several[0]
 
 
+def place_of(text: str, offset: int) -> str:
+    """An offset as people count: lines and columns from 1 on."""
+    offset = min(max(offset, 0), len(text))
+    begins = text.rfind("\n", 0, offset) + 1
+    return f"line {text.count(chr(10), 0, offset) + 1}, column {offset - begins + 1}"
+
+
 def offset_of(node: exp.Expr) -> int:
     """Where a node begins, as far as that is known."""
     return min((_own(part) for part in node.walk()), default=0)

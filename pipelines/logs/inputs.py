@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -22,7 +23,10 @@ from pipelines.storage.paths import DAY
 from pipelines.storage.stores import require_reachable
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.users import UserDigest
-from transforms.expressions.view import View, ViewError
+from transforms.expressions.functions import FUNCTIONS
+from transforms.expressions.parser import parse
+from transforms.expressions.tree import ExpressionError
+from transforms.expressions.view import View, ViewError, bind
 from transforms.files.format import FileFacts
 from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.names import listed
@@ -130,6 +134,26 @@ class Telemetry:
         schemas = tuple(seen[schema] for schema in self.schemas)
         heads = tuple((file, seen[schema]) for file, schema in self.heads)
         return replace(self, schemas=schemas, heads=heads)
+
+    def require_rows(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Hold expressions of rows against the columns.
+
+        Args:
+            rows: (where it stands, expression), parts before what they are parts of.
+
+        Raises:
+            RequestError: one does not fit; with its place.
+        """
+        kinds = {schema: file for file, schema in self.columns}
+        for (place, text), (schema, file) in product(rows, kinds.items()):
+            try:
+                bind(parse(text), schema)
+            except ExpressionError as error:
+                head, _, rest = error.why.partition(": ")
+                why = rest if head in FUNCTIONS else error.why  # functions have other names in SQL
+                if error.unknown:
+                    why += f"; {listed(file, schema, self.reading, error.unknown)}"
+                raise RequestError(f"{place}: {why}") from None
 
     def column_type(self, column: str, flag: str) -> pa.DataType:
         """The type of a column that every file must have; null if nobody has looked.

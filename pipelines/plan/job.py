@@ -113,7 +113,9 @@ class PlanJob:
         added = together(self.losses)
         if added.epsilon < math.inf:
             added = min(added, joint(self.plan, self.metrics), key=_to_nine_digits)
-        return added, together(locals_)
+        # A first round was priced, and paid for, before.
+        before = (query.chosen.guarantee for query in self.plan.queries if query.chosen)
+        return together((added, *before)), together(locals_)
 
     @property
     def cautions(self) -> list[str]:
@@ -143,11 +145,12 @@ class PlanJob:
             meaning(guarantee, self.min_reports) for guarantee in dict.fromkeys((released, local))
         ]
         time = self.time
+        before = [query.chosen for query in plan.queries if query.chosen]
         return {
             "release": "plan",
             **stamp,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "in_words": [*words, *self.cautions, RAW_ROWS],
+            "in_words": [*words, *(one.words for one in before), *self.cautions, RAW_ROWS],
             "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
             "plan": {
                 "collection": plan.collection,
@@ -162,6 +165,7 @@ class PlanJob:
                 # By which a reader sees that a window came late; a run by hand is due at no time.
                 **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },
+            **({"first_round": before[0].facts} if before else {}),
             "versions": versions(),
         }
 
@@ -248,9 +252,16 @@ def open_job(plan: PlanDocument, window: str) -> PlanJob:
         telemetry = _opened(plan, window, days)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
-    with plan.located():
-        telemetry.seen(plan.view)
+    _require_rows(plan, telemetry)
     return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
+
+
+def _require_rows(plan: PlanDocument, telemetry: inputs.Telemetry) -> None:
+    """Hold what a plan and its queries compute of rows against their columns."""
+    with plan.located():
+        seen = telemetry.seen(plan.view)
+    for query in plan.queries:
+        seen.require_rows(query.places)
 
 
 def _opened(plan: PlanDocument, window: str, days: Sequence[str]) -> inputs.Telemetry:
@@ -304,8 +315,7 @@ def headed(plan: PlanDocument, window: str) -> inputs.Telemetry:
         telemetry = inputs.headed(patterns, plan.reading)
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
-    with plan.located():
-        telemetry.seen(plan.view)
+    _require_rows(plan, telemetry)
     return telemetry
 
 

@@ -93,28 +93,24 @@ def expanded(
     metrics = said.get("metrics")
     if not isinstance(metrics, list) or not any(map(_is_query, metrics)):
         return said, (), places
-    made: list[Any] = []
+    made: list[tuple[int, Any]] = []  # (which metric of the file it stands for, metric)
     answers: list[QueryResult] = []
-    origins: list[int] = []
     for index, metric in enumerate(metrics):
-        own = [metric]
-        if _is_query(metric):
-            try:
-                query = _compiled(said, metric, folder)
-            except RequestError as error:
-                where = places.where(("metrics", index))
-                raise RequestError(f"{where}: {error}") from None
-            share = metric.get("share")
-            part = {} if share is None else {"share": share / len(query.metrics)}
-            own = [{**one, **part} for one in query.metrics]
-            answers.append(query.answer)
-        made += own
-        origins += [index] * len(own)
+        if not _is_query(metric):
+            made.append((index, metric))
+            continue
+        where = places.where(("metrics", index))
+        query = _compiled(said, metric, folder, where)
+        share = metric.get("share")
+        part = {} if share is None else {"share": share / len(query.metrics)}
+        made += [(index, {**one, **part}) for one in query.metrics]
+        answers.append(query.answer)
     lines = [one for one in places.lines if one[0][:1] != ("metrics",) or len(one[0]) == 1]
-    for new, old in enumerate(origins):
+    for new, (old, _) in enumerate(made):
         own = [one for one in places.lines if one[0][:2] == ("metrics", old)]
         lines += [(("metrics", new, *place[2:]), line) for place, line in own]
-    return {**said, "metrics": made}, tuple(answers), SourceLines(places.path, tuple(lines))
+    whole = {**said, "metrics": [metric for _, metric in made]}
+    return whole, tuple(answers), SourceLines(places.path, tuple(lines))
 
 
 def _is_query(metric: Any) -> bool:
@@ -138,32 +134,44 @@ def _groups(said: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[Any, Any
     return known | metric.get("groups", {})
 
 
-def _compiled(said: Mapping[str, Any], metric: Mapping[str, Any], folder: str) -> Compiled:
-    """A query of a plan."""
+def _why(metric: Mapping[str, Any]) -> str:
+    """What is wrong with the keys of a query; empty if nothing is."""
     for key in metric:
+        if key == "choose_bounds":
+            return f"{key}: a plan is one round: ask `hushbeam query --choose-bounds`, and say them"
         if key not in _KEYS:
-            known = meant(str(key), sorted(_KEYS))
-            raise RequestError(f"{key} is nothing that a query says{known}")
+            return f"{key} is nothing that a query says{meant(str(key), sorted(_KEYS))}"
         kind, form = _KEYS[key]
         if _typed(metric, key, kind) is None:
-            raise RequestError(f"{key} must be {form}")
-    if ("sql" in metric) == ("file" in metric):
-        raise RequestError("a query says sql, or the file that holds it")
+            return f"{key} must be {form}"
+    return "" if ("sql" in metric) != ("file" in metric) else "a query says sql, or its file"
+
+
+def _compiled(
+    said: Mapping[str, Any], metric: Mapping[str, Any], folder: str, where: str
+) -> Compiled:
+    """A query of a plan."""
 
     def placed(path: Any) -> str:
         text = str(path)
         return text if integer_range(text) or text.startswith("[") else beside(folder, text)
 
-    text = metric["sql"] if "sql" in metric else text_of(placed(metric["file"]))
+    if why := _why(metric):
+        raise RequestError(f"{where}: {why}")
+    try:
+        text = metric["sql"] if "sql" in metric else text_of(placed(metric["file"]))
+        public = metric.get("public", {}).items()
+        tables = {str(name): PublicTable.read(placed(one)) for name, one in public}
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
     terms = QueryTerms(
         _typed(said, "user_column", str), _typed(said, "epsilon", float),
         _typed(said, "delta", float), metric.get("max_groups"), metric.get("rows_per_user"),
-        {str(column): placed(one) for column, one in _groups(said, metric).items()},
-        {str(k): PublicTable.read(placed(one)) for k, one in metric.get("public", {}).items()},
+        {str(column): placed(one) for column, one in _groups(said, metric).items()}, tables,
     )  # fmt: skip
-    query = compiled(str(text), terms, "sql", str(metric.get("name")))
+    query = compiled(text, terms, f"{where}: sql", str(metric.get("name")))
     if query.terms.unit != said.get("user_column"):
-        raise RequestError("privacy_unit_column: the plan says the user_column, and no query of it")
+        raise RequestError(f"{where}: privacy_unit_column: the plan alone says its user_column")
     if query.files:
-        raise RequestError("FROM: the plan says its input: FROM has a name here, as in FROM log")
+        raise RequestError(f"{where}: FROM: the plan says its input: write a name, as in FROM log")
     return query

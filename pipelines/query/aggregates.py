@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from sqlglot import exp
 
+from pipelines.compat.google_sql import offset_of
 from pipelines.query.allowed import refuse
+from pipelines.query.clause import QueryTerms
 from pipelines.query.rows import RowExpressions, RowValue, literal, name_of, whole
 
 PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
@@ -15,24 +17,7 @@ _NUMBERS = {"SUM": "sum", "AVG": "mean"}
 _QUANTILES = ("PERCENTILE_CONT", "APPROX_QUANTILES")
 AGGREGATES = ("COUNT", "COUNTIF", *_NUMBERS, *_QUANTILES)
 _MOST_PARTS = 100
-
-
-class UnitLimits(NamedTuple):
-    """How much of a unit counts.
-
-    Attributes:
-        unit: the column of units; None where a row is one.
-        private: whether all aggregates mean what they do in GoogleSQL's clause.
-        most_groups: max_groups_contributed, if somebody says.
-        rows: how many rows of a unit count where each counts for itself, if somebody says.
-        groups: how many groups there are.
-    """
-
-    unit: str | None
-    private: bool
-    most_groups: int | None
-    rows: int | None
-    groups: int
+_UNCHOSEN = (0.0, 1.0)  # stand in until a first round has chosen
 
 
 class Aggregate(NamedTuple):
@@ -58,13 +43,15 @@ class Aggregates:
         of_rows: takes arguments to expressions of rows.
         derived: name -> expression, of columns that statistics are of.
         seen: as of `FromClause`.
+        unbounded: those whose bounds a first round has yet to choose.
     """
 
     def __init__(
-        self, of_rows: RowExpressions, limits: UnitLimits, derived: dict[str, str],
+        self, of_rows: RowExpressions, terms: QueryTerms, groups: int, derived: dict[str, str],
         seen: list[tuple[RowValue, exp.Expr]],
     ) -> None:  # fmt: skip
-        self.of_rows, self._limits, self.derived, self.seen = of_rows, limits, derived, seen
+        self.of_rows, self._terms, self._groups = of_rows, terms, groups
+        self.derived, self.seen, self.unbounded = derived, seen, dict[str, str]()
 
     def statistic(self, node: exp.Expr) -> Aggregate:
         """What a call asks.
@@ -94,41 +81,46 @@ class Aggregates:
     ) -> Aggregate:
         where: dict[str, Any] = {}
         if not (isinstance(what, exp.Star) and name == "COUNT"):
-            text = self._row(what).text
+            text = self._row(what, name == "COUNTIF").text
             where = {"where": [text if name == "COUNTIF" else f"{text} is not null"]}
         if per == PER_ROW:
             refuse(node, f"a row counts once: bound a count by {PER_GROUP} => (0, 10)")
         if not bounds:
-            call = f"{name}({'*' if not where else 'x'}, {PER_GROUP} => (0, 10))"
+            call = f"{name}({'x' if where else '*'}, {PER_GROUP} => (0, 10))"
             return Aggregate("count", where | self._by_row(node, call), "rows")
         low, high = bounds
         if low != 0 or type(high) is not int:
             refuse(node, f"a count is bounded from 0 on, by a whole number: {PER_GROUP} => (0, 10)")
-        if self._limits.unit is None:
+        if self._terms.unit is None:
             return Aggregate("count", where, "rows")
         words = f"each user's rows of a group, {high} at the most"
         return Aggregate("count", where | {"per_value": high} | self._by_group(), words)
 
     def _units(self, node: exp.Expr, what: exp.Distinct, bounds: Sequence[float]) -> Aggregate:
-        (column,) = what.expressions
-        unit = self._limits.unit
+        (column,), unit = what.expressions, self._terms.unit
         plain = isinstance(column, exp.Column) and self.of_rows.row(column).plain
         if unit is None or plain != unit:
             refuse(node, "units alone are counted distinctly: COUNT(DISTINCT ...) of --user-column")
         if bounds not in ((), (0, 1)):
             refuse(node, "a unit counts once: leave its bounds out")
-        most = self._limits.most_groups or self._limits.rows
+        most = self._terms.most_groups or self._terms.rows
         return Aggregate("count", {"per_value": 1} | self._by_group(most), "users")
 
     def _number(
         self, node: exp.Expr, name: str, what: Any, per: str, bounds: Sequence[float]
     ) -> Aggregate:
+        call, row = f"{name}(x, {PER_GROUP} => (low, high))", self._row(what)
         if not bounds:
-            _implicit(node, f"{name}(x, {PER_GROUP} => (low, high))")
-        options = {"column": self._column(what), "bounds": "{!r},{!r}".format(*bounds)}
-        if per == PER_ROW or self._limits.unit is None:
-            call = f"{name}(x, {PER_GROUP} => (low, high))"
-            return Aggregate(_NUMBERS[name], options | self._by_row(node, call), "rows, clamped")
+            bounds = self._chosen(node, row, call)
+            # As COUNT(*) without bounds: each row for itself, where it is said how many count.
+            per = PER_ROW if self._terms.rows and not self._terms.private else PER_GROUP
+            if name == "SUM" and per == PER_GROUP and self._terms.unit is not None:
+                refuse(node, f"rows have chosen bounds, and a user's sum other ones: write {call}"
+                       + " or say --rows-per-user 10" * (not self._terms.private))  # fmt: skip
+        options = {"column": self._column(what, row), "bounds": "{!r},{!r}".format(*bounds)}
+        if per == PER_ROW or self._terms.unit is None:
+            options |= self._by_row(node, call, bounded=True)
+            return Aggregate(_NUMBERS[name], options, "rows, clamped")
         added = "added up" if name == "SUM" else "averaged"
         words = f"each user's rows of a group, {added} and then clamped"
         return Aggregate(_NUMBERS[name], options | self._by_group(), words)
@@ -136,10 +128,12 @@ class Aggregates:
     def _quantiles(
         self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]
     ) -> Aggregate:
-        if self._limits.groups != 1:
+        if self._groups != 1:
             refuse(node, f"{name} with GROUP BY is not answered yet: ask one group by WHERE")
-        if per != PER_ROW:
-            _implicit(node, f"{name}(x, n, {PER_ROW} => (low, high))")
+        row, call = self._row(plain[0]), f"{name}(x, n, {PER_ROW} => (low, high))"
+        if per == PER_GROUP:
+            refuse(node, f"a quantile is of rows: write {call}")
+        bounds = bounds or self._chosen(node, row, call)
         share, parts = literal(plain[1]), whole(plain[1])
         if name == "PERCENTILE_CONT":
             if share is None or not 0 < share < 1:
@@ -150,34 +144,41 @@ class Aggregates:
                 refuse(plain[1], f"a whole number of parts is needed, 2 to {_MOST_PARTS}")
             # Without the ends, which are one row's values each.
             shares = [round(i / parts, 12) for i in range(1, parts)]
-        options = {"column": self._column(plain[0]), "bounds": "{!r},{!r}".format(*bounds)}
-        words = "one row of each user, drawn uniformly, clamped"
-        return Aggregate("distribution", options, words, tuple(shares))
+        options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
+        of = "rows" if self._terms.unit is None else "one row of each user, drawn uniformly"
+        return Aggregate("distribution", options, f"{of}, clamped", tuple(shares))
 
-    def _row(self, node: Any) -> RowValue:
-        row = self.of_rows.row(node)
+    def _row(self, node: Any, truth: bool = False) -> RowValue:
+        row = self.of_rows.truth(node) if truth else self.of_rows.row(node)
         self.seen.append((row, node))
         return row
 
-    def _column(self, node: Any) -> str:
-        label = node.name if isinstance(node, exp.Column) else ""
-        return column_of(self._row(node), self.derived, label)
+    def _column(self, node: Any, row: RowValue) -> str:
+        return column_of(row, self.derived, node.name if isinstance(node, exp.Column) else "")
+
+    def _chosen(self, node: exp.Expr, row: RowValue, call: str) -> tuple[float, float]:
+        """The bounds that a first round has chosen, or will choose."""
+        known = self._terms.bounds
+        if known is None:
+            _implicit(node, f"{call}, or say --choose-bounds")
+        if row.text not in known:
+            self.unbounded[row.text] = row.plain or row.text
+            self.of_rows.places.setdefault(f"magnitude({row.text})", offset_of(node))
+        return known.get(row.text, _UNCHOSEN)
 
     def _by_group(self, most: int | None = None) -> dict[str, Any]:
         """How many groups of a unit count."""
-        if self._limits.unit is None:
+        if self._terms.unit is None:
             return {}
-        most = most or self._limits.most_groups or 1
-        return {"rows_per_user": min(most, self._limits.groups)}
+        return {"rows_per_user": min(most or self._terms.most_groups or 1, self._groups)}
 
-    def _by_row(self, node: exp.Expr, call: str) -> dict[str, Any]:
+    def _by_row(self, node: exp.Expr, call: str, bounded: bool = False) -> dict[str, Any]:
         """That each row counts for itself, and how many of a unit do."""
-        unit, private, _, rows, _ = self._limits
-        if unit is None:
+        if self._terms.unit is None:
             return {}
-        if rows is None or (private and PER_ROW not in str(node.sql())):
-            _implicit(node, call + " or say --rows-per-user 10" * (not private))
-        return {"by_row": True, "rows_per_user": rows}
+        if self._terms.rows is None or (self._terms.private and not bounded):
+            _implicit(node, call + " or say --rows-per-user 10" * (not self._terms.private))
+        return {"by_row": True, "rows_per_user": self._terms.rows}
 
 
 def column_of(row: RowValue, derived: dict[str, str], label: str = "") -> str:
@@ -221,6 +222,6 @@ def _bounds(named: Sequence[Any]) -> tuple[str, tuple[float, ...]]:
     return "", ()
 
 
-def _implicit(node: exp.Expr, call: str) -> None:
+def _implicit(node: exp.Expr, call: str) -> NoReturn:
     """Refuse bounds that nobody has declared."""
     refuse(node, f"bounds are public knowledge, and not taken from the data: write {call}")

@@ -14,37 +14,38 @@ ROWS = ("expressions", "from_", "where")
 # Node -> the arguments that the compiler looks at, or that change nothing. Of a node that is not
 # here, or has another argument, nothing is compiled.
 ALLOWED: dict[type[exp.Expr], tuple[str, ...]] = {
-    exp.Alias: ("this", "alias"), exp.And: ("this", "expression"), exp.Add: ("this", "expression"),
+    **dict.fromkeys([
+        exp.Add, exp.And, exp.Dot, exp.EQ, exp.Extract, exp.GT, exp.GTE, exp.Is, exp.Kwarg, exp.LT,
+        exp.LTE, exp.Mul, exp.NEQ, exp.Or, exp.Sub,
+    ], ("this", "expression")),
+    **dict.fromkeys([
+        exp.Boolean, exp.DataType, exp.From, exp.Having, exp.Neg, exp.Not, exp.Paren, exp.Var,
+        exp.Where,
+    ], ("this",)),
+    **dict.fromkeys([
+        exp.Distinct, exp.Group, exp.Hint, exp.Order, exp.Tuple, exp.With
+    ], ("expressions",)),
+    **dict.fromkeys([exp.Alias, exp.CTE, exp.Subquery, exp.Table], ("this", "alias")),
+    **dict.fromkeys([exp.Limit, exp.Offset], ("expression",)),
+    **dict.fromkeys([exp.Null, exp.Star], ()),
     exp.Anonymous: ("this", "expressions"), exp.Array: ("expressions", "struct_name_inheritance"),
     exp.AtTimeZone: ("this", "zone"), exp.Between: ("this", "low", "high"),
-    exp.Boolean: ("this",), exp.Case: ("this", "ifs", "default"), exp.Column: ("this", "table"),
-    exp.CTE: ("this", "alias"), exp.Distinct: ("expressions",),
-    exp.Div: ("this", "expression", "typed", "safe"), exp.Dot: ("this", "expression"),
-    exp.EQ: ("this", "expression"), exp.Extract: ("this", "expression"), exp.From: ("this",),
-    exp.Group: ("expressions",), exp.GT: ("this", "expression"), exp.GTE: ("this", "expression"),
-    exp.Having: ("this",), exp.Hint: ("expressions",), exp.Identifier: ("this", "quoted"),
+    exp.Case: ("this", "ifs", "default"), exp.Cast: ("this", "to"), exp.Column: ("this", "table"),
+    exp.Div: ("this", "expression", "typed", "safe"), exp.Identifier: ("this", "quoted"),
     exp.If: ("this", "true", "false"), exp.In: ("this", "expressions"),
-    exp.Is: ("this", "expression"), exp.Join: ("this", "side", "kind", "using"),
-    exp.Kwarg: ("this", "expression"), exp.Limit: ("expression",),
-    exp.Literal: ("this", "is_string"), exp.LT: ("this", "expression"),
-    exp.LTE: ("this", "expression"), exp.Mul: ("this", "expression"), exp.Neg: ("this",),
-    exp.NEQ: ("this", "expression"), exp.Not: ("this",), exp.Null: (),
-    exp.Offset: ("expression",), exp.Or: ("this", "expression"), exp.Order: ("expressions",),
-    exp.Ordered: ("this", "desc", "nulls_first"), exp.Paren: ("this",),
+    exp.Join: ("this", "side", "kind", "using", "on"), exp.Literal: ("this", "is_string"),
+    exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Select: (
         *ROWS, "joins", "group", "having", "order", "limit", "offset", "with_", "hint", "distinct",
     ),
-    exp.Star: (), exp.Sub: ("this", "expression"), exp.Subquery: ("this", "alias"),
-    exp.Table: ("this", "alias"), exp.TableAlias: ("this", "columns"),
-    exp.Tuple: ("expressions",), exp.Unnest: ("expressions", "alias"), exp.Var: ("this",),
-    exp.Where: ("this",), exp.With: ("expressions",),
+    exp.TableAlias: ("this", "columns"), exp.TryCast: ("this", "to", "safe"),
+    exp.Unnest: ("expressions", "alias"),
 }  # fmt: skip
 
 _NO_WINDOW = "window functions see single rows: there are none here"
 _NO_SET = "set operations are not answered: query one log, by a glob of files"
 _NO_VALUE = "a subquery stands behind FROM or in a CTE alone, and is no value"
 _NO_ROWS = "rows are not unnested here"
-_NO_CAST = "types are said of the files, as in --types seconds=float, and not by CAST"
 _NO_LEVELS = "ROLLUP, CUBE and GROUPING SETS are not answered: ask one query for each level"
 _OUTERMOST = "it stands in the outermost query alone"
 _QUANTILE = "ask PERCENTILE_CONT(x, {}, contribution_bounds_per_row => (low, high))"
@@ -54,8 +55,8 @@ _WHY = {
     "Union": _NO_SET, "Intersect": _NO_SET, "Except": _NO_SET, "Exists": _NO_VALUE,
     "sample": "a sample of the log is no statistic: leave TABLESAMPLE out",
     "Subquery": _NO_VALUE, "Select": _NO_VALUE, "query": _NO_VALUE, "Lateral": _NO_ROWS,
-    "laterals": _NO_ROWS, "Unnest": _NO_ROWS, "unnest": _NO_ROWS, "Cast": _NO_CAST,
-    "TryCast": _NO_CAST, "rollup": _NO_LEVELS, "cube": _NO_LEVELS, "grouping_sets": _NO_LEVELS,
+    "laterals": _NO_ROWS, "Unnest": _NO_ROWS, "unnest": _NO_ROWS,
+    "rollup": _NO_LEVELS, "cube": _NO_LEVELS, "grouping_sets": _NO_LEVELS,
     "Star": "name the columns and aggregates: * stands in COUNT(*) alone",
     "Distinct": "DISTINCT stands in COUNT(DISTINCT unit) alone",
     "distinct": "SELECT DISTINCT would publish the values of rows: GROUP BY declared values",
@@ -66,7 +67,6 @@ _WHY = {
     "hint": f"the clause of privacy: {_OUTERMOST}", "joins": f"a join: {_OUTERMOST}",
     "all": "GROUP BY ALL is not answered: name the columns",
     "db": "a table has one name, and the log's files stand in quotes: FROM 'trips/*.parquet'",
-    "on": "a join names the column that both have: USING (city)",
     "recursive": "a CTE does not call itself",
 }  # fmt: skip
 REFUSED = {

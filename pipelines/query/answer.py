@@ -16,13 +16,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from pipelines.compat.google_sql import place_of
+from pipelines.query.bounds import ChosenBounds
 from pipelines.releases.statement import parquet
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
+from pipelines.views.pages import boxed
 from transforms.expressions.view import View
 
-_TABLES = {"distribution": "quantiles.parquet"}
 _MOST_SHOWN = 100  # rows on a screen and on a page
+_ENDS = ("", "_standard_error", "_lower", "_upper")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class ResultColumn:
     @property
     def table(self) -> str:
         """The file that holds it."""
-        return f"{self.metric}/{_TABLES.get(self.kind, f'{self.kind}.parquet')}"
+        return f"{self.metric}/{'quantiles' if self.quantiles else self.kind}.parquet"
 
 
 @dataclass(frozen=True)
@@ -64,23 +67,34 @@ class QueryResult:
         name: of the query.
         groups: (label, values) of each column that is grouped by.
         figures: those that are selected, and those that are looked at beside.
-        columns: ("group" or "figure", which) of the table.
+        columns: of the table: g0, g1, .. of the groups, f0, f1, .. of the figures.
         text: of the query.
+        origin: where the query stands, for refusals.
+        stands: (expression of a row, where it stands in the query), parts before wholes.
         having: what must hold of a row of the table, over g0, g1, .. and f0, f1, ..
         order: (expression over these, whether the largest comes first).
         limit: how many rows; None for all.
         offset: how many are left out before them.
+        chosen: bounds that a first round has chosen, if one has.
     """
 
     name: str
     groups: tuple[tuple[str, tuple[Any, ...]], ...]
     figures: tuple[ResultColumn, ...]
-    columns: tuple[tuple[str, int], ...]
+    columns: tuple[str, ...]
     text: str = ""
+    origin: str = "query"
+    stands: tuple[tuple[str, int], ...] = ()
     having: str | None = None
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
     offset: int = 0
+    chosen: ChosenBounds | None = None
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """(where it stands, as people count; expression), of `stands`."""
+        return [(f"{self.origin}, {place_of(self.text, at)}", text) for text, at in self.stands]
 
     @property
     def selects(self) -> bool:
@@ -90,10 +104,9 @@ class QueryResult:
     @property
     def names(self) -> list[str]:
         """Of the columns of the table."""
-        shown = [self.figures[i].labels for kind, i in self.columns if kind == "figure"]
-        ends = ("", "_standard_error", "_lower", "_upper")
-        named = [f"{label}{end}" for labels in shown for label in labels for end in ends]
-        return [*(self.groups[i][0] for kind, i in self.columns if kind == "group"), *named]
+        groups = [self.groups[int(one[1:])][0] for one in self.columns if one[0] == "g"]
+        figures = (self.figures[int(one[1:])].labels for one in self.columns if one[0] == "f")
+        return [*groups, *(f"{label}{end}" for of in figures for label in of for end in _ENDS)]
 
     def table(self, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The table, each figure with its error and its interval.
@@ -102,46 +115,32 @@ class QueryResult:
             tables: "metric/file" -> what was published.
         """
         rows = [*product(*(values for _, values in self.groups))]
-        labels = [pa.array(column) for column in zip(*rows, strict=True)] if self.groups else []
-        figures = [self._columns(one, tables[one.table]) for one in self.figures]
-        wide = {f"g{i}": column for i, column in enumerate(labels)}
-        wide |= {f"f{i}": columns[0]["estimate"] for i, columns in enumerate(figures)}
-        batch = pa.RecordBatch.from_pydict(wide)
-        made: dict[str, Any] = {}
-        for kind, place in self.columns:
-            if kind == "group":
-                made[self.groups[place][0]] = labels[place]
-                continue
-            for label, columns in zip(self.figures[place].labels, figures[place], strict=True):
-                names = {
-                    name: label if name == "estimate" else f"{label}_{name}" for name in columns
-                }
-                made |= {names[name]: column for name, column in columns.items()}
-        return pa.table(made).take(self._chosen(batch))
+        labels = zip(*rows, strict=True) if self.groups else ()
+        made = {
+            f"g{i}": {label: pa.array(column)}
+            for i, ((label, _), column) in enumerate(zip(self.groups, labels, strict=True))
+        }
+        for i, one in enumerate(self.figures):
+            made[f"f{i}"] = self._columns(one, tables[one.table])
+        first = {place: next(iter(columns.values())) for place, columns in made.items()}
+        shown = {name: one for place in self.columns for name, one in made[place].items()}
+        return pa.table(shown).take(self._chosen(pa.RecordBatch.from_pydict(first)))
 
-    def _columns(self, figure: ResultColumn, table: pa.Table) -> list[dict[str, pa.Array]]:
-        """Column -> (groups,) of each column of figures."""
-        if figure.quantiles:
-            places = [int(np.argmin(np.abs(np.array(table["p"]) - p))) for p in figure.quantiles]
-            parts = [table.slice(place, 1) for place in places]
-        else:
-            parts = [table]
-        together = "_simultaneous" if self.selects else ""
-        made = []
-        for part in parts:
-            named = {"estimate": "estimate"}
-            if not figure.quantiles:  # which have intervals alone
-                named["standard_error"] = "standard_error"
-            for end in ("lower", "upper"):
-                known = f"{end}{together}" in part.column_names
-                named[end] = f"{end}{together}" if known else end
-            made.append({
-                name: part[column].combine_chunks()
-                for name, column in named.items()
-                if column in part.column_names
-            })  # fmt: skip
+    def _columns(self, figure: ResultColumn, table: pa.Table) -> dict[str, pa.Array]:
+        """Name -> (groups,) of the columns of a figure, its estimates first."""
+        parts, made = [table], dict[str, pa.Array]()
+        if figure.quantiles:  # which have intervals alone
+            known = np.array(table["p"])
+            places = [int(np.argmin(np.abs(known - p))) for p in figure.quantiles]
+            parts = [table.slice(at, 1) for at in places]
+        for label, part in zip(figure.labels, parts, strict=True):
+            for end in (_ENDS[0], *_ENDS[2:]) if figure.quantiles else _ENDS:
+                together = f"{end[1:]}_simultaneous" if self.selects else ""
+                name = together if together in part.column_names else end[1:] or "estimate"
+                if name in part.column_names:
+                    made[label + end] = part[name].combine_chunks()
             if figure.kind == "count":  # as floats in the columns that all kinds share
-                made[-1]["estimate"] = made[-1]["estimate"].cast(pa.int64())
+                made[label] = made[label].cast(pa.int64())
         return made
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.Array:
@@ -190,24 +189,20 @@ class QueryResult:
 
     def rows(self, table: pa.Table) -> tuple[list[str], list[list[str]]]:
         """Headings and cells, each figure with its error to the same digit."""
-        heads: list[str] = []
-        columns: list[list[str]] = []
-        part = table.slice(0, _MOST_SHOWN)
-        for kind, place in self.columns:
-            labels = [self.groups[place][0]] if kind == "group" else self.figures[place].labels
-            for label in labels:
-                heads.append(label if kind == "group" else f"{label} ±")
-                columns.append(
-                    ["" if one is None else str(one) for one in part[label].to_pylist()]
-                    if kind == "group"
-                    else _with_errors(part, label)
-                )
-        return heads, [list(row) for row in zip(*columns, strict=True)]
+        part, columns = table.slice(0, _MOST_SHOWN), dict[str, list[str]]()
+        for kind, place in ((one[0], int(one[1:])) for one in self.columns):
+            if kind == "g":
+                label = self.groups[place][0]
+                values = part[label].to_pylist()
+                columns[label] = ["" if one is None else str(one) for one in values]
+            else:
+                labels = self.figures[place].labels
+                columns |= {f"{label} ±": _with_errors(part, label) for label in labels}
+        return [*columns], [list(row) for row in zip(*columns.values(), strict=True)]
 
     def show(self, table: pa.Table, screen: Screen) -> None:
         """Print it."""
-        heads, rows = self.rows(table)
-        shown = Table()
+        (heads, rows), shown = self.rows(table), Table()
         for head in heads:
             shown.add_column(
                 head, justify="right" if head.endswith("±") else "left", overflow="fold"
@@ -220,19 +215,10 @@ class QueryResult:
 
     def page(self, table: pa.Table) -> str:
         """It as a part of a page."""
-        heads, rows = self.rows(table)
-        head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(one)}</td>" for one in row) + "</tr>\n"
-            for row in rows
-        )
-        meanings = {one.label: one.meaning for one in self.figures if one.label}
-        said = "; ".join(f"{label}: {meaning}" for label, meaning in meanings.items())
-        return (
-            '<div class="scroll" tabindex="0" role="region" aria-label="the answer">\n'
-            f'<table class="whole">\n<tr>{head}</tr>\n{body}</table>\n</div>\n'
-            f'<p class="note">{html.escape(said)}.</p>\n'
-        )
+        said = {one.label: f"{one.label}: {one.meaning}" for one in self.figures if one.label}
+        words = ["; ".join(said.values()), *([self.chosen.words] if self.chosen else [])]
+        note = "".join(f'<p class="note">{html.escape(one)}</p>\n' for one in words)
+        return boxed("the answer", *self.rows(table), labels=0, kind="whole") + note
 
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:

@@ -30,6 +30,8 @@ class QueryTerms(NamedTuple):
         rows: how many rows of a unit count, where each counts for itself.
         groups: column -> its declared values, as `read_domain` has them.
         public: name -> a table that everybody may know.
+        bounds: expression -> bounds that a first round has chosen, if it is to choose.
+        private: whether all aggregates mean what they do in GoogleSQL's clause.
     """
 
     unit: str | None = None
@@ -39,6 +41,13 @@ class QueryTerms(NamedTuple):
     rows: int | None = None
     groups: Mapping[str, str] = {}
     public: Mapping[str, PublicTable] = {}
+    bounds: Mapping[str, tuple[float, float]] | None = None
+    private: bool = False
+
+    def part(self, share: float) -> QueryTerms:
+        """The same with a share of what may be spent; what nobody says is the plan's to say."""
+        epsilon, delta = (of and share * of for of in (self.epsilon, self.delta))
+        return self._replace(epsilon=epsilon, delta=delta)
 
 
 def with_clause(terms: QueryTerms, node: exp.Hint | None, table: RowTable) -> QueryTerms:
@@ -71,11 +80,9 @@ def with_clause(terms: QueryTerms, node: exp.Hint | None, table: RowTable) -> Qu
             refuse(value, f"{name} is said beside the query, too, and otherwise: say it once")
         terms = terms._replace(**{_FIELDS[name]: value_said})
     if terms.epsilon is not None and not terms.epsilon <= _MOST_EPSILON:
-        where = said.get("epsilon", exp.null())
-        refuse(
-            where, f"an epsilon above {_MOST_EPSILON} promises nothing: take 1, and check errors"
-        )
-    return terms
+        why = f"an epsilon above {_MOST_EPSILON} promises nothing: take 1, and check errors"
+        refuse(said.get("epsilon", exp.null()), why)
+    return terms._replace(private=node is not None)
 
 
 def _value(name: str, node: Any, table: RowTable) -> Any:

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from pipelines.compat.google_sql import SqlError, parsed
+from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
-from pipelines.query.aggregates import Aggregate, Aggregates, UnitLimits, column_of, is_aggregate
+from pipelines.query.aggregates import Aggregate, Aggregates, column_of, is_aggregate
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
 from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
-from pipelines.query.tables import FromClause, RowTable, named
+from pipelines.query.tables import FromClause, named
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
 
@@ -45,6 +45,8 @@ class Compiled:
         files: behind FROM, if they stand there.
         table: the name behind FROM, else.
         terms: what the query and what stands beside it say together.
+        unbounded: expression -> its name, of those whose bounds a first round has yet to choose.
+        where: what must hold of every row.
     """
 
     metrics: tuple[Mapping[str, Any], ...]
@@ -52,6 +54,8 @@ class Compiled:
     files: tuple[str, ...]
     table: str
     terms: QueryTerms
+    unbounded: Mapping[str, str]
+    where: tuple[str, ...]
 
 
 class _Group(NamedTuple):
@@ -79,25 +83,23 @@ def compiled(text: str, terms: QueryTerms, where: str = "query", name: str = "qu
     try:
         tree = parsed(text)
         require_allowed(tree)
-        return _Compiler(terms, name, text).query(tree)
+        return _Compiler(terms, name, text, where).query(tree)
     except SqlError as error:
-        offset = min(max(error.offset, 0), len(text))
-        line, begins = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
-        place = f"{where}, line {line}, column {offset - begins + 1}"
-        raise RequestError(f"{place}: {error}") from None
+        raise RequestError(f"{where}, {place_of(text, error.offset)}: {error}") from None
     except RecursionError:
         raise RequestError(f"{where}: it is nested too deeply") from None
 
 
 class _Compiler:
-    """Walks over one query."""
+    """Walks over one query; in HAVING and ORDER BY, what names and aggregates stand for."""
 
-    def __init__(self, terms: QueryTerms, name: str, text: str) -> None:
-        self._terms, self._name, self._text = terms, name, text
+    def __init__(self, terms: QueryTerms, name: str, text: str, where: str) -> None:
+        self._terms, self._name, self._text, self._where = terms, name, text, where
         self._sources = FromClause(terms.public)
         self._derived: dict[str, str] = {}
         self._metrics: dict[str, Aggregate] = {}
         self._figures: list[ResultColumn] = []
+        self._columns: dict[str, str] = {}  # of the answer: name -> g0, g1, .. or f0, f1, ..
 
     def query(self, node: Any) -> Compiled:
         """All of it.
@@ -107,30 +109,28 @@ class _Compiler:
         """
         if not isinstance(node, exp.Select):
             refuse(node, "one SELECT is a query")
-        if node.args.get("distinct") is not None:
-            refuse(
-                node.args["distinct"], "SELECT DISTINCT publishes rows: GROUP BY declared values"
-            )
-        table = self._sources.of(node)
-        private = node.args.get("hint") is not None
+        if (distinct := node.args.get("distinct")) is not None:
+            refuse(distinct, "SELECT DISTINCT publishes rows: GROUP BY declared values")
+        sources = self._sources
+        table = sources.of(node)
         terms = self._terms = with_clause(self._terms, node.args.get("hint"), table)
-        of_rows, items = RowExpressions(table), _items(node)
-        groups = self._groups(node, of_rows, items)
+        self._of_rows, items = RowExpressions(table, sources.places), _items(node)
+        groups = self._groups = self._grouped(node, items)
         if table.declared - {name for one in groups for name in (one.label, one.column)}:
             refuse(node, "declared values are of a column that GROUP BY names")
         size = prod(len(one.labels) for one in groups)
         if size > _MOST_GROUPS:
             refuse(node, f"{size:,} groups are more than the {_MOST_GROUPS:,} there may be")
-        limits = UnitLimits(terms.unit, private, terms.most_groups, terms.rows, size)
-        aggregates = Aggregates(of_rows, limits, self._derived, self._sources.seen)
-        columns = tuple(self._item(*item, groups, aggregates) for item in items)
-        if not any(kind == "figure" for kind, _ in columns):
+        self._aggregates = Aggregates(self._of_rows, terms, size, self._derived, sources.seen)
+        self._columns = {name: self._item(name, item) for name, item in items}
+        if not any(one[0] == "f" for one in self._columns.values()):
             refuse(node, "an aggregate is missing, as in COUNT(*): no rows are published")
+        ending = self._ending(node)
         answer = QueryResult(
-            self._name, tuple((one.label, one.labels) for one in groups), (), columns, self._text,
-            **_ending(node, _Published(self, groups, items, columns, aggregates)),
+            self._name, tuple((one.label, one.labels) for one in groups), tuple(self._figures),
+            tuple(self._columns.values()), self._text, self._where, tuple(sources.places.items()),
+            **ending,
         )  # fmt: skip
-        answer = replace(answer, figures=tuple(self._figures))
         if len({*answer.names}) < len(answer.names):
             refuse(node, "two columns of the answer, or of its errors, have one name: say AS")
         try:
@@ -138,27 +138,23 @@ class _Compiler:
         except (ViewError, ExpressionError):
             at = node.args.get("having") or node.args["order"]
             refuse(at, "HAVING and ORDER BY compare numbers with figures, and texts with labels")
-        for row, part in self._sources.seen:
+        for row, part in sources.seen:
             if terms.unit in row.names:
                 refuse(part, _UNIT)
-        return Compiled(
-            self._as_metrics(groups, table), answer, self._sources.files, self._sources.name, terms
-        )
+        where = tuple(one.text for one in table.where)
+        metrics, unbounded = self._as_metrics(where), self._aggregates.unbounded
+        return Compiled(metrics, answer, sources.files, sources.name, terms, unbounded, where)
 
-    def _groups(
-        self, node: exp.Select, of_rows: RowExpressions, items: Sequence[tuple[str, Any]]
-    ) -> list[_Group]:
+    def _grouped(self, node: exp.Select, items: Sequence[tuple[str, Any]]) -> list[_Group]:
         made: list[_Group] = []
         for one in getattr(node.args.get("group"), "expressions", ()):
-            label, value = _grouped(one, items)
+            label, value = _by(one, items)
             if any(map(is_aggregate, value.walk())):
                 refuse(one, "GROUP BY takes values of rows, and no aggregate")
-            row = of_rows.row(value)
-            self._sources.seen.append((row, one))
-            known = self._terms.groups
-            values = known.get(label) or row.values or known.get(row.plain or "")
+            row, known = self._of_rows.row(value), self._terms.groups
             if self._terms.unit in row.names:
                 refuse(one, _UNIT)
+            values = known.get(label) or row.values or known.get(row.plain or "")
             if values is None:
                 refuse(one, _UNDECLARED.format(label or "NAME"))
             column = column_of(row, self._derived, label)
@@ -174,29 +170,29 @@ class _Compiler:
             made.append(_Group(label or column, row.text, column, values, tuple(labels)))
         return made
 
-    def _item(
-        self, name: str, node: Any, groups: Sequence[_Group], aggregates: Aggregates
-    ) -> tuple[str, int]:
-        """A column of the answer: what it is, and which one of these."""
+    def _item(self, name: str, node: Any) -> str:
+        """A column of the answer."""
         if is_aggregate(node):
-            return "figure", self.figure(node, name, aggregates)
+            return self._figure(node, name)
         if any(map(is_aggregate, node.walk())):
             refuse(node, "an aggregate stands alone: compute with what is published afterwards")
-        text = aggregates.of_rows.row(node).text
-        for place, one in enumerate(groups):
-            if one.text == text:
-                return "group", place
-        refuse(node, "an answer has aggregates, and columns that GROUP BY names")
+        return self._group(node, "an answer has aggregates, and columns that GROUP BY names")
 
-    def figure(self, node: exp.Expr, label: str, aggregates: Aggregates) -> int:
-        """The place of an aggregate among the figures; what is there already is priced once.
+    def _group(self, node: exp.Expr, why: str) -> str:
+        text = self._of_rows.row(node).text
+        place = next((i for i, one in enumerate(self._groups) if one.text == text), None)
+        if place is None:
+            refuse(node, why)
+        return f"g{place}"
+
+    def _figure(self, node: exp.Expr, label: str) -> str:
+        """An aggregate among the figures; what is there already is priced once.
 
         Args:
             node: the aggregate.
             label: what it is called; nothing of one that is looked at alone.
-            aggregates: takes it to a statistic.
         """
-        statistic = aggregates.statistic(node)
+        statistic = self._aggregates.statistic(node)
         for name, one in self._metrics.items():
             if (one.kind, one.options) == (statistic.kind, statistic.options):
                 self._metrics[name] = one._replace(quantiles=one.quantiles + statistic.quantiles)
@@ -209,52 +205,65 @@ class _Compiler:
         figure = ResultColumn(label, name, statistic.kind, statistic.quantiles, statistic.meaning)
         for place, known in enumerate(self._figures):
             if label in ("", known.label) and replace(known, label=label) == figure:
-                return place
+                return f"f{place}"
         self._figures.append(figure)
-        return len(self._figures) - 1
+        return f"f{len(self._figures) - 1}"
 
-    def _as_metrics(
-        self, groups: Sequence[_Group], table: RowTable
-    ) -> tuple[Mapping[str, Any], ...]:
+    def _as_metrics(self, where: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
         common: dict[str, Any] = {"derive": dict(self._derived)} if self._derived else {}
-        if groups:
-            by = [f"{one.column}={one.values}" for one in groups]
+        if self._groups:
+            by = [f"{one.column}={one.values}" for one in self._groups]
             common |= {"group": by, "undeclared": "drop"}
         metrics = []
         for name, statistic in self._metrics.items():
-            must = [*(one.text for one in table.where), *statistic.options.get("where", ())]
+            must = [*where, *statistic.options.get("where", ())]
             own = {**statistic.options, **common, **({"where": must} if must else {})}
             if statistic.quantiles:
                 own["quantiles"] = ",".join(repr(one) for one in sorted({*statistic.quantiles}))
             metrics.append({"name": name, "kind": statistic.kind, **own})
         return tuple(metrics)
 
-
-class _Published(NamedTuple):
-    """Names in HAVING and ORDER BY: labels, and figures that are published for them."""
-
-    compiler: _Compiler
-    groups: Sequence[_Group]
-    items: Sequence[tuple[str, Any]]
-    columns: Sequence[tuple[str, int]]
-    aggregates: Aggregates
+    # What is done with what is published.
 
     def column(self, node: exp.Column) -> RowValue:
         """As of `NameScope`: a column of the answer, as `QueryResult` calls it."""
-        for (name, _), (kind, place) in zip(self.items, self.columns, strict=True):
-            if name == node.name and not node.table:
-                return RowValue(f"{kind[0]}{place}")
-        text = self.aggregates.of_rows.row(node).text
-        for place, one in enumerate(self.groups):
-            if one.text == text:
-                return RowValue(f"g{place}")
-        refuse(node, "HAVING and ORDER BY look at what is published alone")
+        known = None if node.table else self._columns.get(node.name)
+        why = "HAVING and ORDER BY look at what is published alone"
+        return RowValue(known or self._group(node, why))
 
     def call(self, node: exp.Expr) -> RowValue | None:
         """As of `NameScope`: an aggregate, which is priced and published."""
-        if not is_aggregate(node):
-            return None
-        return RowValue(f"f{self.compiler.figure(node, '', self.aggregates)}")
+        return RowValue(self._figure(node, "")) if is_aggregate(node) else None
+
+    def _ending(self, node: exp.Select) -> dict[str, Any]:
+        """As `QueryResult` has it."""
+        of_published, made = RowExpressions(self), dict[str, Any]()
+        if (having := node.args.get("having")) is not None:
+            made["having"] = of_published.row(having.this).text
+        if (order := node.args.get("order")) is not None:
+            made["order"] = tuple(self._ordered(one, of_published) for one in order.expressions)
+        for name in ("limit", "offset"):
+            part = node.args.get(name)
+            number = None if part is None else whole(part.expression)
+            if part is not None and (number is None or number < 0):
+                refuse(part, f"{name.upper()} is a whole number from 0 on")
+            made |= {} if number is None else {name: number}
+        return made
+
+    def _ordered(self, node: Any, of_published: RowExpressions) -> tuple[str, bool]:
+        """An expression over what is published, and whether the largest comes first."""
+        down, columns = bool(node.args.get("desc")), [*self._columns.values()]
+        if not isinstance(node.this, exp.Literal):
+            return of_published.row(node.this).text, down
+        return _at(node.this, columns, "ORDER BY"), down
+
+
+def _at(node: Any, columns: Sequence[Any], what: str) -> Any:
+    """The column of an answer at a place that is written as a number."""
+    place = whole(node)
+    if place is None or not 1 <= place <= len(columns):
+        refuse(node, f"{what} has no such column of the answer")
+    return columns[place - 1]
 
 
 def _items(node: exp.Select) -> list[tuple[str, Any]]:
@@ -272,45 +281,13 @@ def _items(node: exp.Select) -> list[tuple[str, Any]]:
     return items
 
 
-def _grouped(node: Any, items: Sequence[tuple[str, Any]]) -> tuple[str, Any]:
+def _by(node: Any, items: Sequence[tuple[str, Any]]) -> tuple[str, Any]:
     """(what it is called, what it is) of a column that is grouped by."""
     if isinstance(node, exp.Literal):
-        place = whole(node)
-        if place is None or not 1 <= place <= len(items):
-            refuse(node, "GROUP BY has no such column of the answer")
-        return items[place - 1]
+        label, value = _at(node, items, "GROUP BY")
+        return label, value
     called = node.name if isinstance(node, exp.Column) else ""
     for name, value in items:
         if value == node or (called == name and not node.table and not is_aggregate(value)):
             return name, value
     return called, node
-
-
-def _ending(node: exp.Select, published: _Published) -> dict[str, Any]:
-    """What is done with what is published, as `QueryResult` has it."""
-    of_published, made = RowExpressions(published), dict[str, Any]()
-    if node.args.get("having") is not None:
-        made["having"] = of_published.row(node.args["having"].this).text
-    if node.args.get("order") is not None:
-        ordered = node.args["order"].expressions
-        made["order"] = tuple(_ordered(one, of_published, published.columns) for one in ordered)
-    for name in ("limit", "offset"):
-        part = node.args.get(name)
-        number = None if part is None else whole(part.expression)
-        if part is not None and (number is None or number < 0):
-            refuse(part, f"{name.upper()} is a whole number from 0 on")
-        made |= {} if number is None else {name: number}
-    return made
-
-
-def _ordered(
-    node: Any, of_published: RowExpressions, columns: Sequence[tuple[str, int]]
-) -> tuple[str, bool]:
-    """An expression over what is published, and whether the largest comes first."""
-    down, place = bool(node.args.get("desc")), whole(node.this)
-    if not isinstance(node.this, exp.Literal):
-        return of_published.row(node.this).text, down
-    if place is None or not 1 <= place <= len(columns):
-        refuse(node, "ORDER BY has no such column of the answer")
-    kind, which = columns[place - 1]
-    return f"{kind[0]}{which}", down

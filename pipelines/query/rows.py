@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlglot import exp
 
+from pipelines.compat.google_sql import offset_of
 from pipelines.query.allowed import REFUSED, refuse
 from transforms.expressions.parser import LONGEST
 
@@ -40,11 +41,15 @@ class NameScope(Protocol):
 
 
 TRUTHS = json.dumps(["false", "true"])
-_TRUTHS = {
-    exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.And: "and", exp.Or: "or",
+_COMPARED = {
+    exp.EQ: "({} == {})", exp.NEQ: "({} != {})", exp.LT: "({} < {})", exp.LTE: "({} <= {})",
+    exp.GT: "({} > {})", exp.GTE: "({} >= {})", exp.And: "({} and {})", exp.Or: "({} or {})",
+    exp.Not: "(not {})",
 }  # fmt: skip
-_NUMBERS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_COMPUTED = {
+    exp.Add: "({} + {})", exp.Sub: "({} - {})", exp.Mul: "({} * {})", exp.Div: "({} / {})",
+    exp.Neg: "(-{})",
+}  # fmt: skip
 # Name of a function -> (the fewest and the most values that it takes, what it is here).
 _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "LOWER": (1, 1, "lower({})"), "UPPER": (1, 1, "upper({})"), "TRIM": (1, 1, "trim({})"),
@@ -58,15 +63,34 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "TIMESTAMP_MICROS": (1, 1, "epoch({}, 'us')"),
     "PARSE_TIMESTAMP": (2, 2, "parse_time({1}, {0})"),
 }  # fmt: skip
-FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT")
+FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT", "CAST", "SAFE_CAST")
 """What rows are computed by, beside operators, CASE, IN, BETWEEN and IS NULL."""
+# Part of a time -> (what it is here, its values where they are few).
+_PARTS: dict[str, tuple[str, str | None]] = {
+    "DATE": ("day({0})", None), "YEAR": ("year({0})", None), "ISOYEAR": ("iso_year({0})", None),
+    "QUARTER": ("quarter({0})", "1..4"), "MONTH": ("month({0})", "1..12"),
+    "DAY": ("monthday({0})", "1..31"), "DAYOFYEAR": ("yearday({0})", "1..366"),
+    "DAYOFWEEK": ("if(weekday({0}) == 7, 1, weekday({0}) + 1)", "1..7"),  # Sunday is the first
+    "ISOWEEK": ("iso_week({0})", "1..53"), "HOUR": ("hour({0})", "0..23"),
+    "MINUTE": ("minute({0})", "0..59"), "SECOND": ("second({0})", "0..59"),
+}  # fmt: skip
+_MOST_PLACED = 1000  # signs: tables that are written out are longer
+_TYPES = {
+    exp.DType.BIGINT: "whole", exp.DType.DOUBLE: "number", exp.DType.TEXT: "text",
+    exp.DType.BOOLEAN: "truth",
+}  # fmt: skip
 
 
 class RowExpressions:
-    """Takes nodes of a tree that is allowed to expressions of rows."""
+    """Takes nodes of a tree that is allowed to expressions of rows.
 
-    def __init__(self, scope: NameScope) -> None:
-        self._scope = scope
+    Args:
+        scope: what names stand for.
+        places: expression -> where it stands, parts before what they are parts of; it grows.
+    """
+
+    def __init__(self, scope: NameScope, places: dict[str, int] | None = None) -> None:
+        self._scope, self.places = scope, {} if places is None else places
 
     def row(self, node: exp.Expr) -> RowValue:
         """The value of a row.
@@ -82,6 +106,14 @@ class RowExpressions:
             made = _COMPILED.get(type(node), RowExpressions._refused)(self, node)
         if len(made.text) > LONGEST:  # a function of a function may double what it is given
             refuse(node, "an expression of a row is too long")
+        if len(made.text) <= _MOST_PLACED:
+            self.places.setdefault(made.text, offset_of(node))
+        return made
+
+    def truth(self, node: exp.Expr) -> RowValue:
+        """The same of what holds of a row, or does not."""
+        made = self.row(node)
+        self.places.setdefault(f"not {made.text}", offset_of(node))
         return made
 
     def _refused(self, node: Any) -> RowValue:
@@ -106,18 +138,11 @@ class RowExpressions:
     def _brackets(self, node: Any) -> RowValue:
         return self.row(node.this)
 
-    def _negative(self, node: Any) -> RowValue:
-        return self._of("(-{})", node.this)
-
-    def _not(self, node: Any) -> RowValue:
-        return self._of("(not {})", node.this, values=TRUTHS)
-
-    def _compared(self, node: Any) -> RowValue:
-        form = f"({{}} {_TRUTHS[type(node)]} {{}})"
-        return self._of(form, node.this, node.expression, values=TRUTHS)
-
-    def _computed(self, node: Any) -> RowValue:
-        return self._of(f"({{}} {_NUMBERS[type(node)]} {{}})", node.this, node.expression)
+    def _formed(self, node: Any) -> RowValue:
+        kind, other = type(node), node.args.get("expression")
+        form = _COMPARED.get(kind) or _COMPUTED[kind]
+        parts = (node.this,) if other is None else (node.this, other)
+        return self._of(form, *parts, values=TRUTHS if kind in _COMPARED else None)
 
     def _is(self, node: Any) -> RowValue:
         other = node.expression
@@ -162,12 +187,20 @@ class RowExpressions:
         return made._replace(values=json.dumps([*dict.fromkeys(one.this for one in results)]))
 
     def _extract(self, node: Any) -> RowValue:
-        moment = node.expression
-        if node.name.upper() != "HOUR":
-            refuse(node, "EXTRACT takes HOUR here; DATE(t) is the day of a timestamp")
-        if isinstance(moment, exp.AtTimeZone):
-            return self._of("hour({}, {})", moment.this, moment.args["zone"], values="0..23")
-        return self._of("hour({})", moment, values="0..23")
+        moment, part = node.expression, node.name.upper()
+        if part not in _PARTS:
+            refuse(node, f"EXTRACT takes one of {', '.join(_PARTS)}")
+        form, values = _PARTS[part]
+        zoned = isinstance(moment, exp.AtTimeZone)
+        parts = (moment.this, moment.args["zone"]) if zoned else (moment,)
+        return self._of(form.format("{0}, {1}" if zoned else "{0}"), *parts, values=values)
+
+    def _cast(self, node: Any) -> RowValue:
+        kind = _TYPES.get(node.args["to"].this)
+        if kind is None:
+            refuse(node, "CAST takes INT64, FLOAT64, STRING and BOOL; DATE(t) is a timestamp's day")
+        values = TRUTHS if kind == "truth" else None
+        return self._of(f"cast({{}}, '{kind}')", node.this, values=values)
 
     def _call(self, node: Any) -> RowValue:
         name = name_of(node)
@@ -196,13 +229,12 @@ class RowExpressions:
 _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
     exp.Column: RowExpressions._column, exp.Literal: RowExpressions._literal,
     exp.Boolean: RowExpressions._constant, exp.Null: RowExpressions._constant,
-    exp.Paren: RowExpressions._brackets, exp.Neg: RowExpressions._negative,
-    exp.Not: RowExpressions._not, exp.Is: RowExpressions._is, exp.In: RowExpressions._in,
+    exp.Paren: RowExpressions._brackets, exp.Is: RowExpressions._is, exp.In: RowExpressions._in,
     exp.Between: RowExpressions._between, exp.If: RowExpressions._if,
     exp.Case: RowExpressions._case, exp.Extract: RowExpressions._extract,
+    exp.Cast: RowExpressions._cast, exp.TryCast: RowExpressions._cast,
     exp.Anonymous: RowExpressions._call, exp.Dot: RowExpressions._dot,
-    **dict.fromkeys([*_TRUTHS], RowExpressions._compared),
-    **dict.fromkeys([*_NUMBERS], RowExpressions._computed),
+    **dict.fromkeys([*_COMPARED, *_COMPUTED], RowExpressions._formed),
 }  # fmt: skip
 
 
@@ -234,9 +266,7 @@ def written(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return (
-        {None: "null", True: "true", False: "false"}[value]
-        if value is None or isinstance(value, bool)
-        else repr(value)
+        "null" if value is None else str(value).lower() if value in (True, False) else repr(value)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,12 +67,14 @@ class FromClause:
         files: behind FROM, if they stand there.
         name: that stands there, else.
         seen: what was computed of rows, and where: the unit column may not be in it.
+        places: as of `RowExpressions`.
     """
 
     def __init__(self, public: Mapping[str, PublicTable]) -> None:
         self.files: tuple[str, ...] = ()
         self.name = ""
         self.seen: list[tuple[RowValue, exp.Expr]] = []
+        self.places: dict[str, int] = {}
         self._public, self._ctes, self._joined = public, dict[str, Any](), False
 
     def of(self, node: exp.Select) -> RowTable:
@@ -101,7 +103,7 @@ class FromClause:
         where = node.args.get("where")
         if where is None:
             return table
-        row = RowExpressions(table).row(where.this)
+        row = RowExpressions(table, self.places).truth(where.this)
         self.seen.append((row, where))
         return replace(table, where=(*table.where, row))
 
@@ -143,7 +145,7 @@ class FromClause:
                 refuse(
                     item, "each column of a subquery has a name, and one of its own: x / 60 AS y"
                 )
-            columns[name] = RowExpressions(inner).row(value)
+            columns[name] = RowExpressions(inner, self.places).row(value)
             if columns[name].plain is None:
                 self.seen.append((columns[name], value))
         known = {**inner.columns, **columns} if every else columns
@@ -151,13 +153,14 @@ class FromClause:
 
     def _join(self, table: RowTable, node: exp.Join) -> RowTable:
         side, kind = (node.args.get(name) or "" for name in ("side", "kind"))
-        using: list[Any] = node.args.get("using") or []
         what: Any = node.this
-        if len(using) != 1 or kind not in ("", "INNER", "OUTER"):
+        if kind not in ("", "INNER", "OUTER"):
             refuse(what, _HOW)
-        key = using[0].name
-        own = table.column(exp.column(exp.to_identifier(key, quoted=True)))
+        called = _called(what)
+        column, key = _keys(node, called)
+        own = table.column(column)
         self.seen.append((own, what))
+        table = replace(table, called=table.called | {*called})
         values = _declared(what, key)
         if values is not None:
             if side != "RIGHT":
@@ -172,9 +175,10 @@ class FromClause:
             refuse(what, "a column of the public table has a name of another column")
         if side == "RIGHT":
             table = self._declaring(table, key, own, public.values(key) or "", what)
+        elif key != column.name:
+            columns[key] = own
         where = table.where if side else (*table.where, known)
-        called = table.called | {what.alias or what.name}
-        return replace(table.having(**columns), where=where, called=called)
+        return replace(table.having(**columns), where=where)
 
     def _declaring(
         self, table: RowTable, key: str, own: RowValue, values: str, node: exp.Expr
@@ -196,6 +200,27 @@ def named(item: exp.Expr) -> tuple[str, Any]:
     return (item.name if isinstance(item, exp.Column) else ""), item
 
 
+def _called(node: Any) -> list[str]:
+    """What a query calls something that it joins."""
+    alias = node.args.get("alias")
+    names = [] if alias is None else [one.name for one in (*alias.columns, alias.this) if one]
+    return names or [node.name]
+
+
+def _keys(node: exp.Join, called: Sequence[str]) -> tuple[exp.Column, str]:
+    """(what a row has, the column joined to it) of USING (city), or of ON t.city = zones.name."""
+    using, on = node.args.get("using") or [], node.args.get("on")
+    if len(using) == 1 and on is None:
+        return exp.column(exp.to_identifier(using[0].name, quoted=True)), using[0].name
+    if isinstance(on, exp.EQ) and not using:
+        for own, other in ((on.this, on.expression), (on.expression, on.this)):
+            if not (isinstance(own, exp.Column) and isinstance(other, exp.Column)):
+                continue
+            if (other.table or other.name) in called and own.table not in called:
+                return own, other.name
+    refuse(node.this, _HOW)
+
+
 def _declared(node: Any, key: str) -> str | None:
     """Values of a column that are written out; None of another table."""
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
@@ -208,9 +233,7 @@ def _declared(node: Any, key: str) -> str | None:
         return _declared(source.this, key)
     if not isinstance(node, exp.Unnest):
         return None
-    alias = node.args.get("alias")
-    names = [] if alias is None else [one.name for one in (*alias.columns, alias.this) if one]
-    if len(node.expressions) != 1 or names != [key]:
+    if len(node.expressions) != 1 or _called(node) != [key]:
         refuse(node, "declared values have the column's name: UNNEST(['Oslo', 'Bern']) AS city")
     listed = node.expressions[0]
     if isinstance(listed, exp.Anonymous) and name_of(listed) == "GENERATE_ARRAY":

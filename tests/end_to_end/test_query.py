@@ -207,6 +207,11 @@ metrics:
         ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 15: sql, line 1, column 8: MAX"),
         ("sql: SELECT COUNT(*) FROM 'x.csv'\n  rows_per_user: 2", "the plan says its input"),
         ("sq: SELECT COUNT(*) FROM log", "did you mean sql"),
+        (
+            f"sql: SELECT COUNT(*, {BOUNDS.format(6)}) FROM log WHERE LOWER(seconds) = 'CANARY'",
+            "plan.yaml, line 15: sql, line 1, column 73: a text is needed, and column 'seconds'",
+        ),
+        ("sql: SELECT AVG(seconds) FROM log\n  choose_bounds: true", "a plan is one round"),
         ("file: none.sql", "none.sql is no file"),
         ("sql: [1]", "sql must be a text"),
         ("sql: SELECT COUNT(*) FROM log\n  public: 3", "public must be of the form"),
@@ -233,6 +238,51 @@ def test_a_query_pays_to_a_ledger_and_stops_where_too_little_is_left(run: Any, t
 
 
 @pytest.mark.usefixtures("workspace")
+def test_bounds_are_chosen_by_a_first_round_that_is_priced_and_published(
+    run: Any, trips: Any
+) -> None:
+    path, log = trips
+    text = (
+        "SELECT city, AVG(seconds / 60) AS minutes, SUM(seconds) AS total "
+        f"FROM '{path}' {CITIES} WHERE hour < 12 GROUP BY city"
+    )
+    words = ["query", text, "--user-column", "rider", "--epsilon", "20", "--rows-per-user", "6"]
+    refused = run([*words, "--output", "out"])
+    assert refused.code == 2
+    assert "write AVG(x, contribution_bounds_per_group => (low, high)), or say" in refused.err
+    words += ["--choose-bounds", "--output", "out"]
+    explained = run([*words, "--explain"])
+    assert "together: central: epsilon 20" in explained.out
+    assert "a first round chooses bounds, at epsilon 2 of the whole" in explained.out
+    assert not Path("out-bounds").exists()
+    begin = ["ledger", "init", "--ledger", "l.sqlite", "--population", "p", "--unit", "user"]
+    assert run([*begin, "--budget", "20.5,1e-6"]).code == 0
+    words += ["--ledger", "l.sqlite", "--population", "p"]
+    outcome = run(words)
+    assert outcome.code == 0, outcome.said
+    first, whole = (
+        json.loads(Path(folder, "statement.json").read_text()) for folder in ("out-bounds", "out")
+    )
+    assert first["guarantees"]["release"]["epsilon"] == pytest.approx(2)
+    assert 19 < whole["guarantees"]["release"]["epsilon"] <= 20 + 1e-9
+    bounds = whole["first_round"]["bounds"]
+    assert bounds["seconds"][1] in (2048, 4096)  # the largest of 24,000 is about 4,000
+    assert bounds["(`seconds` / 60)"][1] in (32, 64)
+    assert "published in out-bounds, at epsilon 2 of the whole" in " ".join(whole["in_words"])
+    assert "published in out-bounds" in Path("out/report.html").read_text()
+    table = pq.read_table("out/query.parquet").slice(0, 2)
+    rows = log[log.hour < 12].dropna(subset="seconds")
+    clipped = (rows.seconds / 60).clip(*bounds["(`seconds` / 60)"]).groupby(rows.city).mean()
+    near(table, "minutes", clipped[["Oslo", "Bern"]])
+    sums = rows.seconds.clip(*bounds["seconds"]).groupby(rows.city).sum()
+    near(table, "total", sums[["Oslo", "Bern"]])
+    spent = run(["ledger", "show", "--ledger", "l.sqlite", "--json"])
+    assert [one["state"] for one in json.loads(spent.out)] == ["committed", "committed"], spent.out
+    again = run(words)
+    assert (again.code, again.out.count("released before")) == (0, 1)
+
+
+@pytest.mark.usefixtures("workspace")
 def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(run: Any, trips: Any) -> None:
     path, log = trips
     for text, more, said in (
@@ -240,7 +290,17 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(run: Any, trip
         (f"SELECT COUNT(*) FROM '{path}'", ["--input", path], "--input: the query names its files"),
         ("SELECT COUNT(*) FROM trips", [], "--input is missing"),
         (f"SELECT COUNT(*) FROM '{path}' WHERE secods > 1", [], "no such column: 'secods'"),
-        (f"SELECT COUNT(*) FROM '{path}' WHERE seconds > 'CANARY'", [], "two kinds"),
+        (
+            f"SELECT COUNT(*) FROM '{path}' WHERE hour > 1 AND\nseconds > 'CANARY'",
+            [],
+            "query, line 2, column 1: cannot compare two kinds",
+        ),
+        (
+            f"SELECT COUNT(*) FROM '{path}' WHERE hour + 1",
+            [],
+            f"column {len(path) + 31}: a truth is needed",
+        ),
+        (f"SELECT AVG(city) FROM '{path}'", ["--choose-bounds"], "column 8: a number is needed"),
         ("none.sql", [], "none.sql is no file"),
         (f"SELECT hour, COUNT(*) FROM '{path}' GROUP BY hour", ["--groups", "hour"], "--groups"),
         (f"SELECT COUNT(*) FROM '{path}'", ["--public", "none.csv"], "none.csv"),

@@ -86,7 +86,7 @@ def _bucket(given: Given) -> Bound:
         return Bound(kind, lambda batch: of_all(lambda part: _steps(part, width), whole(batch)))
     values = given.values(0, NUMBER)
     if type(width) is int:
-        return Bound(INTEGER, lambda batch: _whole(values(batch), lambda x: multiple(x, width)))
+        return Bound(INTEGER, lambda batch: made_whole(values(batch), lambda x: multiple(x, width)))
 
     def below(part: pa.Array) -> pa.Array:
         numbers = np.asarray(part.to_numpy(zero_copy_only=False))
@@ -140,6 +140,25 @@ def multiple(numbers: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     return np.asarray(result, np.float64)
 
 
+@function(
+    "magnitude(x)",
+    "0 to 129: the bin of x among powers of two of either sign, by which bounds are chosen; null "
+    "of what is not finite",
+)
+def _magnitude(given: Given) -> Bound:
+    from mechanisms.mean.magnitudes import bin_of  # half a second, which others need not wait for
+
+    given.many(1, 1)
+    values = given.values(0, NUMBER)
+
+    def binned(part: pa.Array) -> pa.Array:
+        numbers = np.asarray(part.to_numpy(zero_copy_only=False), np.float64)
+        finite = np.isfinite(numbers)
+        return pa.array(bin_of(np.where(finite, numbers, 0)).astype(np.int64), mask=~finite)
+
+    return Bound(INTEGER, lambda batch: of_all(binned, values(batch)))
+
+
 @function("round(x, digits)", "to so many digits behind the point; without, to a whole number")
 def _round(given: Given) -> Bound:
     given.many(1, 2)
@@ -147,14 +166,14 @@ def _round(given: Given) -> Bound:
         if given.bound[0].kind in WHOLE:
             return given.bound[0]
         values = given.values(0, NUMBER)
-        return Bound(INTEGER, lambda batch: _whole(values(batch), np.rint))
+        return Bound(INTEGER, lambda batch: made_whole(values(batch), np.rint))
     values, digits = given.values(0, NUMBER), given.written(1, int)
     if not 0 <= digits <= 15:
         raise given.refuse("0 to 15 digits", 1)
     return Bound(NUMBER, lambda batch: pc.round(values(batch), ndigits=digits))
 
 
-def _whole(values: Values, step: Callable[[Any], Any]) -> Values:
+def made_whole(values: Values, step: Callable[[Any], Any]) -> Values:
     """Numbers made whole; null where they are not finite, or beyond what 64 bits hold."""
 
     def made(part: pa.Array) -> pa.Array:

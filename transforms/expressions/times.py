@@ -190,12 +190,12 @@ def _offset(texts: pa.Array | None, size: int) -> NDArray[np.int64]:
 
 
 def _time_function(
-    usage: str, text: str, kind: pa.DataType, step: Callable[[Values], Values]
+    usage: str, text: str, kind: pa.DataType, **steps: Callable[[Values], Values]
 ) -> None:
-    @function(usage, text)
+    @function(usage, text, *steps)
     def bind(given: Given) -> Bound:
         given.many(1, 2)
-        values = given.values(0, MOMENT)
+        values, step = given.values(0, MOMENT), steps[given.call.name]
         zone = given.written(1, str) if given.has(1) else "UTC"
         local = pa.timestamp("us", zone)
         try:
@@ -210,17 +210,24 @@ def _time_function(
         return Bound(kind, lambda batch: of_all(clock, values(batch)))
 
 
-_time_function("hour(t, 'zone')", "0 to 23, by the clocks of the zone (UTC)", INTEGER, pc.hour)
 _time_function(
-    "day(t, 'zone')", "as in 2026-11-20", TEXT, lambda moments: pc.strftime(moments, "%Y-%m-%d")
-)
+    "hour(t, 'zone')",
+    "0 to 23, by the clocks of the zone (UTC); also `minute`, `second`, `monthday`, `yearday`, "
+    "`iso_week`, `month`, `quarter`, `year` and `iso_year`", INTEGER,
+    hour=pc.hour, minute=pc.minute, second=pc.second, monthday=pc.day, yearday=pc.day_of_year,
+    iso_week=pc.iso_week, month=pc.month, quarter=pc.quarter, year=pc.year, iso_year=pc.iso_year,
+)  # fmt: skip
+_time_function(
+    "day(t, 'zone')", "as in 2026-11-20", TEXT,
+    day=lambda moments: pc.strftime(moments, "%Y-%m-%d"),
+)  # fmt: skip
 _time_function(
     "week(t, 'zone')", "of ISO 8601, as in 2026-W47", TEXT,
-    lambda moments: pc.strftime(moments, "%G-W%V"),
+    week=lambda moments: pc.strftime(moments, "%G-W%V"),
 )  # fmt: skip
 _time_function(
     "weekday(t, 'zone')", "1 for Monday to 7", INTEGER,
-    lambda moments: pc.day_of_week(moments, count_from_zero=False, week_start=1),
+    weekday=lambda moments: pc.day_of_week(moments, count_from_zero=False, week_start=1),
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ MEANS = pa.table({
 TABLES = {"n/count.parquet": COUNTS, "m/mean.parquet": MEANS}
 ANSWER = QueryResult(
     "query", (("city", CITIES),), (ResultColumn("n", "n", "count"), ResultColumn("", "m", "mean")),
-    (("group", 0), ("figure", 0)),
+    ("g0", "f0"),
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_quantiles_are_columns_of_one_row() -> None:
         ResultColumn("q", "m", "distribution", (0.25, 0.9)),
         ResultColumn("h", "m", "distribution", (0.5,)),
     )
-    answer = QueryResult("query", (), figures, (("figure", 0), ("figure", 1)))
+    answer = QueryResult("query", (), figures, ("f0", "f1"))
     table = answer.table({"m/quantiles.parquet": quantiles})
     assert table.select(["q_1", "q_2", "h"]).to_pylist() == [{"q_1": 1.0, "q_2": 9.0, "h": 2.0}]
     heads, cells = answer.rows(table)

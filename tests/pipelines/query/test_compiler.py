@@ -109,6 +109,11 @@ def test_the_clause_and_what_stands_beside_it_are_one() -> None:
         ("CASE WHEN x > 3 THEN 'far' WHEN x > 1 THEN 'near' END", '["far", "near"]'),
         ("IF(x > 3, 'far', 'near')", '["far", "near"]'),
         ("REGEXP_CONTAINS(s, 'a+')", '["false", "true"]'),
+        ("EXTRACT(DAYOFWEEK FROM t)", "1..7"),
+        ("EXTRACT(MONTH FROM t AT TIME ZONE 'UTC')", "1..12"),
+        ("EXTRACT(DAY FROM t)", "1..31"),
+        ("EXTRACT(MINUTE FROM t)", "0..59"),
+        ("CAST(x AS BOOL)", '["false", "true"]'),
     ],
 )
 def test_values_that_a_query_or_its_request_says_are_declared(expression: str, values: str) -> None:
@@ -117,11 +122,26 @@ def test_values_that_a_query_or_its_request_says_are_declared(expression: str, v
         assert metric["group"][0].endswith(values)
 
 
+@pytest.mark.parametrize(
+    ("expression", "derived"),
+    [
+        ("CAST(x AS INT64)", "cast(`x`, 'whole')"),
+        ("SAFE_CAST(x / 2 AS FLOAT64)", "cast((`x` / 2), 'number')"),
+        ("LENGTH(CAST(x AS STRING))", "length(cast(`x`, 'text'))"),
+        ("EXTRACT(YEAR FROM t AT TIME ZONE 'Asia/Tokyo')", "year(`t`, 'Asia/Tokyo')"),
+        ("EXTRACT(DAYOFWEEK FROM t)", "if(weekday(`t`) == 7, 1, weekday(`t`) + 1)"),
+    ],
+)
+def test_types_and_parts_of_times_are_expressions_of_rows(expression: str, derived: str) -> None:
+    metric = only(f"SELECT AVG({expression}, {GROUP} => (0, 9)) FROM t")
+    assert [*metric["derive"].values()] == [derived]
+
+
 def test_groups_are_the_product_of_what_is_declared_in_the_order_of_their_columns() -> None:
     made = query(f"SELECT hour, COUNT(*) n, city FROM t {CITIES} GROUP BY city, hour")
     assert made.metrics[0]["group"] == ['city=["Oslo", "Bern"]', "hour=0..23"]
     assert [label for label, _ in made.answer.groups] == ["city", "hour"]
-    assert made.answer.columns == (("group", 1), ("figure", 0), ("group", 0))
+    assert made.answer.columns == ("g1", "f0", "g0")
 
 
 @pytest.mark.parametrize("text", ["WITH a AS ({}), b AS ({}) {}", "WITH b AS ({1}) {2}", "{3}"])
@@ -146,6 +166,40 @@ def test_a_public_table_is_looked_up_by_its_key() -> None:
     assert "where" not in left
     right = only("SELECT city, COUNT(*) n FROM t RIGHT JOIN zones USING (city) GROUP BY city")
     assert right["group"] == ['city=["Oslo", "Bern", "Rom"]']
+
+
+def test_on_names_the_column_of_either_side() -> None:
+    lookup = "lookup(`town`, 'Oslo', 'north', 'Bern', 'south', 'Rom', 'south')"
+    for on in ("t.town = z.city", "z.city = town"):
+        text = f"SELECT land, COUNT(*) n FROM t JOIN zones AS z ON {on} GROUP BY land"
+        assert only(text)["derive"] == {"land of the query": lookup}
+    right = "SELECT z.city, COUNT(*) n FROM t RIGHT JOIN zones z ON town = z.city GROUP BY z.city"
+    assert only(right)["group"] == ['town=["Oslo", "Bern", "Rom"]']
+    listed = "(SELECT DISTINCT c FROM UNNEST(['Oslo', 'Bern']) AS c) AS d ON d.c = t.town"
+    for values in ("UNNEST(['Oslo', 'Bern']) AS c ON t.town = c", listed):
+        made = query(f"SELECT c, COUNT(*) n FROM t RIGHT JOIN {values} GROUP BY c")
+        assert made.metrics[0]["group"] == ['town=["Oslo", "Bern"]']
+        assert made.answer.groups == (("c", ("Oslo", "Bern")),)
+
+
+def test_bounds_that_nobody_says_are_chosen_once_for_each_expression() -> None:
+    text = "SELECT AVG(x / 60) a, SUM(x) s, APPROX_QUANTILES(x, 2) q, COUNT(*) n FROM t WHERE y > 1"
+    waiting = query(text, bounds={})
+    assert waiting.unbounded == {"(`x` / 60)": "(`x` / 60)", "`x`": "x"}
+    assert waiting.where == ("(`y` > 1)",)
+    made = query(text, bounds={"(`x` / 60)": (0.0, 8.0), "`x`": (-4.0, 512.0)})
+    assert not made.unbounded
+    wanted = ["0.0,8.0", "-4.0,512.0", "-4.0,512.0", None]
+    assert [metric.get("bounds") for metric in made.metrics] == wanted
+    assert [metric.get("by_row") for metric in made.metrics] == [True, True, None, True]
+    private = query("SELECT AVG(x) FROM t", bounds={"`x`": (0.0, 8.0)}, rows=None, most_groups=3)
+    assert private.metrics[0]["rows_per_user"] == 1
+
+
+def test_quantiles_of_rows_are_said_to_be_of_rows() -> None:
+    text = f"SELECT PERCENTILE_CONT(x, 0.5, {ROW} => (0, 9)) FROM t"
+    assert query(text).answer.figures[0].meaning == "one row of each user, drawn uniformly, clamped"
+    assert query(text, unit=None, rows=None).answer.figures[0].meaning == "rows, clamped"
 
 
 def test_what_having_and_order_by_look_at_is_priced_once_and_published() -> None:

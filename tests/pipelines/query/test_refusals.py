@@ -68,13 +68,19 @@ FORBIDDEN = {
     "SELECT COUNT(*) FROM t, UNNEST(tags) AS tag": "beside the log",
     "SELECT COUNT(*) FROM t AS a JOIN t AS b USING (x)": "beside the log",
     "SELECT COUNT(*) FROM t CROSS JOIN zones": "beside the log",
-    "SELECT COUNT(*) FROM t JOIN zones ON t.city = zones.city": "USING",
+    "SELECT COUNT(*) FROM t JOIN zones ON t.city = t.city": "beside the log",
+    "SELECT COUNT(*) FROM t JOIN zones ON t.city > zones.city": "beside the log",
+    "SELECT COUNT(*) FROM t JOIN zones ON LOWER(t.city) = zones.city": "beside the log",
+    "SELECT COUNT(*) FROM t JOIN zones ON t.rider = zones.city": "unit column",
     "SELECT COUNT(*) FROM t JOIN zones USING (city) JOIN zones USING (city)": "beside the log",
     "SELECT COUNT(*) FROM t FULL JOIN zones USING (city)": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones USING (land)": "key of a public table",
     "SELECT COUNT(*) FROM zones": "FROM names the log",
     f"SELECT COUNT(*) FROM t WHERE s LIKE '{CANARY}%'": "REGEXP_CONTAINS",
-    "SELECT COUNT(*) FROM t WHERE CAST(x AS INT64) > 1": "--types",
+    "SELECT COUNT(*) FROM t WHERE CAST(x AS NUMERIC) > 1": "INT64, FLOAT64, STRING and BOOL",
+    "SELECT COUNT(*) FROM t WHERE CAST(x AS STRING FORMAT 'x') = 'y'": "FORMAT cannot stand",
+    "SELECT COUNT(*) FROM t WHERE CAST(rider AS INT64) > 1": "unit column",
+    "SELECT COUNT(*) FROM t WHERE EXTRACT(WEEK FROM t) = 1": "EXTRACT takes one of DATE, YEAR",
     "SELECT COUNT(*) FROM t WHERE a.b.c > 1": "one name",
     f"SELECT COUNT(*) FROM t WHERE FROBNICATE(x, '{CANARY}')": "no function of rows",
     "SELECT COUNT(*) FROM t QUALIFY ROW_NUMBER() OVER () = 1": "QUALIFY|window",
@@ -165,6 +171,20 @@ def test_the_place_is_that_of_what_is_wrong() -> None:
     text = "SELECT\n  COUNT(*) AS n,\n  MAX(seconds)\nFROM t"
     with pytest.raises(RequestError, match=r"^report.sql, line 3, column 3: MAX is"):
         compiled(text, ASKED, "report.sql")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT SUM(x) FROM t", "say --rows-per-user 10"),
+        (f"{CLAUSE} SUM(x) FROM t", r"write SUM\(x, contribution_bounds_per_group"),
+        ("SELECT COUNT(*) FROM t", "say --rows-per-user 10"),
+        (f"SELECT city, PERCENTILE_CONT(x, 0.5) FROM t {CITIES} GROUP BY city", "by WHERE"),
+    ],
+)
+def test_bounds_that_no_first_round_chooses_are_refused(text: str, why: str) -> None:
+    with pytest.raises(RequestError, match=f"^query, line 1, column [0-9]+: .*{why}"):
+        compiled(text, ASKED._replace(bounds={}, rows=None))
 
 
 def test_an_epsilon_that_promises_nothing_is_refused() -> None:

@@ -195,6 +195,7 @@ def takes(name: str) -> list[list[str]]:
         "extract": ["'(.)'", "''"], "bucket": ["0.1", "3", str(UNSIGNED), "5e-324", "1.7e308"],
         "round": ["15", "0"], "parse_time": ["'%Y'", "'%y%f%z'"], "number": ["','", "'.', ','"],
         "epoch": ["'s'", "'ms'", "'us'", "'ns'"], "hour": ["'Asia/Kathmandu'"],
+        "cast": ["'whole'", "'number'", "'text'", "'truth'"],
         "if": ["1, 0.5", "'a', null"], "lookup": ["'a', 1", f"1, 'x', {MOST}, 'y'"],
     }.get(name, [])  # fmt: skip
     return [

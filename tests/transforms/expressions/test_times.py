@@ -142,7 +142,15 @@ def test_nanoseconds_round_down_before_1970_too(nanos: int) -> None:
     batch = pa.record_batch({"t": pa.array([nanos, None], pa.timestamp("ns", "UTC"))})
     wanted = EPOCH + timedelta(microseconds=nanos // 1000)
     assert computed("day(t)", batch) == [wanted.strftime("%Y-%m-%d"), None]
-    assert computed("hour(t)", batch) == [wanted.hour, None]
+    year, week, _ = wanted.isocalendar()
+    parts = {
+        "hour": wanted.hour, "minute": wanted.minute, "second": wanted.second,
+        "monthday": wanted.day, "yearday": wanted.timetuple().tm_yday, "iso_week": week,
+        "month": wanted.month, "quarter": (wanted.month + 2) // 3, "year": wanted.year,
+        "iso_year": year,
+    }  # fmt: skip
+    for name, part in parts.items():
+        assert computed(f"{name}(t)", batch) == [part, None]
     assert computed("weekday(t)", batch) == [wanted.isoweekday(), None]
 
 

@@ -1,0 +1,93 @@
+"""Bounds that nobody declared: a first round counts how large numbers are, and is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from mechanisms.channel import Guarantee
+
+SHARE = 0.1
+"""Of epsilon, and of delta if that is said: what the first round spends."""
+OUTSIDE = 0.001
+"""The share of units whose numbers bounds may clip, where noise does not hide more."""
+_TAILS = 2.0  # the rule counts on normal noise; geometric noise reaches 1.4 times as far as often
+
+
+@dataclass(frozen=True)
+class ChosenBounds:
+    """What a first round has come to.
+
+    Attributes:
+        bounds: expression -> (low, high), powers of two.
+        labels: expression -> what people call it.
+        release: the folder where it is published.
+        guarantee: what it has spent.
+    """
+
+    bounds: Mapping[str, tuple[float, float]]
+    labels: Mapping[str, str]
+    release: str
+    guarantee: Guarantee
+
+    @property
+    def words(self) -> str:
+        """For the statement and the page."""
+        if not self.bounds:
+            return (
+                f"{', '.join(self.labels.values())}: a first round chooses bounds, at epsilon "
+                f"{self.guarantee.epsilon:.4g} of the whole"
+            )
+        pairs = ", ".join(
+            f"{self.labels[text]} {low:g} .. {high:g}" for text, (low, high) in self.bounds.items()
+        )
+        return (
+            f"Bounds were chosen by a first round, published in {self.release}, at epsilon "
+            f"{self.guarantee.epsilon:.4g} of the whole: {pairs}. Numbers that few hold may lie "
+            "beyond and are clipped, which intervals do not cover."
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same for programs."""
+        named = {self.labels[text]: [*pair] for text, pair in self.bounds.items()}
+        return {"bounds": named, "guarantee": self.guarantee.as_dict(), "words": self.words}
+
+
+def first_metrics(
+    texts: Sequence[str], users: bool, where: Sequence[str]
+) -> tuple[Mapping[str, Any], ...]:
+    """Metrics of a plan that count how large the numbers of expressions are.
+
+    A user counts by one row, drawn uniformly: noise is then as small as can be.
+
+    Args:
+        texts: the expressions.
+        users: whether users are protected, and not rows.
+        where: what must hold of a row.
+    """
+    from mechanisms.mean.magnitudes import bins
+
+    own: dict[str, Any] = {"by_row": True, "rows_per_user": 1} if users else {}
+    own |= {"where": [*where]} if where else {}
+    return tuple({
+        "name": f"magnitudes-{place}", "kind": "count", "undeclared": "drop", **own,
+        "derive": {f"magnitude {place}": f"magnitude({text})"},
+        "group": [f"magnitude {place}=0..{bins() - 1}"],
+    } for place, text in enumerate(texts, 1))  # fmt: skip
+
+
+def bounds_of(table: pa.Table) -> tuple[float, float]:
+    """Bounds from what a first round has published of one expression.
+
+    Args:
+        table: "estimate" and "standard_error", one row a bin.
+    """
+    from mechanisms.mean.magnitudes import BoundsRule
+
+    counts, errors = (table[name].to_numpy() for name in ("estimate", "standard_error"))
+    people = max(float(counts.sum()), 1.0)
+    return BoundsRule(OUTSIDE)(counts / people, _TAILS * (errors / people) ** 2)
