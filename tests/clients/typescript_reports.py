@@ -60,6 +60,7 @@ metrics:
   - {name: hour, kind: histogram, column: hour, domain: 0..5, mechanism: olh, postprocess: none}
 """
 COUNTERS = """\
+drawn_by: shuffler
 epsilon: 4
 delta: 1e-6
 metrics:
