@@ -15,6 +15,7 @@ import { permanentCoins, permanentMessages } from "./permanent.js";
 import type * as plan from "./plan.js";
 import { type Bytes, integers, joined, type Source, SystemSource } from "./random.js";
 import * as reports from "./report.js";
+import { checkedRows } from "./rows.js";
 import type { PublicKey } from "./sealing.js";
 
 export const FORMAT = 1;
@@ -38,10 +39,14 @@ export interface DeviceOptions {
   open?: () => Source | Promise<Source>;
 }
 
+/** The rows of each metric by name: `hushbeam-types` writes such an interface of a plan. */
+export type RowsOf<Metrics> = { [Name in keyof Metrics]: object };
+
 /** One user's reports. */
-export class Device {
+export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
   private readonly window: { name: string; fingerprint: string };
   private readonly open: () => Source | Promise<Source>;
+  private readonly secret: Bytes;
 
   constructor(
     private readonly plan: plan.Plan,
@@ -49,31 +54,40 @@ export class Device {
   ) {
     if (plan.format !== FORMAT) throw new Error(`the plan is of format ${plan.format}: update`);
     if (plan.window === null) throw new Error("the plan names no window: check --json --window");
-    if (options.secret.length !== 32) throw new Error("the secret must have 32 bytes");
+    this.secret = secretOf(options.secret);
     this.window = plan.window;
     this.open = options.open ?? (() => new SystemSource());
   }
 
   /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
-  async report(name: string, rows: plan.Row[]): Promise<Bytes | null> {
+  async report<Name extends keyof Metrics & string>(
+    name: Name,
+    rows: readonly Metrics[Name][],
+  ): Promise<Bytes | null> {
     const { metric, client, mark } = this.metric(name);
     if (client.form !== reports.PLAIN) {
       throw new Error(`metric ${metric.name}: nothing hides its reports but seals: seal them`);
     }
-    const sent = await this.messages(client, mark, rows);
+    const checked = checkedRows(name, client.encoder, rows);
+    const sent = await this.messages(client, mark, checked);
     const records = sent.map(({ id, message }) => reports.plain(mark, id, message));
     return records.length ? joined(reports.header(mark, reports.PLAIN), ...records) : null;
   }
 
   /** The same, for the collector's eyes alone. */
-  async sealed(name: string, rows: plan.Row[], key: PublicKey): Promise<Bytes | null> {
+  async sealed<Name extends keyof Metrics & string>(
+    name: Name,
+    rows: readonly Metrics[Name][],
+    key: PublicKey,
+  ): Promise<Bytes | null> {
     const { metric, client, mark } = this.metric(name);
-    if (client.form === reports.SLOTS) return this.slots(client, mark, rows, key);
+    const checked = checkedRows(name, client.encoder, rows);
+    if (client.form === reports.SLOTS) return this.slots(client, mark, checked, key);
     if (!client.sealable) {
       throw new Error(`metric ${metric.name}: the shuffler has to read its reports' groups`);
     }
     const records: Bytes[] = [];
-    for (const { id, message } of await this.messages(client, mark, rows)) {
+    for (const { id, message } of await this.messages(client, mark, checked)) {
       records.push(await reports.sealed(mark, id, message, key));
     }
     return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
@@ -97,7 +111,7 @@ export class Device {
   private async answers(client: plan.ClientMetric, mark: reports.Mark): Promise<boolean> {
     if (client.draws === null) return true;
     if (!this.plan.one_report) throw new Error("rows that answer one metric of several: not here");
-    const draw = await reports.deviceDraw(this.options.secret, mark);
+    const draw = await reports.deviceDraw(this.secret, mark);
     return BigInt(client.draws.first) <= draw && draw <= BigInt(client.draws.last);
   }
 
@@ -107,7 +121,7 @@ export class Device {
     rows: plan.Row[],
   ): Promise<{ id: Bytes; message: bigint }[]> {
     const { encoder, channel, permanent } = client;
-    const { secret } = this.options;
+    const { secret } = this;
     if (channel.channel === "counters" || encoder.encoder === "groups") {
       throw new Error("counters are sealed slot by slot");
     }
@@ -136,7 +150,7 @@ export class Device {
     source: Source,
   ): Promise<{ id: Bytes; message: bigint }[]> {
     if (this.plan.one_report) {
-      const id = await reports.deviceId(this.options.secret, mark);
+      const id = await reports.deviceId(this.secret, mark);
       return messages.map((message) => ({ id, message }));
     }
     const ids = await source.bytes(16 * messages.length);
@@ -159,7 +173,8 @@ export class Device {
   }
 
   private domain({ domain, column }: { domain: plan.Domain; column: string }): Promise<Domain> {
-    return Domain.of(domain, column, this.options.values?.[column]);
+    const { values = {} } = this.options;
+    return Domain.of(domain, column, Object.hasOwn(values, column) ? values[column] : undefined);
   }
 
   /** One report of all rows of the user; or of each row one, where rows are nobody's. */
@@ -184,10 +199,22 @@ export class Device {
       const words = await slotWords(channel, groups, numbers, source);
       if (words === null) continue;
       const id = this.plan.one_report
-        ? await reports.deviceId(this.options.secret, mark)
+        ? await reports.deviceId(this.secret, mark)
         : await source.bytes(16);
       records.push(await reports.slots(mark, id, words, slotLevels(channel), key));
     }
     return records.length ? joined(reports.header(mark, reports.SLOTS), ...records) : null;
   }
+}
+
+/** A copy of a secret that may be one: of one byte over and over a random one never is. */
+function secretOf(secret: Bytes): Bytes {
+  // By its tag, since Node's test runners and frames have a Uint8Array of their own.
+  if (Object.prototype.toString.call(secret) !== "[object Uint8Array]" || secret.length !== 32) {
+    throw new Error("the secret must be a Uint8Array of 32 random bytes");
+  }
+  if (secret.every((byte) => byte === secret[0])) {
+    throw new Error("the secret must be 32 random bytes: all of these are the same");
+  }
+  return new Uint8Array(secret); // a Buffer's own `slice` would share the memory
 }
