@@ -39,8 +39,10 @@ export interface DeviceOptions {
   open?: () => Source | Promise<Source>;
 }
 
-/** The rows of each metric by name: `hushbeam-types` writes such an interface of a plan. */
+/** The row of each metric by name: `hushbeam-types` writes such an interface of a plan. */
 export type RowsOf<Metrics> = { [Name in keyof Metrics]: object };
+export type NameOf<Metrics> = keyof Metrics & string;
+type Made = Promise<Bytes | null>;
 
 /** One user's reports. */
 export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
@@ -60,10 +62,7 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   }
 
   /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
-  async report<Name extends keyof Metrics & string>(
-    name: Name,
-    rows: readonly Metrics[Name][],
-  ): Promise<Bytes | null> {
+  async report<N extends NameOf<Metrics>>(name: N, rows: readonly Metrics[N][]): Made {
     const { metric, client, mark } = this.metric(name);
     if (client.form !== reports.PLAIN) {
       throw new Error(`metric ${metric.name}: nothing hides its reports but seals: seal them`);
@@ -75,11 +74,11 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   }
 
   /** The same, for the collector's eyes alone. */
-  async sealed<Name extends keyof Metrics & string>(
-    name: Name,
-    rows: readonly Metrics[Name][],
+  async sealed<N extends NameOf<Metrics>>(
+    name: N,
+    rows: readonly Metrics[N][],
     key: PublicKey,
-  ): Promise<Bytes | null> {
+  ): Made {
     const { metric, client, mark } = this.metric(name);
     const checked = checkedRows(name, client.encoder, rows);
     if (client.form === reports.SLOTS) return this.slots(client, mark, checked, key);
@@ -207,14 +206,11 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   }
 }
 
-/** A copy of a secret that may be one: of one byte over and over a random one never is. */
+/** A copy of a secret that may be one. */
 function secretOf(secret: Bytes): Bytes {
-  // By its tag, since Node's test runners and frames have a Uint8Array of their own.
-  if (Object.prototype.toString.call(secret) !== "[object Uint8Array]" || secret.length !== 32) {
-    throw new Error("the secret must be a Uint8Array of 32 random bytes");
-  }
-  if (secret.every((byte) => byte === secret[0])) {
-    throw new Error("the secret must be 32 random bytes: all of these are the same");
+  const kind = Object.prototype.toString.call(secret); // frames have a Uint8Array of their own
+  if (kind !== "[object Uint8Array]" || secret.length !== 32 || new Set(secret).size === 1) {
+    throw new Error("the secret must be a Uint8Array of 32 random bytes, never all the same");
   }
   return new Uint8Array(secret); // a Buffer's own `slice` would share the memory
 }

@@ -13,8 +13,7 @@ export function columnsOf(encoder: plan.Encoder): Map<string, plan.Domain | null
     case "groups": {
       const columns = new Map<string, plan.Domain | null>();
       for (const { column, domain } of encoder.columns) columns.set(column, domain);
-      if (encoder.number !== null) columns.set(encoder.number, null);
-      return columns;
+      return encoder.number === null ? columns : columns.set(encoder.number, null);
     }
     default:
       throw new Error("this client does not know the encoder: a newer one may");
@@ -31,14 +30,17 @@ export function checkedRows(metric: string, encoder: plan.Encoder, rows: unknown
   // `Array.from` visits holes. A copy is read once, and has no prototype to find columns in.
   return Array.from(rows, (row: unknown) => {
     if (!isRecord(row)) throw new Error(`metric ${metric}: each row must be a plain object`);
-    for (const name of Reflect.ownKeys(row)) {
-      if (typeof name === "string" && columns.has(name)) continue;
+    const other = Reflect.ownKeys(row).find((name) => !columns.has(name as string));
+    if (other !== undefined) {
+      const name = typeof other === "string" ? JSON.stringify(other) : "that is a symbol";
       const names = [...columns.keys()].join(", ") || "none";
-      const told = typeof name === "string" ? JSON.stringify(name) : "that is a symbol";
-      throw new Error(`metric ${metric} has no column ${told}: its columns are ${names}`);
+      throw new Error(`metric ${metric} has no column ${name}: its columns are ${names}`);
     }
     const copy = Object.create(null) as plan.Row;
-    for (const [column, domain] of columns) copy[column] = valueOf(metric, row, column, domain);
+    for (const [column, domain] of columns) {
+      const at = `metric ${metric}, column ${JSON.stringify(column)}`;
+      copy[column] = checkedValue(at, read(at, row, column), domain);
+    }
     return copy;
   });
 }
@@ -50,26 +52,20 @@ function isRecord(row: unknown): row is Record<string, unknown> {
   return parent === null || Object.hasOwn(parent, "isPrototypeOf"); // as Object.prototype alone has
 }
 
-function valueOf(
-  metric: string,
-  row: Record<string, unknown>,
-  column: string,
-  domain: plan.Domain | null,
-): plan.Value {
-  const at = `metric ${metric}, column ${JSON.stringify(column)}`;
+function read(at: string, row: Record<string, unknown>, column: string): unknown {
   if (!Object.hasOwn(row, column)) throw new Error(`${at}: a row lacks it: null says "missing"`);
-  let value: unknown;
   try {
-    value = row[column];
+    return row[column];
   } catch {
     throw new Error(`${at}: a row's getter failed`); // what it threw may tell the value
   }
+}
+
+function checkedValue(at: string, value: unknown, domain: plan.Domain | null): plan.Value {
   if (value === null) return value;
-  if (domain === null) {
-    if (typeof value === "number") return value; // a number that is not finite counts as missing
-    throw new Error(`${at}: takes a number, or null for what is missing`);
-  }
-  if (typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value === "number" && Number.isFinite(value)) return value;
-  throw new Error(`${at}: takes a string, a finite number or a boolean, or null for what is missing`);
+  // Not a number among numbers is a missing one: docs/appendix/wire.md.
+  if (typeof value === "number" && (domain === null || Number.isFinite(value))) return value;
+  if (domain !== null && (typeof value === "string" || typeof value === "boolean")) return value;
+  const wanted = domain === null ? "a number" : "a string, a finite number or a boolean";
+  throw new Error(`${at}: takes ${wanted}, or null for what is missing`);
 }
