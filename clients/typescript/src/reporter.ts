@@ -27,7 +27,7 @@ export type Outcome = Answer | "expired" | "withdrawn" | "none" | "no consent";
 /** A report as it is kept; once it is done with, its outcome stands in its place. */
 interface Kept {
   made: number;
-  endpoint: string;
+  collection: string;
   body: string;
 }
 
@@ -57,14 +57,14 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
 
   /** Draws and keeps a report, the first time, and sends it. */
   async report<N extends NameOf<Metrics>>(name: N, rows: readonly Metrics[N][]): Promise<Outcome> {
-    const { plan, key, endpoint, store, values } = this.options;
+    const { plan, key, store, values } = this.options;
     if (!(await this.consented())) return "no consent";
     const entry = await this.entry(name);
     if ((await store.read(entry)) === null) {
       const device = new Device<Metrics>(plan, { secret: await keptSecret(store), values });
       const body = await device.sealed(name, rows, key);
       if (body !== null) {
-        const kept: Kept = { made: Date.now(), endpoint, body: hex(body) };
+        const kept: Kept = { made: Date.now(), collection: plan.collection, body: hex(body) };
         await store.once(entry, JSON.stringify(kept)); // another tab's report may be there
       }
       if (!(await this.consented())) return this.forget(); // withdrawn meanwhile
@@ -79,7 +79,10 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     const waiting: string[] = [];
     for (const entry of await this.entries()) {
       const kept = await this.kept(entry);
-      if (typeof kept === "object" && kept.endpoint === this.options.endpoint) waiting.push(entry);
+      // Another collection's reports are for another endpoint, which this one would refuse.
+      if (typeof kept === "object" && kept.collection === this.options.plan.collection) {
+        waiting.push(entry);
+      }
     }
     for (const [done, entry] of waiting.entries()) {
       if ((await this.send(entry)) === "waiting") return waiting.length - done; // nor would others
@@ -112,8 +115,9 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
   private async send(entry: string): Promise<Outcome> {
     const kept = await this.kept(entry);
     if (typeof kept === "string") return kept;
+    const { endpoint, backoff } = this.options;
     const wanted = async () => typeof (await this.kept(entry)) === "object"; // in any tab
-    const answer = await post(kept.endpoint, unhex(kept.body), { ...this.options.backoff, wanted });
+    const answer = await post(endpoint, unhex(kept.body), { ...backoff, wanted });
     return answer === "waiting" ? answer : this.close(entry, answer);
   }
 

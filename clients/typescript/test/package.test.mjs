@@ -68,7 +68,7 @@ declare const secret: client.Bytes;
 declare const key: PublicKey;
 declare const options: ReporterOptions;
 const device = new Device<Plan>(plan, { secret });
-const reporter = new Reporter<Plan>({ ...OPTIONS, store: new FileStore("kept") });
+const reporter = new Reporter<Plan>({ ...options, store: new FileStore("kept") });
 export { device, FORMAT, key, reporter };
 `;
 const RIGHT = [
