@@ -1,7 +1,7 @@
 /**
  * Made-up users of the example, each a device with a secret of its own:
  *
- *     node examples/client/devices.mjs site http://localhost:8080/reports 1200
+ *     node examples/client/devices.mjs site http://localhost:8080/reports 1250
  *
  * `site` has the built client, plan.json and key.pem. Of ten users four have soup, three salad, two
  * a sandwich, one nothing; what is sent is randomised.
@@ -21,7 +21,8 @@ const AT_ONCE = 50;
 async function reported(user) {
   const secret = crypto.getRandomValues(new Uint8Array(32));
   const rows = [{ lunch: LUNCHES[user % LUNCHES.length] }];
-  return post(endpoint, await new Device(plan, { secret }).sealed("lunch", rows, key));
+  const body = await new Device(plan, { secret }).sealed("lunch", rows, key);
+  return post(endpoint, body, { tries: 8 }); // the endpoint may be starting still
 }
 
 const answers = {};
