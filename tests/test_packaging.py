@@ -142,8 +142,6 @@ def test_the_clients_package_says_what_the_whole_says() -> None:
     assert (facts["version"], facts["license"]) == (whole["version"], whole["license"])
     lock = json.loads((client / "package-lock.json").read_text())
     assert lock["version"] == facts["version"]
-    assert "dependencies" not in facts
-    assert "resolved" not in (client / "package-lock.json").read_text()  # names no registry
     assert (client / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 

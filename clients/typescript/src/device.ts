@@ -1,6 +1,6 @@
 /** A device: from its own rows to the bytes that it sends, by what `check --json` says alone. */
 
-import { perturb } from "./channels.js";
+import { known, perturb } from "./channels.js";
 import { slotLevels, slotWords } from "./counters.js";
 import {
   binsOf,
@@ -20,16 +20,6 @@ import type { PublicKey } from "./sealing.js";
 
 export const FORMAT = 1;
 
-const CHANNELS = new Set([
-  "k-ary response",
-  "linear hash",
-  "projective geometry",
-  "sliding window",
-  "with unusable",
-  "dummies",
-  "counters",
-]);
-
 export interface DeviceOptions {
   /** 32 random bytes that this device keeps for ever: its reports are named under them. */
   secret: Bytes;
@@ -43,6 +33,8 @@ export interface DeviceOptions {
 export type RowsOf<Metrics> = { [Name in keyof Metrics]: object };
 export type NameOf<Metrics> = keyof Metrics & string;
 type Made = Promise<Bytes | null>;
+type Named = Promise<{ id: Bytes; message: bigint }[]>;
+type OneColumn = Exclude<plan.Encoder, plan.Groups>;
 
 /** One user's reports. */
 export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
@@ -62,13 +54,12 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   }
 
   /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
-  async report<N extends NameOf<Metrics>>(name: N, rows: readonly Metrics[N][]): Made {
-    const { metric, client, mark } = this.metric(name);
+  async report<N extends NameOf<Metrics>>(name: N, given: readonly Metrics[N][]): Made {
+    const { client, rows, mark } = this.metric(name, given);
     if (client.form !== reports.PLAIN) {
-      throw new Error(`metric ${metric.name}: nothing hides its reports but seals: seal them`);
+      throw new Error(`metric ${name}: nothing hides its reports but seals: seal them`);
     }
-    const checked = checkedRows(name, client.encoder, rows);
-    const sent = await this.messages(client, mark, checked);
+    const sent = await this.messages(client, mark, rows);
     const records = sent.map(({ id, message }) => reports.plain(mark, id, message));
     return records.length ? joined(reports.header(mark, reports.PLAIN), ...records) : null;
   }
@@ -76,34 +67,30 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   /** The same, for the collector's eyes alone. */
   async sealed<N extends NameOf<Metrics>>(
     name: N,
-    rows: readonly Metrics[N][],
+    given: readonly Metrics[N][],
     key: PublicKey,
   ): Made {
-    const { metric, client, mark } = this.metric(name);
-    const checked = checkedRows(name, client.encoder, rows);
-    if (client.form === reports.SLOTS) return this.slots(client, mark, checked, key);
+    const { client, rows, mark } = this.metric(name, given);
+    if (client.form === reports.SLOTS) return this.slots(client, mark, rows, key);
     if (!client.sealable) {
-      throw new Error(`metric ${metric.name}: the shuffler has to read its reports' groups`);
+      throw new Error(`metric ${name}: the shuffler has to read its reports' groups`);
     }
     const records: Bytes[] = [];
-    for (const { id, message } of await this.messages(client, mark, checked)) {
+    for (const { id, message } of await this.messages(client, mark, rows)) {
       records.push(await reports.sealed(mark, id, message, key));
     }
     return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
   }
 
-  private metric(name: string): {
-    metric: plan.Metric;
-    client: plan.ClientMetric;
-    mark: reports.Mark;
-  } {
+  private metric(name: string, given: unknown) {
     const metric = this.plan.metrics.find((each) => each.name === name);
     if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
     const { client } = metric;
-    if (client === null || !CHANNELS.has(client.channel.channel)) {
+    if (client === null || !known(client.channel.channel)) {
       throw new Error(`metric ${name}: this client does not know its mechanism`);
     }
-    return { metric, client, mark: reports.markOf(this.window, metric.place) };
+    const rows = checkedRows(name, client.encoder, given);
+    return { client, rows, mark: reports.markOf(this.window, metric.place) };
   }
 
   /** Whether this device answers the metric, where each answers one of several. */
@@ -114,11 +101,7 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
     return BigInt(client.draws.first) <= draw && draw <= BigInt(client.draws.last);
   }
 
-  private async messages(
-    client: plan.ClientMetric,
-    mark: reports.Mark,
-    rows: plan.Row[],
-  ): Promise<{ id: Bytes; message: bigint }[]> {
+  private async messages(client: plan.ClientMetric, mark: reports.Mark, rows: plan.Row[]): Named {
     const { encoder, channel, permanent } = client;
     const { secret } = this;
     if (channel.channel === "counters" || encoder.encoder === "groups") {
@@ -143,11 +126,7 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
   }
 
   /** Each message under its id: one of the user, or random ones where rows are nobody's. */
-  private async named(
-    messages: bigint[],
-    mark: reports.Mark,
-    source: Source,
-  ): Promise<{ id: Bytes; message: bigint }[]> {
+  private async named(messages: bigint[], mark: reports.Mark, source: Source): Named {
     if (this.plan.one_report) {
       const id = await reports.deviceId(this.secret, mark);
       return messages.map((message) => ({ id, message }));
@@ -156,11 +135,7 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
     return messages.map((message, i) => ({ id: ids.slice(16 * i, 16 * i + 16), message }));
   }
 
-  private async cells(
-    encoder: plan.Values | plan.Numbers | plan.Bins,
-    rows: plan.Row[],
-    coins: Coins,
-  ): Promise<number[]> {
+  private async cells(encoder: OneColumn, rows: plan.Row[], coins: Coins): Promise<number[]> {
     switch (encoder.encoder) {
       case "values":
         return valuesOf(encoder, await this.domain(encoder), rows);

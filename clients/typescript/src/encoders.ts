@@ -78,11 +78,7 @@ export function clip(number: number, low: number, high: number): number {
 }
 
 /** The inputs of rows; rows that cannot be used and have no input are left out. */
-export async function valuesOf(
-  encoder: plan.Values,
-  domain: Domain,
-  rows: plan.Row[],
-): Promise<number[]> {
+export function valuesOf(encoder: plan.Values, domain: Domain, rows: plan.Row[]): number[] {
   return rows.flatMap((row) => domain.place(row[encoder.column]) ?? encoder.unusable ?? []);
 }
 

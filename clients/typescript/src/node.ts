@@ -24,13 +24,9 @@ export class FileStore implements Store {
     return (await this.read(name)) ?? text;
   }
 
-  write(name: string, text: string): Promise<void> {
-    return this.placed(text, (part) => rename(part, this.path(name)));
-  }
-
-  remove(name: string): Promise<void> {
-    return rm(this.path(name), { force: true });
-  }
+  write = (name: string, text: string) =>
+    this.placed(text, (part) => rename(part, this.path(name)));
+  remove = async (name: string) => rm(this.path(name), { force: true });
 
   async names(): Promise<string[]> {
     const files = (await readdir(this.folder).catch(unless("ENOENT"))) ?? [];

@@ -7,8 +7,6 @@ import { hex, SystemSource, unhex } from "./random.js";
 import type { PublicKey } from "./sealing.js";
 import { keptSecret, type Store } from "./store.js";
 
-const DAY = 86_400_000;
-
 export interface ReporterOptions {
   plan: plan.Plan;
   key: PublicKey;
@@ -109,7 +107,8 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     if (!text.startsWith("{")) return text as Outcome;
     const kept = JSON.parse(text) as Kept;
     const age = Math.abs(Date.now() - kept.made); // a clock may be set back
-    return age < (this.options.keepFor ?? DAY) ? kept : this.close(entry, "expired");
+    const { keepFor = 86_400_000 } = this.options;
+    return age < keepFor ? kept : this.close(entry, "expired");
   }
 
   private async send(entry: string): Promise<Outcome> {

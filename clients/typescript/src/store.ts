@@ -21,7 +21,7 @@ export async function keptSecret(store: Store): Promise<Bytes> {
 
 /** IndexedDB, or localStorage where that is not to be had: one store a name and origin. */
 export async function browserStore(name = "hushbeam"): Promise<Store> {
-  const local = globalThis.localStorage === undefined ? null : new LocalStore(`${name} `);
+  const local = globalThis.localStorage === undefined ? null : new LocalStore(`${name}\n`);
   // Once a secret is kept in one place, it stays there: a second one would count the user twice.
   if (local !== null && (await local.names()).length) return local;
   try {

@@ -25,14 +25,14 @@ export function declaration(told: plan.Plan): string {
 function typeOf(domain: plan.Domain | null): string {
   if (domain === null) return "number";
   const { declared, low, values } = domain;
-  if (domain.other) return "string | number | boolean"; // all others have a place, too
+  const many = low === null && (values === null || values.length > MOST);
+  if (domain.other || many) return "string | number | boolean"; // all others have a place, too
   if (low !== null) {
     // Beyond 2^53 an integer is told in decimals.
     if (declared > MOST) return "number | `${bigint}`";
     return Array.from({ length: declared }, (_, i) => `${BigInt(low) + BigInt(i)}`).join(" | ");
   }
-  if (values === null || values.length > MOST) return "string | number | boolean";
-  return values.flatMap(literals).join(" | ");
+  return (values ?? []).flatMap(literals).join(" | ");
 }
 
 /** What a value's text stands for: "true" and "7" are also what `true` and 7 come to. */
