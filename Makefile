@@ -107,7 +107,7 @@ docs: $(READY)  ## build the documentation as a site into build/docs; a link tha
 notebooks: $(READY)  ## execute docs/notebooks anew, which draws the figures of docs/choosing.md
 	$(BIN)/python deploy/notebooks.py docs/notebooks/*.ipynb
 
-dist: $(READY)  ## build the packages of the last commit into dist, with their hashes
+dist: $(READY)  ## build the packages for PyPI and npm of the last commit into dist, with their hashes
 	$(BIN)/python deploy/distributions.py dist
 
 clean:  ## remove all that make made

@@ -9,6 +9,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 import tomllib
 import yaml
+from packaging.metadata import Metadata
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("mechanisms", "transforms", "pipelines", "hushbeam")
@@ -39,8 +41,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive, packed as Beam packs it when it gets --setup_file."""
     copy = tmp_path_factory.mktemp("copy") / "hushbeam"
     copy.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", COMMAND):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", COMMAND):
         shutil.copy(ROOT / name, copy)
+    (copy / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "test_packaging.py", copy / "tests")  # setuptools would pack it
     for floor in FLOORS:
         shutil.copytree(ROOT / floor, copy / floor, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(
@@ -56,7 +60,8 @@ def test_the_archive_holds_all_floors_whole(archive: Path) -> None:
         packed = {name.partition("/")[2] for name in tar.getnames()}
     assert "pipelines/views/page.css" in packed
     assert shipped() <= packed
-    assert {"pyproject.toml", "setup.py", COMMAND} <= packed
+    assert {"pyproject.toml", "setup.py", "LICENSE", COMMAND} <= packed
+    assert not [name for name in packed if name.startswith("tests")]
 
 
 @pytest.mark.verify
@@ -86,6 +91,58 @@ def test_what_a_worker_installs_can_make_a_page(archive: Path, tmp_path: Path) -
     file, size = done.stdout.split()
     assert Path(file).is_relative_to(site)
     assert int(size) == len((ROOT / "pipelines" / "views" / "page.css").read_text("utf-8"))
+
+
+@pytest.mark.verify
+def test_a_wheel_of_the_archive_alone_runs_in_an_empty_folder(
+    archive: Path, tmp_path: Path
+) -> None:
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    pip = [sys.executable, "-m", "pip"]
+    subprocess.run(
+        [*pip, "wheel", *quiet, "--no-build-isolation", "--wheel-dir", tmp_path, archive],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("hushbeam-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        held = {name for name in packed.namelist() if ".dist-info/" not in name}
+        (path,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
+        facts = Metadata.from_email(packed.read(path), validate=True)  # as the index does
+    assert held == {*shipped(), COMMAND}
+    assert {f"{floor}/py.typed" for floor in FLOORS} | {"hushbeam/__init__.pyi"} <= held
+    assert (facts.name, str(facts.version)) == ("hushbeam", project(ROOT)["version"])
+    assert facts.license_expression == "Apache-2.0"
+    assert facts.description_content_type == "text/markdown"
+    assert facts.description == (ROOT / "README.md").read_text("utf-8")
+
+    venv.create(tmp_path / "bare", with_pip=False)
+    bare = tmp_path / "bare" / "bin" / "python"
+    (site,) = (tmp_path / "bare" / "lib").glob("python*/site-packages")
+    # All that this environment has, but the project itself: that is there by a .pth, which this
+    # one does not follow.
+    (site / "lent.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    subprocess.run([*pip, "--python", bare, "install", *quiet, wheel], check=True)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    apart = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    program = "import hushbeam, hushbeam.beam as b; print(hushbeam.__file__, b.Count.__module__)"
+    said = [
+        subprocess.run(
+            words, cwd=empty, env=apart, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for words in ([bare, "-c", program], [bare.with_name("hushbeam"), "--version"])
+    ]
+    assert Path(said[0][0]).is_relative_to(site)
+    assert str(facts.version) in said[1]
+
+
+def test_the_clients_package_says_what_the_whole_says() -> None:
+    client, whole = ROOT / "clients" / "typescript", project(ROOT)
+    facts = json.loads((client / "package.json").read_text())
+    assert (facts["version"], facts["license"]) == (whole["version"], whole["license"])
+    lock = json.loads((client / "package-lock.json").read_text())
+    assert lock["version"] == facts["version"]
+    assert (client / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 # Imports every module of the first floor where only what a device has can be imported, and lets a
@@ -321,15 +378,26 @@ def test_a_pull_request_has_to_pass_what_a_desk_runs_and_is_trusted_with_nothing
     assert not steps[0]["with"]["persist-credentials"]
 
 
-def test_nothing_advises_to_install_what_no_index_has() -> None:
+def test_what_no_index_has_yet_is_advised_only_for_when_it_is_published() -> None:
     texts = [
         *ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile",
         *(p for top in (*FLOORS, "docs", "deploy", "examples", "benchmarks", "clients")
           for p in (ROOT / top).rglob("*")
           if p.suffix in {".py", ".md", ".html", ".yaml"} and "node_modules" not in p.parts),
     ]  # fmt: skip
-    advice = re.compile(r"pip install (--?\w[\w-]* )*['\"]?hushbeam(?!` any more)")
-    bad = [str(p.relative_to(ROOT)) for p in texts if advice.search(p.read_text("utf-8"))]
+    advice = re.compile(
+        r"(pip install (--?\w[\w-]* )*['\"]?hushbeam(?!` any more)|npm install hushbeam)"
+    )
+
+    def unconditional(text: str) -> bool:
+        """Whether a paragraph, with the code that follows it, lacks the condition."""
+        condition = re.compile(r"\bonce\b.*\bpublished\b", re.S | re.I)
+        parts = re.split(r"\n\s*\n(?!```)", text)
+        return any(advice.search(part) and not condition.search(part) for part in parts)
+
+    bad = [str(p.relative_to(ROOT)) for p in texts if unconditional(p.read_text("utf-8"))]
     assert bad == []
-    assert advice.search("pip install 'hushbeam[gcp]'")
-    assert not advice.search("pip install '.[gcp]' in a clone")
+    assert unconditional("pip install 'hushbeam[gcp]'")
+    assert unconditional("Once more: it is published.\n\nnpm install hushbeam-client")
+    assert not unconditional("pip install '.[gcp]' in a clone")
+    assert not unconditional("Once it is published: `pip install hushbeam`.")

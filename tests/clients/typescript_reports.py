@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -60,6 +61,7 @@ metrics:
   - {name: hour, kind: histogram, column: hour, domain: 0..5, mechanism: olh, postprocess: none}
 """
 COUNTERS = """\
+drawn_by: shuffler
 epsilon: 4
 delta: 1e-6
 metrics:
@@ -273,3 +275,49 @@ def test_pages_in_chromium_report_through_the_endpoint(site: Path) -> None:
         mechanism.variance(1.0, PAGES)
     )
     assert int(np.argmax(table["estimate"].to_numpy())) == 1
+
+
+# ---- the recipe ----------------------------------------------------------------------------------
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_commands_of_the_readme_lead_to_a_release(tmp_path: Path) -> None:
+    """As they are typed, one after another, in a copy of what they read; only ports are others."""
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```", (ROOT / "clients" / "README.md").read_text(), re.M | re.S
+    )
+    assert len(blocks) == 3
+    recipe = "".join(blocks)
+    for port in ("8000", "8080"):
+        assert port in recipe
+        recipe = recipe.replace(port, str(_free_port()))
+    clone, commands = tmp_path / "clone", tmp_path / "commands"
+    made = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(CLIENT, clone / "clients" / "typescript", ignore=made)
+    shutil.copytree(EXAMPLE, clone / "examples" / "client")
+    commands.mkdir()
+    # The environment has what pip would install, and must not get a copy of the tree.
+    (commands / "pip").write_text('#!/bin/sh\n[ "$*" = "install .[examples]" ]\n')
+    (commands / "pip").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p) || :' EXIT\n{recipe}"],
+        cwd=clone, capture_output=True, text=True, timeout=600, check=False,
+        env=os.environ | {
+            "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        },
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "{ sent: 1250 }" in done.stdout
+    table = pq.read_table(clone / "lunch/lunch-release" / WINDOW / "lunch" / "histogram.parquet")
+    assert table["value"].to_pylist() == ["soup", "salad", "sandwich", "nothing"]
+    mechanism: Any = build("grr", epsilon=2.0, domain_size=5)
+    far = stats.norm.isf(FALSE_ALARM / 8)
+    for share, true in zip(table["unbiased"].to_pylist(), (0.4, 0.3, 0.2, 0.1), strict=True):
+        assert abs(share - true) < far * np.sqrt(mechanism.variance(true, 1250))
+    assert (clone / "lunch/lunch-release" / WINDOW / "report.html").exists()

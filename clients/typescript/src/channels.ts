@@ -4,6 +4,24 @@ import { Field, Forms } from "./fields.js";
 import type * as plan from "./plan.js";
 import { dice16, integers, type Source, words } from "./random.js";
 
+type Messages = Promise<bigint[]>;
+type Places = Promise<number[]>;
+type Drawn<Channel> = (channel: Channel, cells: number[], source: Source) => Messages;
+
+const DRAWN: { [Channel in plan.Perturbing as Channel["channel"]]: Drawn<Channel> } = {
+  "k-ary response": inBlocks(kAry),
+  "linear hash": inBlocks(linearHash),
+  "projective geometry": inBlocks(projective),
+  "sliding window": inBlocks(slidingWindow),
+  "with unusable": withUnusable,
+  dummies: amongDummies,
+};
+
+/** Whether this client has a mechanism of that name: a newer one may have more. */
+export function known(channel: string): boolean {
+  return channel === "counters" || Object.hasOwn(DRAWN, channel);
+}
+
 /** How many inputs a mechanism takes. */
 export function inputs(channel: plan.Perturbing): number {
   if (channel.channel === "sliding window") return channel.cells + 1;
@@ -12,52 +30,24 @@ export function inputs(channel: plan.Perturbing): number {
 }
 
 /** The messages of some inputs; of each one, but for dummies, where they come user by user. */
-export async function perturb(
-  channel: plan.Perturbing,
-  cells: number[],
-  source: Source,
-): Promise<bigint[]> {
+export async function perturb(channel: plan.Perturbing, cells: number[], source: Source): Messages {
   const most = inputs(channel);
   if (!cells.every((cell) => Number.isInteger(cell) && 0 <= cell && cell < most)) {
     throw new Error(`an input lies outside 0 .. ${most - 1}`); // never which
   }
-  if (channel.channel === "dummies") return amongDummies(channel, cells, source);
-  if (channel.channel === "with unusable") return withUnusable(channel, cells, source);
-  return inBlocks(channel, cells, source);
+  return (DRAWN[channel.channel] as Drawn<plan.Perturbing>)(channel, cells, source);
 }
 
-const BLOCK = 1 << 15; // the Python client draws for so many at a time
-
-async function inBlocks(
-  channel: Exclude<plan.Perturbing, plan.Dummies | plan.WithUnusable>,
-  cells: number[],
-  source: Source,
-): Promise<bigint[]> {
-  const messages: bigint[] = [];
-  for (let start = 0; start < cells.length; start += BLOCK) {
-    const block = cells.slice(start, start + BLOCK);
-    messages.push(...(await oneBlock(channel, block, source)));
-  }
-  return messages;
-}
-
-function oneBlock(
-  channel: Exclude<plan.Perturbing, plan.Dummies | plan.WithUnusable>,
-  cells: number[],
-  source: Source,
-): Promise<bigint[]> {
-  switch (channel.channel) {
-    case "k-ary response":
-      return kAry(channel, cells, source);
-    case "linear hash":
-      return linearHash(channel, cells, source);
-    case "projective geometry":
-      return projective(channel, cells, source);
-    case "sliding window":
-      return slidingWindow(channel, cells, source);
-    default:
-      throw new Error("this client does not know the mechanism: a newer one may");
-  }
+/** So many at a time as the Python client draws for. */
+function inBlocks<Channel>(drawn: Drawn<Channel>): Drawn<Channel> {
+  const size = 1 << 15;
+  return async (channel, cells, source) => {
+    const messages: bigint[] = [];
+    for (let start = 0; start < cells.length; start += size) {
+      messages.push(...(await drawn(channel, cells.slice(start, start + size), source)));
+    }
+    return messages;
+  };
 }
 
 /** What is added to the truth: a word falls into one of q - 1 slots of `miss`, or beyond them. */
@@ -66,11 +56,7 @@ function shiftOf(word: bigint, miss: bigint, order: number): number {
   return slot < BigInt(order - 1) ? order - 1 - Number(slot) : 0;
 }
 
-async function kAry(
-  { order, miss }: plan.KAryResponse,
-  cells: number[],
-  source: Source,
-): Promise<bigint[]> {
+async function kAry({ order, miss }: plan.KAryResponse, cells: number[], source: Source): Messages {
   const drawn = await words(source, cells.length);
   const slot = BigInt(miss);
   return cells.map((cell, i) => BigInt((cell + shiftOf(drawn[i], slot, order)) % order));
@@ -80,7 +66,7 @@ async function linearHash(
   { order, polynomial, digits, miss }: plan.LinearHash,
   cells: number[],
   source: Source,
-): Promise<bigint[]> {
+): Messages {
   const forms = new Forms(new Field(order, polynomial), digits);
   const drawn = await words(source, cells.length);
   const points = await integers(source, BigInt(forms.points), cells.length);
@@ -96,7 +82,7 @@ async function projective(
   channel: plan.ProjectiveGeometry,
   cells: number[],
   source: Source,
-): Promise<bigint[]> {
+): Messages {
   const space = new Space(channel);
   // Not all 2^64 words are in use, so they are drawn below the bound, without a bias.
   const drawn = await integers(source, space.words(channel.digits), cells.length);
@@ -151,7 +137,7 @@ async function slidingWindow(
   channel: plan.SlidingWindow,
   cells: number[],
   source: Source,
-): Promise<bigint[]> {
+): Messages {
   const { steps, width } = channel;
   const starts = await positions(channel, cells, source);
   const slots = await slotsOf(channel, cells.length, source);
@@ -166,7 +152,7 @@ async function positions(
   { lower, chance }: plan.SlidingWindow,
   cells: number[],
   source: Source,
-): Promise<number[]> {
+): Places {
   const dice = await dice16(source, cells.length);
   const chances = cells.map((cell) => BigInt(chance[cell]));
   const tied = cells.flatMap((_, i) => (BigInt(dice[i]) === chances[i] >> 48n ? [i] : []));
@@ -186,7 +172,7 @@ async function slotsOf(
   { steps, outside, inside }: plan.SlidingWindow,
   size: number,
   source: Source,
-): Promise<number[]> {
+): Places {
   const [far, near, count] = [BigInt(outside), BigInt(inside), BigInt(steps)];
   const slot = (word: bigint): number =>
     Number(word < count * far ? word / far : count + (word - count * far) / near);
@@ -201,16 +187,12 @@ async function slotsOf(
   return slots;
 }
 
-async function withUnusable(
-  channel: plan.WithUnusable,
-  cells: number[],
-  source: Source,
-): Promise<bigint[]> {
+async function withUnusable(channel: plan.WithUnusable, cells: number[], source: Source): Messages {
   const { number, shift } = channel;
   const none = number.cells + 1;
   // What is drawn for a number is drawn for everybody, so that nothing shows who has none.
   const given = cells.map((cell) => (cell === none ? 0 : cell));
-  const messages = await inBlocks(number, given, source);
+  const messages = await perturb(number, given, source);
   const [coins, instead] = [
     await words(source, cells.length),
     await words(source, cells.length),
@@ -228,7 +210,7 @@ async function amongDummies(
   { inputs: codes, first, ends }: plan.Dummies,
   cells: number[],
   source: Source,
-): Promise<bigint[]> {
+): Messages {
   const numbers = await fromTable(first, ends.map(BigInt), cells.length, source);
   const total = numbers.reduce((sum, number) => sum + number, 0);
   const drawn = await integers(source, BigInt(codes), total);
@@ -241,12 +223,7 @@ async function amongDummies(
 }
 
 /** Integers of a law in units of 2^-128: a word decides nearly every draw. */
-async function fromTable(
-  first: number,
-  ends: bigint[],
-  size: number,
-  source: Source,
-): Promise<number[]> {
+async function fromTable(first: number, ends: bigint[], size: number, source: Source): Places {
   const leading = [...ends.map((end) => end >> 64n), (1n << 64n) - 1n];
   const drawn = Array.from(await words(source, size));
   const passed = drawn.map((word) => leading.filter((end) => end <= word).length);

@@ -6,6 +6,8 @@ import { type Source, words } from "./random.js";
 
 const NONE = -1;
 
+type Sets = Promise<number[][]>;
+
 /** The words of one unit's report, slot by slot; `null` without rows. */
 export async function slotWords(
   counters: plan.Counters,
@@ -44,11 +46,7 @@ function inSlots({ levels }: plan.Counters, sets: number[][]): bigint[] {
   });
 }
 
-async function path(
-  { bins, sizes }: plan.TreePath,
-  cells: number[],
-  source: Source,
-): Promise<number[][]> {
+async function path({ bins, sizes }: plan.TreePath, cells: number[], source: Source): Sets {
   const drawn = await words(source, cells.length);
   const chosen = drawn.reduce((least, word, i) => (word < drawn[least] ? i : least), 0);
   const cell = cells[chosen];
@@ -67,7 +65,7 @@ async function totals(
   groups: number[],
   numbers: number[] | null,
   source: Source,
-): Promise<number[][]> {
+): Sets {
   const summed = new Map<number, Total>();
   groups.forEach((group, row) => {
     const amount = numbers === null ? 1 : numbers[row];

@@ -1,6 +1,6 @@
 /** A device: from its own rows to the bytes that it sends, by what `check --json` says alone. */
 
-import { perturb } from "./channels.js";
+import { known, perturb } from "./channels.js";
 import { slotLevels, slotWords } from "./counters.js";
 import {
   binsOf,
@@ -15,19 +15,10 @@ import { permanentCoins, permanentMessages } from "./permanent.js";
 import type * as plan from "./plan.js";
 import { type Bytes, integers, joined, type Source, SystemSource } from "./random.js";
 import * as reports from "./report.js";
+import { checkedRows } from "./rows.js";
 import type { PublicKey } from "./sealing.js";
 
 export const FORMAT = 1;
-
-const CHANNELS = new Set([
-  "k-ary response",
-  "linear hash",
-  "projective geometry",
-  "sliding window",
-  "with unusable",
-  "dummies",
-  "counters",
-]);
 
 export interface DeviceOptions {
   /** 32 random bytes that this device keeps for ever: its reports are named under them. */
@@ -38,10 +29,18 @@ export interface DeviceOptions {
   open?: () => Source | Promise<Source>;
 }
 
+/** The row of each metric by name: `hushbeam-types` writes such an interface of a plan. */
+export type RowsOf<Metrics> = { [Name in keyof Metrics]: object };
+export type NameOf<Metrics> = keyof Metrics & string;
+type Made = Promise<Bytes | null>;
+type Named = Promise<{ id: Bytes; message: bigint }[]>;
+type OneColumn = Exclude<plan.Encoder, plan.Groups>;
+
 /** One user's reports. */
-export class Device {
+export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
   private readonly window: { name: string; fingerprint: string };
   private readonly open: () => Source | Promise<Source>;
+  private readonly secret: Bytes;
 
   constructor(
     private readonly plan: plan.Plan,
@@ -49,16 +48,16 @@ export class Device {
   ) {
     if (plan.format !== FORMAT) throw new Error(`the plan is of format ${plan.format}: update`);
     if (plan.window === null) throw new Error("the plan names no window: check --json --window");
-    if (options.secret.length !== 32) throw new Error("the secret must have 32 bytes");
+    this.secret = secretOf(options.secret);
     this.window = plan.window;
     this.open = options.open ?? (() => new SystemSource());
   }
 
   /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
-  async report(name: string, rows: plan.Row[]): Promise<Bytes | null> {
-    const { metric, client, mark } = this.metric(name);
+  async report<N extends NameOf<Metrics>>(name: N, given: readonly Metrics[N][]): Made {
+    const { client, rows, mark } = this.metric(name, given);
     if (client.form !== reports.PLAIN) {
-      throw new Error(`metric ${metric.name}: nothing hides its reports but seals: seal them`);
+      throw new Error(`metric ${name}: nothing hides its reports but seals: seal them`);
     }
     const sent = await this.messages(client, mark, rows);
     const records = sent.map(({ id, message }) => reports.plain(mark, id, message));
@@ -66,11 +65,15 @@ export class Device {
   }
 
   /** The same, for the collector's eyes alone. */
-  async sealed(name: string, rows: plan.Row[], key: PublicKey): Promise<Bytes | null> {
-    const { metric, client, mark } = this.metric(name);
+  async sealed<N extends NameOf<Metrics>>(
+    name: N,
+    given: readonly Metrics[N][],
+    key: PublicKey,
+  ): Made {
+    const { client, rows, mark } = this.metric(name, given);
     if (client.form === reports.SLOTS) return this.slots(client, mark, rows, key);
     if (!client.sealable) {
-      throw new Error(`metric ${metric.name}: the shuffler has to read its reports' groups`);
+      throw new Error(`metric ${name}: the shuffler has to read its reports' groups`);
     }
     const records: Bytes[] = [];
     for (const { id, message } of await this.messages(client, mark, rows)) {
@@ -79,35 +82,28 @@ export class Device {
     return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
   }
 
-  private metric(name: string): {
-    metric: plan.Metric;
-    client: plan.ClientMetric;
-    mark: reports.Mark;
-  } {
+  private metric(name: string, given: unknown) {
     const metric = this.plan.metrics.find((each) => each.name === name);
     if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
     const { client } = metric;
-    if (client === null || !CHANNELS.has(client.channel.channel)) {
+    if (client === null || !known(client.channel.channel)) {
       throw new Error(`metric ${name}: this client does not know its mechanism`);
     }
-    return { metric, client, mark: reports.markOf(this.window, metric.place) };
+    const rows = checkedRows(name, client.encoder, given);
+    return { client, rows, mark: reports.markOf(this.window, metric.place) };
   }
 
   /** Whether this device answers the metric, where each answers one of several. */
   private async answers(client: plan.ClientMetric, mark: reports.Mark): Promise<boolean> {
     if (client.draws === null) return true;
     if (!this.plan.one_report) throw new Error("rows that answer one metric of several: not here");
-    const draw = await reports.deviceDraw(this.options.secret, mark);
+    const draw = await reports.deviceDraw(this.secret, mark);
     return BigInt(client.draws.first) <= draw && draw <= BigInt(client.draws.last);
   }
 
-  private async messages(
-    client: plan.ClientMetric,
-    mark: reports.Mark,
-    rows: plan.Row[],
-  ): Promise<{ id: Bytes; message: bigint }[]> {
+  private async messages(client: plan.ClientMetric, mark: reports.Mark, rows: plan.Row[]): Named {
     const { encoder, channel, permanent } = client;
-    const { secret } = this.options;
+    const { secret } = this;
     if (channel.channel === "counters" || encoder.encoder === "groups") {
       throw new Error("counters are sealed slot by slot");
     }
@@ -130,24 +126,16 @@ export class Device {
   }
 
   /** Each message under its id: one of the user, or random ones where rows are nobody's. */
-  private async named(
-    messages: bigint[],
-    mark: reports.Mark,
-    source: Source,
-  ): Promise<{ id: Bytes; message: bigint }[]> {
+  private async named(messages: bigint[], mark: reports.Mark, source: Source): Named {
     if (this.plan.one_report) {
-      const id = await reports.deviceId(this.options.secret, mark);
+      const id = await reports.deviceId(this.secret, mark);
       return messages.map((message) => ({ id, message }));
     }
     const ids = await source.bytes(16 * messages.length);
     return messages.map((message, i) => ({ id: ids.slice(16 * i, 16 * i + 16), message }));
   }
 
-  private async cells(
-    encoder: plan.Values | plan.Numbers | plan.Bins,
-    rows: plan.Row[],
-    coins: Coins,
-  ): Promise<number[]> {
+  private async cells(encoder: OneColumn, rows: plan.Row[], coins: Coins): Promise<number[]> {
     switch (encoder.encoder) {
       case "values":
         return valuesOf(encoder, await this.domain(encoder), rows);
@@ -159,7 +147,8 @@ export class Device {
   }
 
   private domain({ domain, column }: { domain: plan.Domain; column: string }): Promise<Domain> {
-    return Domain.of(domain, column, this.options.values?.[column]);
+    const { values = {} } = this.options;
+    return Domain.of(domain, column, Object.hasOwn(values, column) ? values[column] : undefined);
   }
 
   /** One report of all rows of the user; or of each row one, where rows are nobody's. */
@@ -184,10 +173,19 @@ export class Device {
       const words = await slotWords(channel, groups, numbers, source);
       if (words === null) continue;
       const id = this.plan.one_report
-        ? await reports.deviceId(this.options.secret, mark)
+        ? await reports.deviceId(this.secret, mark)
         : await source.bytes(16);
       records.push(await reports.slots(mark, id, words, slotLevels(channel), key));
     }
     return records.length ? joined(reports.header(mark, reports.SLOTS), ...records) : null;
   }
+}
+
+/** A copy of a secret that may be one. */
+function secretOf(secret: Bytes): Bytes {
+  const kind = Object.prototype.toString.call(secret); // frames have a Uint8Array of their own
+  if (kind !== "[object Uint8Array]" || secret.length !== 32 || new Set(secret).size === 1) {
+    throw new Error("the secret must be a Uint8Array of 32 random bytes, never all the same");
+  }
+  return new Uint8Array(secret); // a Buffer's own `slice` would share the memory
 }

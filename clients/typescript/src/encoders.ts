@@ -32,24 +32,23 @@ export class Domain {
     return this.declared.declared + Number(this.declared.other);
   }
 
-  place(value: unknown): number | null {
-    if (value === null || value === undefined) return null;
+  place(value: plan.Value): number | null {
+    if (value === null) return null;
     const place = this.places === null ? this.within(value) : this.places.get(String(value));
     return place ?? (this.declared.other ? this.declared.declared : null);
   }
 
-  private within(value: unknown): number | undefined {
-    const whole = typeof value === "bigint" || Number.isInteger(value);
+  private within(value: plan.Value): number | undefined {
+    const whole = Number.isInteger(value);
     if (!whole && !(typeof value === "string" && /^-?\d{1,20}$/.test(value))) return undefined;
-    const place = BigInt(value as bigint | number | string) - BigInt(this.declared.low as string);
+    const place = BigInt(value as number | string) - BigInt(this.declared.low as string);
     return 0n <= place && place < BigInt(this.declared.declared) ? Number(place) : undefined;
   }
 }
 
 /** A finite number, or `null` for anything else. */
-export function numberOf(value: unknown): number | null {
-  const number = typeof value === "bigint" ? Number(value) : value;
-  return typeof number === "number" && Number.isFinite(number) ? number : null;
+export function numberOf(value: plan.Value): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
 /** What rounds numbers of [-1, 1] to the points of a grid. */
@@ -79,11 +78,7 @@ export function clip(number: number, low: number, high: number): number {
 }
 
 /** The inputs of rows; rows that cannot be used and have no input are left out. */
-export async function valuesOf(
-  encoder: plan.Values,
-  domain: Domain,
-  rows: plan.Row[],
-): Promise<number[]> {
+export function valuesOf(encoder: plan.Values, domain: Domain, rows: plan.Row[]): number[] {
   return rows.flatMap((row) => domain.place(row[encoder.column]) ?? encoder.unusable ?? []);
 }
 

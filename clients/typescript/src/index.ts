@@ -2,7 +2,7 @@
 
 export { inputs, perturb } from "./channels.js";
 export { slotLevels, slotWords } from "./counters.js";
-export { Device, type DeviceOptions, FORMAT } from "./device.js";
+export { Device, type DeviceOptions, FORMAT, type NameOf, type RowsOf } from "./device.js";
 export { freshCoins, toGrid } from "./encoders.js";
 export { permanentCoins, permanentMessages } from "./permanent.js";
 export type * from "./plan.js";
@@ -19,4 +19,8 @@ export {
   words,
 } from "./random.js";
 export { deviceDraw, deviceId } from "./report.js";
+export { type Answer, type Backoff, post } from "./post.js";
+export { type Outcome, Reporter, type ReporterOptions } from "./reporter.js";
 export { PublicKey } from "./sealing.js";
+export { browserStore, keptSecret, type Store } from "./store.js";
+export { declaration } from "./types.js";

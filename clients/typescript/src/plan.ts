@@ -165,5 +165,8 @@ export interface Plan {
   metrics: Metric[];
 }
 
-/** A row of whatever is collected: the columns that metrics name. */
-export type Row = Record<string, unknown>;
+/** What a column holds: `null` is what is missing. */
+export type Value = string | number | boolean | null;
+
+/** A row of whatever is collected: all columns that a metric names, and no others. */
+export type Row = Record<string, Value>;

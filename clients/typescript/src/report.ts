@@ -37,6 +37,12 @@ export function plain({ place }: Mark, id: Bytes, message: bigint): Bytes {
   return record(little(place, 2), id, little(message, 8));
 }
 
+/** What a seal holds only with. */
+function info(what: string, mark: Mark, key: PublicKey, ...level: Bytes[]): Bytes {
+  const start = [utf8(`hushbeam ${what}`), little(VERSION, 2), little(mark.place, 2)];
+  return joined(...start, ...level, key.id, mark.fingerprint);
+}
+
 /** The same for the collector's eyes alone. */
 export async function sealed(
   mark: Mark,
@@ -44,14 +50,7 @@ export async function sealed(
   message: bigint,
   key: PublicKey,
 ): Promise<Bytes> {
-  const info = joined(
-    utf8("hushbeam report"),
-    little(VERSION, 2),
-    little(mark.place, 2),
-    key.id,
-    mark.fingerprint,
-  );
-  const box = await key.seal(little(message, 8), info);
+  const box = await key.seal(little(message, 8), info("report", mark, key));
   return record(little(mark.place, 2), id, key.id, box);
 }
 
@@ -65,15 +64,8 @@ export async function slots(
 ): Promise<Bytes> {
   const boxes: Bytes[] = [];
   for (const [slot, level] of levels.entries()) {
-    const info = joined(
-      utf8("hushbeam slot"),
-      little(VERSION, 2),
-      little(mark.place, 2),
-      little(level, 2),
-      key.id,
-      mark.fingerprint,
-    );
-    boxes.push(await key.seal(little(messages[slot], 8), info));
+    const context = info("slot", mark, key, little(level, 2));
+    boxes.push(await key.seal(little(messages[slot], 8), context));
   }
   return record(little(mark.place, 2), id, key.id, ...boxes);
 }

@@ -1,9 +1,10 @@
 /**
- * Users of the example's page, one after another in one browser, each with a storage of its own:
+ * Users of the example's page, one after another in one browser, each with a storage of its own
+ * (localStorage, since a page can empty that for the next user):
  *
  *     node test/page.mjs http://site/index.html http://endpoint/reports ANSWER USERS
  *
- * One more is first told another endpoint, where nobody listens, and then sends the same report twice.
+ * One more is first told another endpoint, where nobody listens, then sends the report, and withdraws.
  */
 
 import { chromium } from "playwright-core";
@@ -14,6 +15,11 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] }
 try {
   const page = await browser.newPage();
   page.setDefaultTimeout(20_000);
+  await page.addInitScript(() => {
+    indexedDB.open = () => {
+      throw new Error("blocked");
+    };
+  });
   await page.goto(address);
   await page.waitForSelector("form[data-ready]");
 
@@ -28,14 +34,20 @@ try {
   const stored = () => page.evaluate(() => JSON.stringify({ ...localStorage }));
 
   await page.getByLabel("Lunch").selectOption(answer);
+  await page.getByRole("button", { name: "Send" }).click();
+  if ((await stored()) !== "{}") throw new Error("something was kept before consent");
+  await page.getByLabel("Send my randomised answer").check();
   await send("http://127.0.0.1:9/reports"); // discard: nobody listens
   await say("The endpoint cannot be reached");
+  await send(endpoint);
+  await say("Thank you");
   const first = await stored();
   await send(endpoint);
   await say("Thank you");
-  await send(endpoint);
-  await say("Thank you");
   if (first !== (await stored())) throw new Error("another report was made of one user");
+  await page.getByRole("button", { name: "Withdraw" }).click();
+  await say("You have withdrawn");
+  if ((await stored()).includes("secret")) throw new Error("the secret was kept");
 
   const thanked = await page.evaluate(async (count) => {
     const form = document.querySelector("form");

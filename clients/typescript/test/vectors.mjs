@@ -1,5 +1,7 @@
 /** The vectors of the Python client, as checks that run in Node and in a browser alike. */
 
+import { rowChecks } from "./rows.mjs";
+
 const none = undefined;
 
 /** Hex or decimals, so that a difference can be read. */
@@ -88,7 +90,10 @@ export async function checks(client, internals, read) {
   for (const name of ["fresh", "permanent", "counters"]) {
     list.push(...reports(client, internals, name, await read(`reports-${name}.json`)));
   }
-  list.push(...refusals(client, await read("reports-fresh.json"), await read("seals.json")));
+  const [fresh, seal] = [await read("reports-fresh.json"), await read("seals.json")];
+  list.push(...refusals(client, fresh, seal));
+  const { plan: counters } = await read("reports-counters.json");
+  list.push(...rowChecks(client, fresh.plan, counters, seal.key));
   return list;
 }
 
@@ -174,10 +179,10 @@ function refusals(client, { plan, secret, cases }, { key }) {
     change(copy);
     return copy;
   };
-  const row = cases[0].rows;
   const device = (told, more = {}) => new client.Device(told, { ...options, ...more });
   const listed = (metric) => metric.client.encoder.encoder === "values" && metric.client.encoder.domain.values;
   const olh = plan.metrics.findIndex(listed);
+  const row = cases.find((each) => each.metric === plan.metrics[olh].name).rows;
   const { name, client: known } = plan.metrics[olh];
   const others = [...known.encoder.domain.values].reverse();
   const hashed = altered((copy) => (copy.metrics[olh].client.encoder.domain.values = null));

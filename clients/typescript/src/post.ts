@@ -1,0 +1,46 @@
+/** Posts a report until it has come: the same bytes each time, later and later. */
+
+import { type Bytes, integers, SystemSource } from "./random.js";
+
+/** At most 5 tries; the first pause is of up to 1 s, each may be twice as long, up to a minute. */
+export interface Backoff {
+  tries?: number;
+  first?: number; // milliseconds
+  longest?: number; // milliseconds
+  /** Asked after each pause: whether the report is still to be sent. */
+  wanted?: () => Promise<boolean>;
+}
+
+/** "sent": the endpoint keeps it. "refused": it never will. "waiting": it may another time. */
+export type Answer = "sent" | "refused" | "waiting";
+
+/**
+ * Sends a report, and nothing else of the user. Pauses are drawn between 0 and a bound, so that
+ * devices that failed together do not come back together.
+ */
+export async function post(endpoint: string, body: Bytes, how: Backoff = {}): Promise<Answer> {
+  const { tries = 5, first = 1000, longest = 60_000, wanted = async () => true } = how;
+  for (let k = 1; ; k++) {
+    const answer = await posted(endpoint, body);
+    if (answer !== "waiting" || k >= tries) return answer;
+    const bound = Math.floor(Math.min(longest, first * 2 ** (k - 1)));
+    const [pause] = await integers(new SystemSource(), BigInt(bound) + 1n, 1);
+    await new Promise((ready) => setTimeout(ready, Number(pause)));
+    if (!(await wanted())) return "waiting";
+  }
+}
+
+async function posted(endpoint: string, body: Bytes): Promise<Answer> {
+  const init: RequestInit = {
+    method: "POST",
+    body,
+    credentials: "omit",
+    referrerPolicy: "no-referrer",
+    redirect: "error", // followed, a POST may become a GET, which is answered and carries nothing
+    signal: AbortSignal.timeout(30_000),
+  };
+  const status = await fetch(endpoint, init).then((answer) => answer.status, () => 0);
+  if (200 <= status && status < 300) return "sent";
+  // These are about the body; any other may be about the server.
+  return [400, 413, 422].includes(status) ? "refused" : "waiting";
+}
