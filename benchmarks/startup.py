@@ -70,8 +70,8 @@ def main() -> None:
         for file in ("flights.yaml", "flights.parquet", "airports.txt"):
             shutil.copy(examples / file, folder)  # a plan is refused behind a link
         plan = folder / "flights.yaml"  # of reports, as clients make them
-        own = "drawn_by: each-report\nmin_reports: 300000\nmetrics:\n"
-        plan.write_text(plan.read_text().replace("metrics:\n", own))
+        more = "drawn_by: each-report\nmin_reports: 300000\nmetrics:\n"
+        plan.write_text(plan.read_text().replace("metrics:\n", more))
         begin = ["ledger", "init", "--ledger", "ledger.sqlite", "--population", "riders"]
         seconds([*_HUSHBEAM, *begin, "--budget", "2.5,1e-6"], folder)
         runs: dict[str, list[float]] = {command: [] for command in COMMANDS}

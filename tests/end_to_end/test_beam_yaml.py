@@ -68,8 +68,8 @@ def test_bounds_and_declared_values_of_two_columns(workspace: Path) -> None:
     for path in Path().glob("rows*"):
         path.unlink()
     crossed = written(
-        "{type: HushbeamStatistics, config: {kind: cross-tab, columns: [city, half], domains: {city: "
-        f"[Oslo, Bern], half: [0, 1]}}, user: user, {CLEAR}}}}}"
+        "{type: HushbeamStatistics, config: {kind: cross-tab, columns: [city, half], domains: "
+        f"{{city: [Oslo, Bern], half: [0, 1]}}, user: user, {CLEAR}}}}}"
     )
     assert {row["value"]: row["estimate"] for row in crossed}["Bern × 0"] == 15
 
