@@ -128,9 +128,9 @@ class Aggregates:
         options = {"column": self._column(what), "bounds": "{!r},{!r}".format(*bounds)}
         if per == PER_ROW or self._limits.unit is None:
             call = f"{name}(x, {PER_GROUP} => (low, high))"
-            return Aggregate(_NUMBERS[name], options | self._by_row(node, call), "rows, clamped")
+            return Aggregate(_NUMBERS[name], options | self._by_row(node, call), "rows, clipped")
         added = "added up" if name == "SUM" else "averaged"
-        words = f"each user's rows of a group, {added} and then clamped"
+        words = f"each user's rows of a group, {added} and then clipped"
         return Aggregate(_NUMBERS[name], options | self._by_group(), words)
 
     def _quantiles(
@@ -151,8 +151,8 @@ class Aggregates:
             # Without the ends, which are one row's values each.
             shares = [round(i / parts, 12) for i in range(1, parts)]
         options = {"column": self._column(plain[0]), "bounds": "{!r},{!r}".format(*bounds)}
-        words = "one row of each user, drawn uniformly, clamped"
-        return Aggregate("distribution", options, words, tuple(shares))
+        words = "rows" if self._limits.unit is None else "one row of each user, drawn uniformly"
+        return Aggregate("distribution", options, f"{words}, clipped", tuple(shares))
 
     def _row(self, node: Any) -> RowValue:
         row = self.of_rows.row(node)

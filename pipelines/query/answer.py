@@ -6,7 +6,7 @@ import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,16 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from pipelines.releases.statement import parquet
+from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
+from pipelines.views.headline import FIRST, LARGEST, Headline, headline
 from transforms.expressions.view import View
 
 _TABLES = {"distribution": "quantiles.parquet"}
 _MOST_SHOWN = 100  # rows on a screen and on a page
+_MOST_FIRST = 3  # figures of one row
+_KNOWN = {"estimate": "", **{name: f"_{name}" for name in ("standard_error", "lower", "upper")}}
 
 
 @dataclass(frozen=True)
@@ -221,18 +225,53 @@ class QueryResult:
     def page(self, table: pa.Table) -> str:
         """It as a part of a page."""
         heads, rows = self.rows(table)
-        head = "".join(f"<th>{html.escape(one)}</th>" for one in heads)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(one)}</td>" for one in row) + "</tr>\n"
-            for row in rows
-        )
+        labels = len([*takewhile(lambda column: column[0] == "group", self.columns)])
         meanings = {one.label: one.meaning for one in self.figures if one.label}
         said = "; ".join(f"{label}: {meaning}" for label, meaning in meanings.items())
+        more = f"; and {len(table) - len(rows):,} more rows" if len(table) > len(rows) else ""
         return (
-            '<div class="scroll" tabindex="0" role="region" aria-label="the answer">\n'
-            f'<table class="whole">\n<tr>{head}</tr>\n{body}</table>\n</div>\n'
-            f'<p class="note">{html.escape(said)}.</p>\n'
+            pages.boxed("the answer", heads, rows, labels)
+            + f'<p class="note">{html.escape(said)}{more}.</p>\n'
         )
+
+    @property
+    def title(self) -> str:
+        """What the table holds, by the names of its columns."""
+        groups = [label for label, _ in self.groups]
+        return ", ".join(self._labels) + f" by {', '.join(groups)}" * bool(groups)
+
+    @property
+    def _labels(self) -> list[str]:
+        """The columns of figures that are shown."""
+        shown = (self.figures[at].labels for kind, at in self.columns if kind == "figure")
+        return [label for labels in shown for label in labels]
+
+    def headline(self, table: pa.Table, statement: Mapping[str, Any]) -> Headline:
+        """The figures that come first: of one row its first ones, of more those of one column.
+
+        Args:
+            table: of the query.
+            statement: of the release.
+        """
+        names = [self.groups[at][0] for kind, at in self.columns if kind == "group"]
+        if len(table) > 1 and not names:
+            return Headline([], "", "")  # nothing says whose they are
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        values = pa.array([" · ".join(map(str, row)) for row in rows], pa.string())
+        of = {"value": values if names else pa.nulls(len(table), pa.string())}
+        means = {label for one in self.figures if one.kind == "mean" for label in one.labels}
+        whose = {"value": names[0]} if len(names) == 1 else {}
+        order = {"table": "", "rows": FIRST if self.order else LARGEST}
+        first = []
+        for label in self._labels[: 1 if len(table) > 1 else _MOST_FIRST]:
+            known = {name: f"{label}{end}" for name, end in _KNOWN.items()}
+            known = {name: column for name, column in known.items() if column in table.column_names}
+            figures = pa.table(of | {name: table[column] for name, column in known.items()})
+            kind = "mean" if label in means else "sum"
+            said = {**statement, "labels": whose, "figures": {"": kind}, "headline": order}
+            one = headline(figures, said)
+            first.append(one._replace(lines=[line._replace(unit=label) for line in one.lines]))
+        return Headline([line for one in first for line in one.lines], first[0].which, "")
 
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:
