@@ -23,7 +23,7 @@ from pipelines.views.drawing import listing_bars, pictured
 from pipelines.views.headline import MIDDLE, Headline, chosen, head, headline, title
 from pipelines.views.listing import listed
 from pipelines.views.pages import placed
-from pipelines.wording import upward
+from pipelines.wording import plain, upward
 from transforms.elements.progress import SETTLED, tally
 from transforms.encoders.users import UserDigest
 from transforms.rows.telemetry import ReadTelemetry
@@ -308,12 +308,9 @@ def _first_figures(
     """The first figure of the first metrics that have one."""
     first = ((name, headline(tables.get(name), metrics[name])) for name in names if name in metrics)
     lines = [(name, one.lines[0]) for name, one in first if one.lines]
-    named = [
-        line._replace(label=" · ".join(filter(None, (name, line.label))))
-        for name, line in lines[:_FIRST]
-    ]
-    which = f"of {len(named)} of {len(names)} metrics" if len(names) > len(named) else ""
-    return Headline(named, which * bool(named), "")
+    named = [one._replace(label=f"{name} · {one.label}".rstrip(" ·")) for name, one in lines]
+    which = f"the first {_FIRST} of {len(named)} metrics" if len(named) > _FIRST else ""
+    return Headline(named[:_FIRST], which, "")
 
 
 _HEADS = ("metric", "figure", "what", "epsilon", "delta")
@@ -332,7 +329,7 @@ def _row(
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
         f"<td>{_figure(table, said)}</td><td>{html.escape(title(said))}</td>"
-        f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
+        f"<td>{epsilon:g}</td><td>{plain(delta)}</td></tr>\n"
     )
 
 

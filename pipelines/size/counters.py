@@ -115,13 +115,13 @@ def instead(values: int, n: int, epsilon: float, delta: float) -> list[str]:
         delta: of the release.
 
     Returns:
-        A line of each that there can be: of the shuffler's dummies, and of the job's noise.
+        A line of each that there can be: of the job's noise, and of the shuffler's dummies.
     """
     levels = Amounts(values, 1, 1).levels
     lines = []
     for trusted, made in (
-        (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
         (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon, delta)),
+        (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
     ):
         try:
             error = made().column_variance ** 0.5 / n
