@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -260,7 +260,7 @@ class _Planned(NamedTuple):
         sent: what a unit sends.
     """
 
-    variances: Mapping[str, Callable[[Columns], float]]
+    variances: dict[str, Callable[[Columns], float]]
     terms: str
     sent: str
 
@@ -318,7 +318,9 @@ class TablesQuestion(PlannerQuestion):
         def of(variances: Sequence[float]) -> Callable[[Columns], float]:
             return lambda table: tabs.variances(table, variances).mean()
 
-        known = {JOB: of(by_job.variances), SHUFFLER: of(design.variances)}
+        known: dict[str, Callable[[Columns], float]] = {
+            JOB: of(by_job.variances), SHUFFLER: of(design.variances)
+        }  # fmt: skip
         return _Planned(known, self.terms, sent)
 
     def _divided(self, tabs: CrossTabs) -> _Planned:
@@ -331,5 +333,7 @@ class TablesQuestion(PlannerQuestion):
         mechanism = DividedTables(self.epsilon, tabs)
         sent = f"a unit sends a cell of one of {len(mechanism.oracles)} tables, drawn for it"
         terms = f"epsilon {self.epsilon:g}, local, {n:,} reports"
-        known = {BY_REPORT: lambda table: n * mechanism.table_variance(table)}
+        known: dict[str, Callable[[Columns], float]] = {
+            BY_REPORT: lambda table: n * mechanism.table_variance(table)
+        }
         return _Planned(known, terms, sent)
