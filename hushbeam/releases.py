@@ -24,6 +24,9 @@ _FRAME = (
 )
 
 
+_SHOWN = 3  # figures of a line
+
+
 class Release:
     """A release that stands in a folder, local or gs://.
 
@@ -147,7 +150,26 @@ class Release:
         return _FRAME.format(page=html.escape(self.page))
 
     def __repr__(self) -> str:
-        return f"<hushbeam.Release of {self.statement['release']}: {self._content}>"
+        """Its kind, its first figures, what it may reveal, and where it stands."""
+        from pipelines.views.headline import loss
+
+        kind, figures = self.statement["release"], self._figures
+        more = ["…"] * (len(figures) > _SHOWN)
+        shown = f"{kind}: {', '.join(figures[:_SHOWN] + more)}" if figures else kind
+        lost = loss(self.statement["guarantees"]["release"])
+        return f"<hushbeam.Release of {shown}; {lost}; {self.folder}>"
+
+    @property
+    def _figures(self) -> list[str]:
+        """Those that come first; of a plan the first one of each metric."""
+        from pipelines.views.headline import chosen, headline
+
+        if self.metrics:
+            first = ((name, *one._figures[:1]) for name, one in self.metrics.items())
+            return [" ".join(words) for words in first]
+        table = self.tables.get(chosen(self.statement)["table"].removesuffix(".parquet"))
+        lines = headline(table, self.statement).lines
+        return [" ".join(filter(None, (line.label, line.number, line.unit))) for line in lines]
 
     @property
     def _content(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context
 
 from mechanisms.channel import Guarantee
@@ -153,6 +153,22 @@ def covered(unit: str) -> str:
         f"Standard errors and intervals cover the randomisation of the reports only, not the draw "
         f"of one row of each {unit}: the shares they hold for are those of the rows drawn."
     )
+
+
+def distinct_promises(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
+    """Guarantees, each once; of single reports only where somebody sends some.
+
+    Args:
+        guarantees: of a release, and of one report. A job that draws the noise reads rows, so that
+            nothing has to be said of reports.
+
+    >>> whole = Guarantee("central", 1.0, 0.0, "row", "proof")
+    >>> distinct_promises([whole, Guarantee.none("the job reads exact numbers")]) == [whole]
+    True
+    """
+    own = [*dict.fromkeys(guarantees)]
+    by_job = any(one.model == "central" for one in own)
+    return [one for one in own if not (by_job and one.model == "none")]
 
 
 def meaning(guarantee: Guarantee, min_reports: int) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import AsFields, Floats
-from mechanisms.counters.amounts import Amounts, Ends, by_part, weighed
+from mechanisms.counters.amounts import LARGEST, Amounts, Ends, by_part, weighed
 from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -214,6 +214,20 @@ class SummedRows(RowCounters):
         column, rows = (1 + self.own_counts) * variances[0], variances[len(self.levels) - 1]
         value = variances[len(self.levels) - 2] if self.sizes else 0.0
         return RowNoise(math.sqrt(column) / self.steps, math.sqrt(value), math.sqrt(rows))
+
+
+_FINE = 10.0  # steps in a standard deviation that a coin of every row has: a hundredth of variance
+
+
+def fine_steps(numbers: int, categories: int, n: int, epsilon: float, delta: float) -> int:
+    """How many steps half a range of `SummedRows` should have, so that rounding does not show.
+
+    Args:
+        numbers, categories, n, epsilon, delta: as of `digits_for`.
+    """
+    noise = math.sqrt(numbers + categories + 1) / gaussian_mu(epsilon, delta)
+    # Beside so few numbers noise of another law may err less than that, by a half at the most.
+    return min(math.ceil(2 * _FINE * math.sqrt(n) / noise), LARGEST)
 
 
 def digits_for(numbers: int, categories: int, n: int, epsilon: float, delta: float) -> int:

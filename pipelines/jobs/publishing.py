@@ -23,7 +23,7 @@ from pipelines.request import answers
 from pipelines.storage.claims import TAKEN
 from pipelines.views import console, report
 from pipelines.views.console import rejects
-from pipelines.wording import one_line
+from pipelines.wording import distinct_promises, one_line
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
@@ -181,7 +181,7 @@ def conclude(job: Job, screen: console.Screen) -> None:
     tell_release(job.options.output)
     say_counts(job, screen)
     # Metrics may share a guarantee; it is said once, in the order in which they stand.
-    for guarantee in dict.fromkeys(job.guarantees):
+    for guarantee in distinct_promises(job.guarantees):
         screen.print(one_line(guarantee), highlight=False)
     screen.say(f"report: {job.options.output}/report.html")
 

@@ -464,8 +464,9 @@ def require_fitting(domain: Domain, column: pa.DataType, least: int = 1) -> None
         RequestError: with what to do.
     """
     if not domain.size >= least:
+        values = "value is" if least == 1 else "values are"
         raise RequestError(
-            "--domain: a histogram needs at least 2 values (or --out-of-domain other)"
+            f"--domain: {domain.size or 'none'} declared, and at least {least} {values} needed"
         )
     if not domain.size <= _LARGEST_DOMAIN:
         raise RequestError(

@@ -146,8 +146,7 @@ def _category(text: str, telemetry: inputs.Telemetry) -> Category:
     except RequestError as error:
         # What categories must be is what a domain must be; only the flag has another name.
         complaint = str(error).replace("--domain:", f"--category: {column!r}:")
-        complaint = complaint.replace("a histogram needs", "needed are")
-        raise RequestError(complaint.replace(" (or --out-of-domain other)", "")) from None
+        raise RequestError(complaint) from None
 
 
 def _bounds(flag: str, text: str, limits: str) -> Bounds:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from mechanisms.channel import Guarantee
 from pipelines.errors import DONE, WITHHELD, RequestError
 from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
@@ -23,7 +24,7 @@ from pipelines.plan.run import price
 from pipelines.plan.sample import there
 from pipelines.request import answers
 from pipelines.views.console import Screen
-from pipelines.wording import one_line
+from pipelines.wording import distinct_promises, one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks
@@ -74,7 +75,7 @@ def check(
     ):
         screen.say(text)
     screen.print(_table(job))
-    for guarantee in dict.fromkeys(job.guarantees):
+    for guarantee in distinct_promises(job.guarantees):
         screen.print(f"together: {one_line(guarantee)}", highlight=False)
     about = [*about_clients, *_about_units(job), *said(job.metrics), *job.cautions, *about_windows]
     for line in [*about, *_about_input(plan), *_about_ledger(plan)]:
@@ -124,11 +125,18 @@ def _table(job: PlanJob) -> Table:
             f"{metric.name}\n{metric.expected_error}{_hiding(metric)}",
             f"{metric.kind}\n{metric.protection.system}",
             f"{released.epsilon:.4g}\n{released.delta:.2g}",
-            "sealed" if local.model == "none" else f"{local.epsilon:.4g}",
+            _of_report(metric.protection.model, local),
             f"{metric.min_reports:,}" if metric.min_reports else "any",
             f"{metric.protection.bits:,.4g}",
         )
     return shown
+
+
+def _of_report(model: str, local: Guarantee) -> str:
+    """What one report alone reveals, if somebody sends one and it is not sealed."""
+    if local.model == "none":
+        return "none is sent" if model == "central" else "sealed"
+    return f"{local.epsilon:.4g}"
 
 
 def _hiding(metric: Metric) -> str:

@@ -90,8 +90,12 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
         for name, said in columns.items()
     }
     yield "# A draft by `hushbeam init`: read each line, finish what is marked, `hushbeam check`."
+    read: dict[str, Finding] = {}  # column -> how nearly all of it is read
     for finding in all_findings:
-        yield f"# TO DECIDE: {finding}"
+        if finding.share > _MANY and finding.derived not in kinds and _nameable(finding.column):
+            read.setdefault(finding.column, finding)
+        else:
+            yield f"# TO DECIDE: {finding}"
     names, file = _Names(), os.path.basename(log[0].rstrip("/"))
     yield f"collection: {spelt(_Names().new(file.split('.')[0], 'log'))}"
     yield "version: 1"
@@ -115,9 +119,14 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
         yield f"user_column: {spelt(columns[user])}"
     unit = "user" if user else "row"
     yield f"epsilon: 1.0  # TO DECIDE: what one release may reveal of a {unit}"
-    hours = _hours([said for said, kind in kinds.items() if is_moment(kind)], [*kinds])
-    if hours:
+    kinds = {said: kind for said, kind in kinds.items() if said not in read} | {
+        finding.derived: finding.kind for finding in read.values()
+    }
+    hours = _hours([said for said, kind in kinds.items() if is_moment(kind)], [*kinds, *read])
+    if read or hours:
         yield "derive:"
+        for finding in read.values():
+            yield f"  {finding.line}  # TO DECIDE: {finding.words}"
         for moment, hour in hours.items():
             expression = spelt(f"hour(`{moment}`, 'UTC')")
             yield f"  {spelt(hour)}: {expression}  # TO DECIDE: the zone"
@@ -127,12 +136,10 @@ def _lines(log: Sequence[str], sample: Sample) -> Iterator[str]:
     for name, said in columns.items():
         if name == user:
             continue
-        read = next((one for one in all_findings if one.column == said and one.share > _MANY), None)
-        kind, own = kinds[said], names.new(said, "column")
+        own = names.new(said, "column")
+        said = read[said].derived if said in read else said
+        kind = kinds[said]
         strings += accepts(kind) and not is_numeric(kind)
-        if read is not None:
-            yield f"  # TO FINISH: {spelt(read.derived)} in the place of {spelt(said)}, see above"
-            continue
         yield from _metric(said, own, kind, hours.get(said), strings > _MOST)
 
 
@@ -157,11 +164,16 @@ def _types(sample: Sample, columns: dict[str, str], user: str | None) -> dict[st
     return types
 
 
+def _nameable(column: str) -> bool:
+    """Whether an expression can name a column."""
+    return "`" not in column and len(column) <= _LONG and bool(column.strip())
+
+
 def _hours(moments: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """Column -> a name for the hour in it, of those that an expression can name."""
     named: dict[str, str] = {}
     for moment in moments:
-        if "`" in moment or len(moment) > _LONG or not moment.strip():
+        if not _nameable(moment):
             continue
         base = f"hour_of_{re.sub(r'[^A-Za-z0-9_]+', '_', moment)}"[:_LONGEST]
         count, name = 1, base

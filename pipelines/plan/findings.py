@@ -19,6 +19,7 @@ from transforms.columns import decoded, is_numeric
 from transforms.files.reading import TYPES, parsed
 
 _SOME = 0.05  # of the values: fewer are the odd ones of every log
+_RESERVED = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})  # of expressions
 _MOST = 0.9  # of the values: from so many on the whole column is of a kind
 
 
@@ -78,10 +79,22 @@ class Finding(NamedTuple):
     expression: str
 
     def __str__(self) -> str:
-        line = f"derive: {{{spelt(self.derived)}: {spelt(self.expression, chr(39))}}}"
-        return (
-            f"{percent(self.share)} of {spelt(self.column)} {self.what}; a plan reads it by {line}"
-        )
+        return f"{self.words}; a plan reads it by derive: {{{self.line}}}"
+
+    @property
+    def words(self) -> str:
+        """What the column seems to be."""
+        return f"{percent(self.share)} of {spelt(self.column)} {self.what}"
+
+    @property
+    def line(self) -> str:
+        """What stands under `derive` in a plan that reads it."""
+        return f"{spelt(self.derived)}: {spelt(self.expression, chr(39))}"
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Of what is read."""
+        return pa.float64() if self.expression.startswith("number") else pa.timestamp("us")
 
 
 def findings(column: pa.ChunkedArray, name: str) -> Iterator[Finding]:
@@ -91,7 +104,8 @@ def findings(column: pa.ChunkedArray, name: str) -> Iterator[Finding]:
         column: of a sample.
         name: as a plan has it.
     """
-    said = name if name.isascii() and name.isidentifier() else f"`{name}`"
+    plain = name.isascii() and name.isidentifier() and name.lower() not in _RESERVED
+    said = name if plain else f"`{name}`"
     base = re.sub(r"\W+", "_", name).strip("_")[:40] or "column"
     texts = texts_of(column)
     if texts is not None and len(texts):

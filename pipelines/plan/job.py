@@ -22,7 +22,7 @@ from pipelines.plan.metrics import mark, mark_of_design, resolve
 from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
 from pipelines.request.options import undashed
-from pipelines.wording import RAW_ROWS, meaning
+from pipelines.wording import RAW_ROWS, distinct_promises, meaning
 from transforms.elements.progress import WITHHELD
 from transforms.windows import moment_of
 
@@ -141,9 +141,8 @@ class PlanJob:
             stamp: of the right to make it.
         """
         plan, (released, local) = self.plan, self.guarantees
-        words = [
-            meaning(guarantee, self.min_reports) for guarantee in dict.fromkeys((released, local))
-        ]
+        promises = distinct_promises((released, local))
+        words = [meaning(guarantee, self.min_reports) for guarantee in promises]
         time = self.time
         before = [query.chosen for query in plan.queries if query.chosen]
         return {

@@ -20,10 +20,10 @@ from pipelines.releases import release, schema
 from pipelines.releases.schema import joinable
 from pipelines.views import pages
 from pipelines.views.drawing import listing_bars, pictured
-from pipelines.views.headline import MIDDLE, chosen, head, headline, title
+from pipelines.views.headline import MIDDLE, Headline, chosen, head, headline, title
 from pipelines.views.listing import listed
 from pipelines.views.pages import placed
-from pipelines.wording import upward
+from pipelines.wording import plain, upward
 from transforms.elements.progress import SETTLED, tally
 from transforms.encoders.users import UserDigest
 from transforms.rows.telemetry import ReadTelemetry
@@ -236,8 +236,7 @@ def gathered(
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
     made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
-    answers = "".join(query.page(table) for query, table in made)
-    files[PAGE] = page(names, statements, statement, shown, [*shares], answers)
+    files[PAGE] = page(names, statements, statement, shown, [*shares], made)
     for query, table in made:
         files |= query.files(table)
     if queries:
@@ -254,7 +253,7 @@ def gathered(
     }
 
 
-_BARS = 5
+_BARS, _FIRST = 5, 3  # of a metric; of metrics whose figures stand at the top
 
 
 def page(
@@ -263,7 +262,7 @@ def page(
     statement: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
     shares: Collection[str] = (),
-    answers: str = "",
+    answers: Sequence[tuple[QueryResult, pa.Table]] = (),
 ) -> bytes:
     """The first page of a release.
 
@@ -273,27 +272,45 @@ def page(
         statement: of the whole release.
         tables: the first table of each, with the columns that all kinds share.
         shares: names of those of which nothing but the share of unusable values is published.
-        answers: tables that queries have asked for, as parts of a page.
+        answers: queries, and the tables that they have asked for.
     """
     plan = statement["plan"]
     lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
+    name, first = plan["collection"], _first_figures(names, metrics, tables)
+    own = {figure.metric for query, _ in answers for figure in query.figures}
+    if len(answers) == 1 and {*names} <= own:  # there is no plan but the query
+        query, table = answers[0]
+        lead, name, first = "", query.title, query.headline(table, statement)
     heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
     rows = "".join(
         _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
     )
-    drawn = (
+    drawn = "".join(
         _picture(name, tables[name], metrics[name])
         for name in names
         if name in tables and chosen(metrics[name])["rows"] != MIDDLE
     )
     return pages.whole(
-        head(None, {**statement, "title": plan["collection"]}, lead),
-        f'{answers}<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
+        head(None, {**statement, "title": name}, lead, first=first),
+        drawn * (not lead)
+        + "".join(query.page(table) for query, table in answers)
+        + '<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
         f'<table class="whole">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
-        f"</table>\n</div>\n{''.join(drawn)}"
+        f"</table>\n</div>\n{drawn * bool(lead)}"
         f'<p class="note">Fingerprint of the plan: <code>{plan["fingerprint"]}</code></p>\n'
         + pages.files(()),
     )
+
+
+def _first_figures(
+    names: Sequence[str], metrics: Mapping[str, Any], tables: Mapping[str, pa.Table]
+) -> Headline:
+    """The first figure of the first metrics that have one."""
+    first = ((name, headline(tables.get(name), metrics[name])) for name in names if name in metrics)
+    lines = [(name, one.lines[0]) for name, one in first if one.lines]
+    named = [one._replace(label=f"{name} · {one.label}".rstrip(" ·")) for name, one in lines]
+    which = f"the first {_FIRST} of {len(named)} metrics" if len(named) > _FIRST else ""
+    return Headline(named[:_FIRST], which, "")
 
 
 _HEADS = ("metric", "figure", "what", "epsilon", "delta")
@@ -312,7 +329,7 @@ def _row(
     return (
         f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
         f"<td>{_figure(table, said)}</td><td>{html.escape(title(said))}</td>"
-        f"<td>{epsilon:g}</td><td>{delta:g}</td></tr>\n"
+        f"<td>{epsilon:g}</td><td>{plain(delta)}</td></tr>\n"
     )
 
 

@@ -120,9 +120,9 @@ class Aggregates:
         options = {"column": self._column(what, row), "bounds": "{!r},{!r}".format(*bounds)}
         if per == PER_ROW or self._terms.unit is None:
             options |= self._by_row(node, call, bounded=True)
-            return Aggregate(_NUMBERS[name], options, "rows, clamped")
+            return Aggregate(_NUMBERS[name], options, "rows, clipped")
         added = "added up" if name == "SUM" else "averaged"
-        words = f"each user's rows of a group, {added} and then clamped"
+        words = f"each user's rows of a group, {added} and then clipped"
         return Aggregate(_NUMBERS[name], options | self._by_group(), words)
 
     def _quantiles(
@@ -146,7 +146,7 @@ class Aggregates:
             shares = [round(i / parts, 12) for i in range(1, parts)]
         options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
         of = "rows" if self._terms.unit is None else "one row of each user, drawn uniformly"
-        return Aggregate("distribution", options, f"{of}, clamped", tuple(shares))
+        return Aggregate("distribution", options, f"{of}, clipped", tuple(shares))
 
     def _row(self, node: Any, truth: bool = False) -> RowValue:
         row = self.of_rows.truth(node) if truth else self.of_rows.row(node)

@@ -6,7 +6,7 @@ import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,16 @@ from rich.table import Table
 from pipelines.compat.google_sql import place_of
 from pipelines.query.bounds import ChosenBounds
 from pipelines.releases.statement import parquet
+from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
-from pipelines.views.pages import boxed
+from pipelines.views.headline import FIRST, LARGEST, Headline, headline
 from transforms.expressions.view import View
 
 _MOST_SHOWN = 100  # rows on a screen and on a page
 _ENDS = ("", "_standard_error", "_lower", "_upper")
+_MOST_FIRST = 3  # figures of one row
+_KNOWN = {"estimate": "", **{name: f"_{name}" for name in ("standard_error", "lower", "upper")}}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class ResultColumn:
         if len(self.quantiles) < 2:
             return [self.label]
         return [f"{self.label}_{i}" for i in range(1, len(self.quantiles) + 1)]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What stands behind a label: quantiles have intervals alone."""
+        return (_ENDS[0], *_ENDS[2:]) if self.quantiles else _ENDS
 
     @property
     def table(self) -> str:
@@ -105,8 +113,8 @@ class QueryResult:
     def names(self) -> list[str]:
         """Of the columns of the table."""
         groups = [self.groups[int(one[1:])][0] for one in self.columns if one[0] == "g"]
-        figures = (self.figures[int(one[1:])].labels for one in self.columns if one[0] == "f")
-        return [*groups, *(f"{label}{end}" for of in figures for label in of for end in _ENDS)]
+        figures = [self.figures[int(one[1:])] for one in self.columns if one[0] == "f"]
+        return groups + [f"{x}{end}" for one in figures for x in one.labels for end in one.ends]
 
     def table(self, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The table, each figure with its error and its interval.
@@ -129,12 +137,12 @@ class QueryResult:
     def _columns(self, figure: ResultColumn, table: pa.Table) -> dict[str, pa.Array]:
         """Name -> (groups,) of the columns of a figure, its estimates first."""
         parts, made = [table], dict[str, pa.Array]()
-        if figure.quantiles:  # which have intervals alone
+        if figure.quantiles:
             known = np.array(table["p"])
             places = [int(np.argmin(np.abs(known - p))) for p in figure.quantiles]
             parts = [table.slice(at, 1) for at in places]
         for label, part in zip(figure.labels, parts, strict=True):
-            for end in (_ENDS[0], *_ENDS[2:]) if figure.quantiles else _ENDS:
+            for end in figure.ends:
                 together = f"{end[1:]}_simultaneous" if self.selects else ""
                 name = together if together in part.column_names else end[1:] or "estimate"
                 if name in part.column_names:
@@ -215,10 +223,55 @@ class QueryResult:
 
     def page(self, table: pa.Table) -> str:
         """It as a part of a page."""
+        heads, rows = self.rows(table)
+        labels = len([*takewhile(lambda column: column[0] == "g", self.columns)])
         said = {one.label: f"{one.label}: {one.meaning}" for one in self.figures if one.label}
-        words = ["; ".join(said.values()), *([self.chosen.words] if self.chosen else [])]
+        more = f"; and {len(table) - len(rows):,} more rows" if len(table) > len(rows) else ""
+        words = [
+            f"{'; '.join(said.values())}{more}.",
+            *([self.chosen.words] if self.chosen else []),
+        ]
         note = "".join(f'<p class="note">{html.escape(one)}</p>\n' for one in words)
-        return boxed("the answer", *self.rows(table), labels=0, kind="whole") + note
+        return pages.boxed("the answer", heads, rows, labels) + note
+
+    @property
+    def title(self) -> str:
+        """What the table holds, by the names of its columns."""
+        groups = [label for label, _ in self.groups]
+        return ", ".join(self._labels) + f" by {', '.join(groups)}" * bool(groups)
+
+    @property
+    def _labels(self) -> list[str]:
+        """The columns of figures that are shown."""
+        shown = (self.figures[int(one[1:])].labels for one in self.columns if one[0] == "f")
+        return [label for labels in shown for label in labels]
+
+    def headline(self, table: pa.Table, statement: Mapping[str, Any]) -> Headline:
+        """The figures that come first: of one row its first ones, of more those of one column.
+
+        Args:
+            table: of the query.
+            statement: of the release.
+        """
+        names = [self.groups[int(one[1:])][0] for one in self.columns if one[0] == "g"]
+        if len(table) > 1 and not names:
+            return Headline([], "", "")  # nothing says whose they are
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        values = pa.array([" · ".join(map(str, row)) for row in rows], pa.string())
+        of = {"value": values if names else pa.nulls(len(table), pa.string())}
+        means = {label for one in self.figures if one.kind == "mean" for label in one.labels}
+        whose = {"value": names[0]} if len(names) == 1 else {}
+        order = {"table": "", "rows": FIRST if self.order else LARGEST}
+        first = []
+        for label in self._labels[: 1 if len(table) > 1 else _MOST_FIRST]:
+            known = {name: f"{label}{end}" for name, end in _KNOWN.items()}
+            known = {name: column for name, column in known.items() if column in table.column_names}
+            figures = pa.table(of | {name: table[column] for name, column in known.items()})
+            kind = "mean" if label in means else "sum"
+            said = {**statement, "labels": whose, "figures": {"": kind}, "headline": order}
+            one = headline(figures, said)
+            first.append(one._replace(lines=[line._replace(unit=label) for line in one.lines]))
+        return Headline([line for one in first for line in one.lines], first[0].which, "")
 
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
 from pipelines.releases.release import STATEMENT_VERSION
-from pipelines.wording import RAW_ROWS, meaning
+from pipelines.wording import RAW_ROWS, distinct_promises, meaning
 from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import NULL_USER
 from transforms.encoders.part import ELSEWHERE
@@ -41,7 +41,7 @@ def head(
         least: the least batch for which the guarantee was computed.
     """
     released, local = guarantees
-    promise, *alone = (meaning(guarantee, least) for guarantee in dict.fromkeys(guarantees))
+    promise, *alone = (meaning(guarantee, least) for guarantee in distinct_promises(guarantees))
     return {
         "statement_version": STATEMENT_VERSION,
         "release": kind,

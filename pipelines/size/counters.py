@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -12,7 +12,6 @@ from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 from rich.table import Table
 
-from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.axes import Table as Columns
 from mechanisms.counters.axes import flat
@@ -21,18 +20,15 @@ from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
-from mechanisms.counters.price import Price
-from mechanisms.counters.rows import MOST_DIGITS, RowCounters
+from mechanisms.counters.rows import MOST_DIGITS, RowCounters, SummedRows, fine_steps
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.heavy_hitters.schedule import MISSED
-from mechanisms.privacy.loss_sums import COARSE
-from mechanisms.privacy.search import private_end
 from mechanisms.vector.divided_tables import DividedTables
 from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import most_masked
 from pipelines.metrics.counting.options import JOB_TRUSTED, TRUSTED
-from pipelines.metrics.options import JOB
+from pipelines.metrics.options import BY_REPORT, JOB, SHUFFLER
 from pipelines.request import answers
 from pipelines.request.options import flag, option
 from pipelines.request.requests import Whole
@@ -45,12 +41,7 @@ from pipelines.size.question import (
     empty,
     filled,
 )
-from pipelines.wording import upward
 
-# What a ledger comes to, at the most, over the exact price: see docs/appendix/accounting.md.
-_BEYOND = 1.01
-_PART = 100  # of delta, for one release
-_CLOSE = 2e-3  # relative, of an epsilon
 _SEALING = 0.25  # milliseconds of a core for a word: `python -m benchmarks sealing`
 _SHOWN = 50  # tables
 
@@ -79,17 +70,17 @@ class CountsQuestion(PlannerQuestion):
         """A row for each K, a column for each B."""
         table = empty(
             f"counts of {self.counts:,} values, {self.terms}",
-            "standard error of a count: with the shuffler's dummies, with bytes that a user seals "
-            "and sends, and with noise of the job, which reads the rows; one per cent of epsilon "
-            "tells how many users were truncated",
+            "standard error of a count: with noise of the job, which reads the rows, and with the "
+            "shuffler's dummies, with the bytes that a user seals and sends; one per cent of "
+            "epsilon tells how many users were truncated",
             "--rows-\nper-user", *(f"--per-value\n{b:,}" for b in self.per_value),
         )  # fmt: skip
         for k in (k for k in self.rows_per_user if k <= self.counts):
-            table.add_row(f"{k:,}", *(self._cell(k, b) for b in self.per_value))
-            table.add_row(JOB, *(self._cell(k, b, JOB) for b in self.per_value))
+            table.add_row(f"{k:,}", *(self._cell(k, b, JOB) for b in self.per_value))
+            table.add_row(SHUFFLER, *(self._cell(k, b, SHUFFLER) for b in self.per_value))
         return table
 
-    def _cell(self, k: int, b: int, drawer: Drawer = "shuffler") -> str:
+    def _cell(self, k: int, b: int, drawer: Drawer) -> str:
         # As `hushbeam count` has it: all other rows share one more count, and who was cut is told.
         groups = self.counts + (self.counts > 1)
         amounts = (WholeAmounts if drawer == JOB else Amounts)(groups, k, b)
@@ -124,13 +115,13 @@ def instead(values: int, n: int, epsilon: float, delta: float) -> list[str]:
         delta: of the release.
 
     Returns:
-        A line of each that there can be: of the shuffler's dummies, and of the job's noise.
+        A line of each that there can be: of the job's noise, and of the shuffler's dummies.
     """
     levels = Amounts(values, 1, 1).levels
     lines = []
     for trusted, made in (
-        (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
         (JOB_TRUSTED, partial(JobTotals.meeting, levels, "add or remove", epsilon, delta)),
+        (TRUSTED, partial(Counters.meeting, levels, "add or remove", epsilon, delta)),
     ):
         try:
             error = made().column_variance ** 0.5 / n
@@ -201,8 +192,9 @@ class AveragesQuestion(PlannerQuestion):
     title: ClassVar[str] = "average rows over noisy counters"
 
     averages: Whole = option(
-        "how many numbers a row has: shows what `hushbeam vector-mean --drawn-by shuffler` costs "
-        "and errs by, for several --digits and as many users as --reports says (10^6)",
+        "how many numbers a row has: shows the error of `hushbeam vector-mean` where the job draws "
+        "the noise, and its cost and error with --drawn-by shuffler for several --digits, of as "
+        "many users as --reports says (10^6)",
         metavar="D", ge=1, le=LARGEST_DIMENSION,
     )  # fmt: skip
     reports: Users = 1_000_000
@@ -218,16 +210,29 @@ class AveragesQuestion(PlannerQuestion):
         return digits
 
     def table(self) -> Table:
-        """A row for each number of digits."""
+        """A row for the job's noise, and one for each number of digits of the shuffler."""
         table = empty(
             f"average of {self.averages:,} numbers, {self.reports:,} users, {self.terms}",
-            "messages, bytes and seconds to seal them: of a user, one by one, as in three "
-            "parties; one job seals nothing. dummies: of the shuffler, and seconds to seal those. "
+            "job: one job reads the rows, and adds noise to exact totals; the other rows: with the "
+            "shuffler's dummies. messages, bytes and seconds to seal them: of a user, one by one, "
+            "as in three parties. dummies: of the shuffler, and seconds to seal those. "
             "error: standard error of a mean in the middle of its bounds, these being -1 and 1, "
             "rounding included; of which squared: rounding",
             "--digits", "messages", "bytes", "s", "dummies", "s", "error", "rounding", padding=0,
         )  # fmt: skip
+        error, rounding = self._by_job()
+        answers.add("rows", {"drawn_by": JOB, "error": error, "rounding": rounding})
+        table.add_row(JOB, "0", "0", "", "", "", f"{error:.3g}", f"{100 * rounding:.0f} %")
         return filled(table, "digits", self.digits, self._row)
+
+    def _by_job(self) -> tuple[float, float]:
+        """The error of a mean where the job draws, and the share of rounding in it, squared."""
+        n, steps = self.reports, fine_steps(self.averages, 0, self.reports, *self.target[1:])
+        rows = SummedRows(self.averages, steps)
+        known = rows.levels, *self.target, (Level(1, 1),)
+        noise = JobTotals.meeting(*known, parts=rows.parts).variances[0] / steps**2
+        coins = float(rows.rounding(np.array(n)))
+        return math.sqrt(noise + coins) / n, coins / (noise + coins)
 
     def _row(self, digits: int) -> Row:
         n, rows = self.reports, RowCounters(self.averages, (1 << digits) - 1)
@@ -237,8 +242,8 @@ class AveragesQuestion(PlannerQuestion):
         variance = rows.noise(design.variances).sum ** 2 + coins
         error, rounding = variance**0.5 / n, coins / variance
         facts = {
-            "messages": slots, "bytes": SENT * slots, "dummies": dummies, "error": error,
-            "rounding": rounding,
+            "drawn_by": SHUFFLER, "messages": slots, "bytes": SENT * slots, "dummies": dummies,
+            "error": error, "rounding": rounding,
         }  # fmt: skip
         return facts, [
             f"{slots:,}", f"{SENT * slots:,}", f"{_SEALING * slots / 1000:.2g}", f"{dummies:,}",
@@ -246,72 +251,16 @@ class AveragesQuestion(PlannerQuestion):
         ]  # fmt: skip
 
 
-class ReleasesQuestion(PlannerQuestion):
-    """What each of many releases of active users may cost, and errs by."""
-
-    asks: ClassVar[str] = "releases"
-    title: ClassVar[str] = "active users, day after day"
-
-    releases: Several = option(
-        "how many releases of `hushbeam active-users` are to come to --epsilon and --delta "
-        "together, for a user who is in all of them (28 is a month): shows what each may cost, and "
-        "how far off it is",
-        metavar="R,R,...",
-    )  # fmt: skip
-
-    def table(self) -> Table:
-        """A row for each number of releases that are to come to an epsilon together."""
-        table = empty(
-            f"releases of a user, together {self.terms}",
-            "epsilon, delta: of each, for the plan. Then standard errors, in users: of new, "
-            "returning, resurrected and kept ones, of the actives of a day and of 28",
-            "releases", "epsilon", "delta", "new or kept", "active in a day", "in 28 days",
-        )  # fmt: skip
-        return filled(table, "releases", self.releases, self._row)
-
-    def _row(self, several: int) -> Row:
-        design = self._counters(several)
-        one = math.sqrt(design.variances[0])
-        day, *_, month = (math.sqrt(len(f.cells)) * one for f in Activity().figures[:3])
-        facts = {"epsilon": design.epsilon, "delta": design.delta}
-        errors = {"new": one, "day": day, "month": month}
-        cells = [f"{number:g}" for number in facts.values()]
-        return facts | errors, cells + [f"{error:.3g}" for error in errors.values()]
-
-    def _counters(self, releases: int) -> Counters:
-        """The counters of one release of so many.
-
-        Raises:
-            ValueError: they are out of reach.
-        """
-        levels, together = Activity().levels, self.epsilon / _BEYOND
-        neighbours, delta = self.neighbours, self.delta
-        part = delta / _PART if releases > 1 else delta
-
-        def design(own: float) -> Counters:
-            return Counters.meeting(levels, neighbours, own, part, releases=releases)
-
-        def spent(own: float) -> float:
-            charges = design(own).dummies.charges(levels, neighbours)
-            several = [one.repeated(releases) for one in charges]
-            return Price(several, neighbours, COARSE).upper(together)
-
-        low, high = together / releases, together
-        if releases > 1:  # the sum is safe; less is seldom true
-            low = private_end(spent, delta, low, high, high / math.sqrt(releases), _CLOSE)[0]
-        return design(-upward(-low, 3))  # downward, to digits that people write
-
-
 class _Planned(NamedTuple):
     """What a cross-tab comes to.
 
     Attributes:
-        variance: of a cell of a table, on average over its cells.
+        variances: who draws the noise -> of a cell of a table, on average over its cells.
         terms: what has to hold, in words.
         sent: what a unit sends.
     """
 
-    variance: Callable[[Columns], float]
+    variances: dict[str, Callable[[Columns], float]]
     terms: str
     sent: str
 
@@ -340,26 +289,39 @@ class TablesQuestion(PlannerQuestion):
             raise RequestError(f"--tables, --epsilon, --delta: {refused}") from None
         rows = empty(
             f"cross-tab of {len(sizes)} columns, {design.terms}",
-            f"a unit sends {design.sent}; any other value, or none, is one more of each column",
-            "columns", "cells", "standard error",
+            f"standard error of a cell, by who draws the noise; {design.sent}; any other value, or "
+            "none, is one more of each column",
+            "columns", "cells", *design.variances,
         )  # fmt: skip
         for place, own in enumerate(tabs.asked):
-            error, cells = design.variance(own) ** 0.5, tabs.cells(own)
-            columns = [column + 1 for column, _ in own]
-            answers.add("rows", {"columns": columns, "cells": cells, "error": error})
+            cells, columns = tabs.cells(own), [column + 1 for column, _ in own]
+            errors = {who: of(own) ** 0.5 for who, of in design.variances.items()}
+            for who, error in errors.items():
+                answers.add("rows", {"columns": columns, "cells": cells, "drawn_by": who,
+                                     "error": error})  # fmt: skip
             if place < _SHOWN:
                 shape = " × ".join(f"{size:,}" for size in tabs.shape(own))
                 named = ", ".join(map(str, columns))
-                rows.add_row(f"{named}: {shape}", f"{cells:,}", f"{error:,.4g}")
+                shown = (f"{error:,.4g}" for error in errors.values())
+                rows.add_row(f"{named}: {shape}", f"{cells:,}", *shown)
         return rows
 
     def _counted(self, tabs: CrossTabs) -> _Planned:
-        """From counters, among dummies."""
+        """From totals to which the job adds noise, and from counters among dummies."""
         if self.reports is not None:
             raise RequestError("--reports means nothing beside --tables, but with --model local")
         design = Counters.meeting(tabs.levels, *self.target)
-        sent = f"{design.messages:g} messages, among {design.number:,} dummies"
-        return _Planned(lambda t: tabs.variances(t, design.variances).mean(), self.terms, sent)
+        by_job = JobTotals.meeting(tabs.levels, *self.target)
+        sent = f"to the shuffler a unit sends {design.messages:g} messages, among "
+        sent += f"{design.number:,} dummies"
+
+        def of(variances: Sequence[float]) -> Callable[[Columns], float]:
+            return lambda table: tabs.variances(table, variances).mean()
+
+        known: dict[str, Callable[[Columns], float]] = {
+            JOB: of(by_job.variances), SHUFFLER: of(design.variances)
+        }  # fmt: skip
+        return _Planned(known, self.terms, sent)
 
     def _divided(self, tabs: CrossTabs) -> _Planned:
         """From users who are divided among the tables."""
@@ -369,6 +331,9 @@ class TablesQuestion(PlannerQuestion):
         if n is None:
             raise RequestError("--reports is missing: locally errors grow with their root")
         mechanism = DividedTables(self.epsilon, tabs)
-        sent = f"a cell of one of {len(mechanism.oracles)} tables, drawn for it"
+        sent = f"a unit sends a cell of one of {len(mechanism.oracles)} tables, drawn for it"
         terms = f"epsilon {self.epsilon:g}, local, {n:,} reports"
-        return _Planned(lambda table: n * mechanism.table_variance(table), terms, sent)
+        known: dict[str, Callable[[Columns], float]] = {
+            BY_REPORT: lambda table: n * mechanism.table_variance(table)
+        }
+        return _Planned(known, terms, sent)

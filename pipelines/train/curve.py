@@ -11,7 +11,7 @@ import pyarrow as pa
 from mechanisms.channel import Floats
 from mechanisms.learning.baseline import Baseline, BaselineComparison
 from mechanisms.postprocess.intervals import normal_quantile
-from pipelines.views.digits import digits
+from pipelines.views.digits import digits, three_digits
 
 
 class Point(NamedTuple):
@@ -142,7 +142,7 @@ def _judged(
     return Point(step, n, *(largest * number for number in (middle, spread, *ends)))
 
 
-UNKNOWN = "Nobody looked whether this model errs less than always saying the same does."
+UNKNOWN = "Whether this model errs less than the best constant does was not measured."
 
 
 def verdict(comparison: BaselineComparison | None, measure: str) -> str:
@@ -156,18 +156,19 @@ def verdict(comparison: BaselineComparison | None, measure: str) -> str:
         return UNKNOWN
     largest = comparison.largest
     model, constant = (min(max(error, 0.0), largest) for error in comparison[:2])
-    difference, known = comparison.constant - comparison.model, comparison.standard_error
-    reach = comparison.reach * known
-    figures = (
-        f"its {measure} is about {model:.4g}, that of the best constant {constant:.4g}; it is "
-        f"{digits(difference, reach)} less, ± {digits(reach, reach)}"
+    difference, error = comparison.constant - comparison.model, comparison.standard_error
+    if comparison.gained is None:
+        return (
+            "Noise hides whether this model errs less than the best constant does: their "
+            f"{measure} differs by less than noise allows to see (standard error "
+            f"{three_digits(error)})."
+        )
+    begins = "This model errs less" if difference > 0 else "Of no use: this model errs more"
+    return (
+        f"{begins} than the best constant does: its {measure} is about {digits(model, error)}, "
+        f"that of the constant {digits(constant, error)}, and the noisy difference "
+        f"{digits(abs(difference), error)} ± {digits(error, error)}."
     )
-    return {
-        True: f"This model errs less than always saying the same does: {figures}.",
-        None: "Noise leaves open whether this model errs less than always saying the same does: "
-        f"{figures}.",
-        False: f"Of no use: this model errs more than always saying the same does: {figures}.",
-    }[comparison.gained]
 
 
 def of_public_rows(

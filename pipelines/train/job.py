@@ -281,5 +281,4 @@ def _classes(spec: str, kind: pa.DataType) -> Domain:
         return inputs.read_domain(spec, kind, other=False)
     except RequestError as error:
         # What classes must be is what a domain must be; only the flag has another name.
-        line = str(error).replace("--domain", "--target").replace("a histogram needs", "needed are")
-        raise RequestError(line.replace(" (or --out-of-domain other)", "")) from None
+        raise RequestError(str(error).replace("--domain", "--target")) from None

@@ -28,6 +28,7 @@ from pipelines.train.result import Trained, content, used
 from pipelines.train.sums import SumsPlan
 from pipelines.train.sums_run import TrainFromSums
 from pipelines.views import console
+from pipelines.views.headline import written
 from transforms.elements.blocks import bucket_count
 from transforms.elements.conservation import (
     PASSED,
@@ -197,10 +198,11 @@ def show(screen: console.Screen, statement: Mapping[str, Any]) -> None:
         model={"kind": model["kind"], "parameters": model["parameters"]},
         verdict=error["verdict"], measure=error["measure"], of_the_published_model=last,
     )  # fmt: skip
-    line = f"{model['kind']}, {model['parameters']:,} parameters, from {used(statement)} rows"
+    units = f"{used(statement)} {statement['request']['unit']}s"
+    line = f"{model['kind']}, {model['parameters']:,} parameters, from {units}"
     for text in (error["verdict"], line):
         screen.say(text)
     if last is None or last["error"] is None:
         return
-    line = f"{error['measure']}: {last['error']:.5g} ({last['lower']:.5g} to {last['upper']:.5g})"
-    screen.say(f"{line} on {error['measured_on']}")
+    number = written(last["error"], None, last["lower"], last["upper"])
+    screen.say(f"{error['measure']}: {number} on {error['measured_on']}")

@@ -18,6 +18,7 @@ from pipelines.train.curve import Curve, Point, curve_table, verdict
 from pipelines.train.estimator import as_joblib, as_json, kind
 from pipelines.train.schema import Schema
 from pipelines.views import facts, pages
+from pipelines.views.digits import digits
 from pipelines.views.headline import Headline, Line, head, written
 from pipelines.views.pictures import AxisScale, Chart
 from pipelines.wording import RAW_ROWS, protected
@@ -32,8 +33,8 @@ _HIDDEN = (
 )
 _ADDS_NOTHING = "a row that lacks any value adds nothing to any sum, and is not among those told of"
 _DROWNED = (
-    "Of no use: noise drowns even the number of rows, so this model says the middle of the bounds "
-    "of whatever it is shown."
+    "Of no use: noise drowns even the number of rows, so this model always predicts the middle of "
+    "the bounds."
 )
 _LEFT_OUT = "left out, and counted as they are"
 
@@ -264,11 +265,12 @@ def used(statement: Mapping[str, Any]) -> str:
     """How many rows were used, as far as that is told.
 
     >>> used({"n": 1500}), used({"n": 1500, "n_standard_error": 30.2})
-    ('1,500', 'about 1,500 (± 30)')
+    ('1,500', 'about 1,500 ± 30')
     """
     if "n_standard_error" not in statement:
         return f"{statement['n']:,}"
-    return f"about {statement['n']:,} (± {statement['n_standard_error']:,.2g})"
+    n, error = statement["n"], statement["n_standard_error"]
+    return f"about {digits(n, error)} ± {digits(error, error)}"
 
 
 def _heads(schema: Schema, layers: list[Floats]) -> list[str]:

@@ -36,6 +36,8 @@ OF_NO_METRIC = {
     if asked.kind == "train" or "--horizon" in asked.words
 }
 
+WHOLE = {"plan", "query"}  # releases of several metrics
+
 PLAN = """\
 collection: canaries
 version: 1
@@ -52,6 +54,14 @@ metrics:
 """
 
 
+QUERY = (
+    "query",
+    "SELECT value, COUNT(*) AS n, AVG(real, contribution_bounds_per_row => (0, 300)) AS mean "
+    "FROM 'log/*.parquet' GROUP BY value",
+    "--groups", "value=values.txt", "--epsilon", "4",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A page of each kind in each form, those of a plan, and one of a comparison."""
@@ -63,19 +73,21 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         for place, request in enumerate(requests()):
             released(request, log, f"out/{place}")
         assert cli.main(["run", "plan.yaml"]) == 0
+        assert cli.main([*QUERY, "--output", "out/query"]) == 0
         assert cli.main(["compare", "out/0", "--values", *VALUES, "--output", "changes.html"]) == 0
     return sorted([*folder.rglob("report.html"), folder / "changes.html"])
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_page_is_readable_on_every_screen(page: Page, reports, width, scheme) -> None:
-    assert len(reports) == len(requests()) + 6
+    assert len(reports) == len(requests()) + 9
     page.set_viewport_size({"width": width, "height": 800 if width == 1280 else 844})
     page.emulate_media(color_scheme=scheme)
     for path in reports:
         page.goto(path.as_uri())
-        if path.name == "report.html" and path.parent.name not in {"plan", *OF_NO_METRIC}:
+        if path.name == "report.html" and path.parent.name not in OF_NO_METRIC:
             require_first_screen(page)
+        if path.name == "report.html" and path.parent.name not in {*WHOLE, *OF_NO_METRIC}:
             require_order(page)
         require_short(page)
         unfold(page)
@@ -85,6 +97,18 @@ def test_every_page_is_readable_on_every_screen(page: Page, reports, width, sche
         require_drawn_within(page)
         if width == 1280:
             require_heads_whole(page)
+
+
+def test_a_querys_page_begins_with_its_figures(page: Page, reports: list[Path]) -> None:
+    (query,) = [path for path in reports if path.parent.name == "query"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(query.as_uri())
+    assert page.locator("h1").inner_text() == "n, mean by value"
+    parts = [".headline", "details.promise", "figure", ".numbers", ".whole"]
+    places = [page.locator(part).first.bounding_box()["y"] for part in parts]
+    assert places == sorted(places)
+    inside = "(one) => one.scrollWidth <= one.clientWidth"
+    assert page.locator(".scroll", has=page.locator(".whole")).evaluate(inside)
 
 
 def test_a_plans_page_leads_to_its_metrics_and_back(page: Page, reports: list[Path]) -> None:

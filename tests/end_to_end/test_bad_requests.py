@@ -239,7 +239,7 @@ def test_refuses_two_columns_of_one_name(refuse, workspace) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "at least 2 values"),
+        (b"", "--domain: none declared, and at least 1 value is needed"),
         (b"one\n", "at least 2 values"),
         (b"one\ntwo\n\n", "line 3 of domain.txt is blank"),
         (b"\none\ntwo\n", "line 1 of domain.txt is blank"),

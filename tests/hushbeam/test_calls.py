@@ -152,7 +152,14 @@ def test_a_release_is_read_like_its_files(workspace: Path) -> None:
     assert opened.statement == json.loads(Path("out/statement.json").read_text())
     assert opened.page == Path("out/report.html").read_text()
     assert opened.metrics == {}
-    assert repr(opened) == "<hushbeam.Release of histogram: .tables['histogram']>"
+    about, figures, lost, where = re.split(": |; ", repr(opened))
+    assert (about, lost) == ("<hushbeam.Release of histogram", "epsilon 1 per row")
+    assert where == "out>"
+    largest = max(opened.table.to_pylist(), key=lambda row: row["estimate"])
+    name, number, _, error, unit = figures.partition(", ")[0].split(" ")
+    assert (name, unit) == (largest["value"], "%")
+    assert float(number) == pytest.approx(100 * largest["estimate"], abs=float(error))
+    assert float(error) == pytest.approx(100 * largest["standard_error"], rel=0.06)
     (framed,) = re.findall(r'<iframe sandbox [^>]*srcdoc="([^"]*)"', opened._repr_html_())
     assert html.unescape(framed) == opened.page
     assert {"histogram"} == opened.tables.keys()
@@ -359,7 +366,11 @@ def test_a_plan_is_checked_run_and_paid_for(plan: Path, run: Any) -> None:
     assert abs(total(made["rows"]) - 2000) < 6.5 * made["rows"].table["standard_error"][0].as_py()
     whole = hushbeam.Release("releases/2026-11-20")
     assert whole.metrics.keys() == made.keys()
-    assert repr(whole).endswith("plan: .metrics['rows'], .metrics['values']>")
+    assert re.fullmatch(
+        r"<hushbeam.Release of plan: rows [\d,]+ ± [\d.]+ rows, values .+ [\d.]+ ± [\d.]+ %; "
+        r"epsilon [\d.]+ per row; releases/2026-11-20>",
+        repr(whole),
+    )
     assert "rows/report.html" in whole.page
     again = hushbeam.Plan(plan).run(window="2026-11-20")
     assert again["rows"].table == made["rows"].table

@@ -211,6 +211,10 @@ def test_a_draft_says_how_a_column_is_read(
     Path("log.csv").write_text("k;v\n" + "".join(f"x;{cell}\n" for cell in cells * 5))
     outcome = run(["init", "log.csv"])
     assert outcome.code == 0
-    assert line in outcome.out.splitlines()[1]
     assert line in outcome.err
     passes(("log.csv",))
+    plan = load("plan.yaml")
+    (derived,) = (one for one in plan.derive if line in one)
+    name = derived.partition("=")[0]  # by which metrics read it
+    hours = [one for one in plan.derive if one == f"hour_of_{name}=hour(`{name}`, 'UTC')"]
+    assert hours or f'# - {{name: "v", kind: mean, column: "{name}"' in outcome.out

@@ -105,7 +105,7 @@ def test_a_name_that_looks_like_a_glob_is_that_column(tmp_path):
         (([], [], ["k"]), "--category must be COLUMN=FILE"),
         (([], [], ["k="]), "--category must be COLUMN=FILE"),
         (([], [], ["k=3..1"]), "--category: 'k': 3..1 is empty"),
-        (([], [], ["k=1..1"]), "--category: 'k': needed are at least 2 values$"),
+        (([], [], ["k=1..1"]), "--category: 'k': 1 declared, and at least 2 values are needed$"),
         (([], [], ["f0=0..3"]), "--category: 'f0': the column holds double"),
         (([], [], ["k=no.txt"]), "--category: 'k': no.txt is neither"),
         (([], [], []), "what a row consists of is missing"),

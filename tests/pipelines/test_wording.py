@@ -9,6 +9,7 @@ import pytest
 from mechanisms.channel import Guarantee
 from pipelines.wording import (
     RAW_ROWS,
+    distinct_promises,
     factor,
     meaning,
     one_line,
@@ -81,6 +82,13 @@ def test_a_mechanism_without_a_guarantee_says_so_and_why() -> None:
         "the shuffler reads the value among the dummies."
     )
     assert one_line(none).startswith("one report alone: no guarantee (the shuffler reads")
+
+
+def test_of_reports_nothing_is_said_where_a_job_draws_and_nobody_sends_any() -> None:
+    none = Guarantee.none("the job reads exact numbers")
+    central, shuffled = guarantee(model="central"), guarantee(model="shuffle")
+    assert distinct_promises((central, none)) == [central]
+    assert distinct_promises((shuffled, none, shuffled)) == [shuffled, none]
 
 
 def test_a_guarantee_in_one_line_is_rounded_up() -> None:

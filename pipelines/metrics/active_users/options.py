@@ -21,7 +21,7 @@ class ActiveUsersOptions(CountingOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.active_users:ActiveUsers"
-    sizing: ClassVar[str] = "pipelines.size.counters:ReleasesQuestion"
+    sizing: ClassVar[str] = "pipelines.size.releases:ReleasesQuestion"
     looks_back: ClassVar[bool] = True
     brief: ClassVar[str] = "users active in 1, 7 and 28 days; who is new, came back, or stays"
     description: ClassVar[str] = (

@@ -181,5 +181,4 @@ def _require_rows(path: str, column: str, head: list[str], rows: list[list[str]]
 
 def _refusal(flag: str, column: str, error: RequestError) -> str:
     """What is wrong with a domain, of this option's column."""
-    text = str(error).removeprefix("--domain: ").replace("a histogram needs", "needed are")
-    return f"{flag}: {column!r}: {text.replace(' (or --out-of-domain other)', '')}"
+    return f"{flag}: {column!r}: {str(error).removeprefix('--domain: ')}"

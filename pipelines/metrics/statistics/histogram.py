@@ -57,7 +57,12 @@ class Histogram(Statistic):
         telemetry = source.open(options, empty=counted)
         kind = telemetry.column_type(options.column, "--column")
         other = options.out_of_domain == "other"
-        domain = inputs.read_domain(options.domain, kind, other, 1 if counted else 2)
+        domain = inputs.read_domain(options.domain, kind, other, 1)
+        if not (counted or domain.size > 1):
+            raise RequestError(
+                "--domain: reports of one value say nothing: declare at least 2 values, or add "
+                "--out-of-domain other"
+            )
         statistic = cls(options=options, domains=((options.column, domain),))
         require_bounded(options, statistic.encoder.size)
         return statistic, telemetry

@@ -68,8 +68,8 @@ class CountedStrings(ByCounters):
     @property
     def prospect(self) -> str | None:
         return (
-            f"every string that at least {math.ceil(self.limit):,} {self.unit}s hold is found with "
-            f"probability {1 - MISSED:g} or more, and how many do is told with a standard error of "
+            f"a string that at least {math.ceil(self.limit):,} {self.unit}s hold is found with "
+            f"probability {1 - MISSED:g} or more; the standard error of their number is "
             f"{self.error:.3g}{self.sure}"
         )
 

@@ -82,7 +82,7 @@ class StringsAboveThreshold(CountedStrings):
 
     draws_once = True
     drawn = "noise for the number of those who hold a string, of each string that anybody holds"
-    sure = "; one that nobody holds is never there"
+    sure = "; a string that nobody holds is never published"
 
     design: Counters
     reporting: Crowds

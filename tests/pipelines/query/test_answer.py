@@ -86,6 +86,42 @@ def test_it_is_shown_with_errors_on_a_screen_and_on_a_page(capsys: Any) -> None:
     assert "<b>" not in page
 
 
+STATEMENT = {"guarantees": {"release": {"unit": "row"}}}
+
+
+def first(answer: QueryResult, table: pa.Table) -> tuple[list[tuple[str, str, str]], str]:
+    """(number, unit, label) of the figures that come first, and which these are."""
+    said = answer.headline(table, STATEMENT)
+    return [line[:3] for line in said.lines], said.which
+
+
+def test_a_page_begins_with_the_largest_figures_that_stand_out_of_the_noise() -> None:
+    table = ANSWER.table(TABLES)
+    shown, which = first(ANSWER, table)
+    assert shown[:2] == [("500 ± 2.5", "n", "Oslo"), ("420 ± 2.5", "n", "Rom <b>")]
+    assert (len(shown), which, ANSWER.title) == (3, "the 3 largest of 4", "n by city")
+    noise = table.set_column(3, "n_lower", pa.array([-1, -2, -3, -4]))
+    assert first(ANSWER, noise) == ([], "Of 4 figures nothing stands out of the noise")
+
+
+def test_a_page_follows_the_order_that_a_query_names() -> None:
+    answer = replace(ANSWER, order=(("f0", False),))
+    shown, which = first(answer, answer.table(TABLES))
+    assert [label for _, _, label in shown] == ["Bern", "Paris", "Rom <b>"]
+    assert which == "the first 3 of 4"
+    assert first(answer, answer.table(TABLES).slice(0, 0)) == ([], "")
+
+
+def test_a_page_of_one_row_begins_with_all_its_figures() -> None:
+    figures = (ResultColumn("n", "n", "count"), ResultColumn("m", "m", "mean"))
+    answer = QueryResult("query", (), figures, (("figure", 0), ("figure", 1)))
+    tables = {name: table.slice(0, 1) for name, table in TABLES.items()}
+    shown, which = first(answer, answer.table(tables))
+    assert [(unit, label) for _, unit, label in shown] == [("n", ""), ("m", "")]
+    assert shown[1][0] == "1.50 ± 0.10"
+    assert (which, answer.title) == ("", "n, m")
+
+
 def test_it_is_written_where_nothing_of_it_was_withheld() -> None:
     files = {name: parquet(table) for name, table in TABLES.items()}
     made = ANSWER.files(ANSWER.table(TABLES))

@@ -12,6 +12,7 @@ from mechanisms.counters.activity import Activity
 from mechanisms.counters.axes import flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.rows import RowCounters
 from mechanisms.heavy_hitters.crowds import Crowds
@@ -24,6 +25,7 @@ from pipelines.metrics.cross_tab.options import CrossTabOptions
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
+from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.request.requests import request
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights.parquet"
@@ -60,6 +62,36 @@ def test_average_rows_show_messages_bytes_and_error(run) -> None:
         shown = f"{sent} ", f"{82 * sent:,} ", f"{variance**0.5 / 1e5:.3g} "
         line = next(text for text in outcome.out.splitlines() if f" {sent} " in text)
         assert all(text in line for text in shown)
+
+
+def test_average_rows_of_the_job_have_the_error_of_the_release(run) -> None:
+    outcome = run(
+        [
+            *[
+                "size",
+                "--epsilon",
+                "1",
+                "--averages",
+                "2",
+                "--digits",
+                "3,6",
+                "--reports",
+                "1e5",
+                "--json",
+            ]
+        ]
+    )
+    assert outcome.code == 0, outcome.said
+    first, *others = json.loads(outcome.out)["rows"]
+    log = {"input": [str(FLIGHTS)], "output": "none", "epsilon": 1.0, "expected": 10**5}
+    numbers = ["distance=0,5000", "departure_delay=0,90"]
+    metric: Any = resolve(request(VectorMeanOptions, log | {"number": numbers}))
+    coins = 1e5 * metric.accuracy.coin
+    variance = metric.accuracy.total.standard_error**2 + coins
+    assert first["error"] == pytest.approx(variance**0.5 / 1e5)
+    assert first["rounding"] == pytest.approx(coins / variance)
+    assert [row["drawn_by"] for row in (first, *others)] == ["job", "shuffler", "shuffler"]
+    assert first["error"] < min(row["error"] for row in others)
 
 
 def test_unknown_strings_show_from_how_many_users_on_they_are_found(run) -> None:
@@ -115,7 +147,8 @@ def test_releases_of_active_users_come_to_no_more_than_was_asked(run) -> None:
     for row in json.loads(outcome.out)["rows"]:
         levels, several = Activity().levels, row["releases"]
         target = "add or remove", row["epsilon"], row["delta"]
-        design = Counters.meeting(levels, *target, releases=several)
+        kind = JobTotals if row["drawn_by"] == "job" else Counters
+        design = kind.meeting(levels, *target, releases=several)
         assert row["new"] == pytest.approx(design.variances[0] ** 0.5)
         assert row["month"] == pytest.approx((5 * design.variances[0]) ** 0.5)
         loss = Loss.of(design.guarantee, design.profile())
@@ -127,13 +160,14 @@ def test_tables_have_the_errors_of_the_release(run) -> None:
     assert outcome.code == 0, outcome.said
     shown = json.loads(outcome.out)["rows"]
     asked = {"input": [str(FLIGHTS)], "output": "none", "columns": ["distance", "departure_delay"],
-             "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0,
-             "drawn_by": "shuffler"}  # fmt: skip
-    metric = resolve(request(CrossTabOptions, asked))
-    assert [row["cells"] for row in shown] == [4, 5, 20]
-    for row, table in zip(shown, metric.statistic.tabs.asked, strict=True):
-        variance = metric.statistic.tabs.variances(table, metric.design.variances).mean()
-        assert row["error"] == variance**0.5
+             "domains": ["distance=0..2", "departure_delay=0..3"], "epsilon": 1.0}  # fmt: skip
+    for drawer in ("job", "shuffler"):
+        metric = resolve(request(CrossTabOptions, asked | {"drawn_by": drawer}))
+        own = [row for row in shown if row["drawn_by"] == drawer]
+        assert [row["cells"] for row in own] == [4, 5, 20]
+        for row, table in zip(own, metric.statistic.tabs.asked, strict=True):
+            variance = metric.statistic.tabs.variances(table, metric.design.variances).mean()
+            assert row["error"] == variance**0.5
 
 
 def test_tables_of_the_local_model_have_the_errors_of_the_release(run) -> None:

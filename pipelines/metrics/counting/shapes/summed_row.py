@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mechanisms.counters.amounts import LARGEST
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.rows import SummedRows
-from mechanisms.privacy.search import gaussian_mu
+from mechanisms.counters.rows import SummedRows, fine_steps
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.counting.result import FigureError
@@ -22,8 +19,6 @@ from transforms.encoders.reports import LACKING, MISSING, SummedReporting
 if TYPE_CHECKING:
     from pipelines.metrics.counting.by_counters import ByCounters
 
-_FINE = 10.0  # steps in a standard deviation that a coin of every row has: a hundredth of variance
-
 
 class _SummedRow(DigitRow):
     """The numbers of a row, and its categories."""
@@ -32,9 +27,7 @@ class _SummedRow(DigitRow):
         options, attributes = statistic.options, statistic.attributes
         numbers, sizes = width(attributes), tuple(c.size for c in categorical(attributes))
         target = options.epsilon or 1.0, options.delta or DELTA
-        noise = math.sqrt(numbers + len(sizes) + 1) / gaussian_mu(*target)
-        # Beside so few numbers noise of another law may err less than that, by a half at the most.
-        steps = min(math.ceil(2 * _FINE * math.sqrt(options.usual) / noise), LARGEST)
+        steps = fine_steps(numbers, len(sizes), options.usual, *target)
         if options.digits:
             steps = (1 << options.digits) - 1
         summed = SummedRows(numbers, steps, sizes, options.count_each)
