@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mechanisms.mean.additive import Laplace
+from mechanisms.papers.laplace_vector import LaplaceVector, laplace_vector
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.laplace_vector import LaplaceVector, laplace_vector
 
 
 @pytest.mark.parametrize("dimension", [1, 10, 400, 20_000])
