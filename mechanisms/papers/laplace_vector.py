@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, require_epsilon
-from mechanisms.mean.additive import Laplace
+from mechanisms.papers.laplace import Laplace
 from mechanisms.registry import register
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates

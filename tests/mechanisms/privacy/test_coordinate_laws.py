@@ -13,8 +13,9 @@ from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
-from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.mean.two_point import duchi
 from mechanisms.papers.laplace_vector import laplace_vector
+from mechanisms.papers.two_points import ndm
 from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import dominated_delta, epsilon_bounds
 from mechanisms.privacy.coordinate_laws import (
