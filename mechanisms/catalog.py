@@ -58,7 +58,7 @@ MODULES = {
     "mechanisms.vector.privunit": "vector",
     "mechanisms.vector.mixed_choice": "attributes",
     "mechanisms.papers.privkv": "key value",
-    "mechanisms.central.histogram": "frequency",
+    "mechanisms.papers.central_histogram": "frequency",
     "mechanisms.papers.histograms": "frequency",
 }
 
