@@ -45,6 +45,7 @@ MODULES = {
     "mechanisms.mean.widths": "mean",
     "mechanisms.papers.windows": "mean",
     "mechanisms.papers.laplace": "mean",
+    "mechanisms.papers.classical_gaussian": "mean",
     "mechanisms.mean.gaussian": "mean",
     "mechanisms.mean.two_point": "mean",
     "mechanisms.papers.two_points": "mean",
