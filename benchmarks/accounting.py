@@ -18,7 +18,7 @@ from mechanisms.frequency.hash_budget import best_histogram
 from mechanisms.frequency.linear_hash import LinearHash
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
-from mechanisms.frequency.unary import symmetric
+from mechanisms.papers.basic_rappor import symmetric
 from mechanisms.planner.search import designs, least_epsilon, least_reports, search
 from mechanisms.privacy.accountant import compose
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon

@@ -50,6 +50,7 @@ class Registration:
         claims_hold: False where it is as published and its paper claims what does not hold.
         batch: whether nothing protects one report, only a shuffled batch of them.
         biased: whether its estimates stay wrong, however many users report.
+        baseline: whether its error is shown beside those of what "auto" looks at, to compare with.
         rules: how its parameters follow from a target, where `planner.rules` does not say it:
             "local" for reports that spend what they may, "shuffle" for what a batch lets them
             spend, "central", and "published" for the closed form of its paper.
@@ -77,6 +78,7 @@ class Registration:
     claims_hold: bool = True
     batch: bool = False
     biased: bool = False
+    baseline: bool = False
     rules: Mapping[str, Rule] = field(default_factory=dict)
     own: tuple[str, ...] = ()
     second_to: str | None = None

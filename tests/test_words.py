@@ -19,7 +19,7 @@ WORDS = {"told", "found", "asked", "held", "each"}
 # another plan.
 TWICE = {
     "Gaussian": {"mechanisms/counters/noise.py", "mechanisms/mean/gaussian.py"},
-    "Laplace": {"mechanisms/counters/noise.py", "mechanisms/mean/additive.py"},
+    "Laplace": {"mechanisms/counters/noise.py", "mechanisms/papers/laplace.py"},
     "RunningTotals": {"mechanisms/running/totals.py", "hushbeam/totals.py"},
     # What users of Beam type: `private.Count`, and the statistic behind it.
     **{

@@ -128,11 +128,3 @@ class DiscreteLaplace:
     def variance(self) -> float:
         """Variance of one count, 2 a / (1 - a)^2 with a = e^-decay, in squared counts."""
         return 2 * math.exp(-self.decay) / math.expm1(-self.decay) ** 2
-
-
-def histogram(epsilon: float) -> DiscreteLaplace:
-    """The mechanism for all counts of a histogram when one user's value may be replaced.
-
-    A replacement lowers one count and raises another: L1 sensitivity 2.
-    """
-    return DiscreteLaplace(epsilon, sensitivity=2)

@@ -5,9 +5,8 @@ sent them. What the collector sees of all of them together is private, whoever t
 the dummies do not depend on who does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,15 +23,13 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.dummies import Dummies, complete
 from mechanisms.counters.levels import InLevels, Level
-from mechanisms.counters.noise import ShufflerNoise, recorded
+from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import alike, least_noise
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import IntegerNoise
-
-_LARGEST_JOINT = 1 << 20  # outcomes that are listed
 
 
 class Range(NamedTuple):
@@ -258,7 +255,7 @@ class Counters(InLevels):
         """The exact law of the error of one counter of a level."""
         return self.dummies.error_law(np.eye(len(self.levels), dtype=int)[place].tolist())
 
-    # ---- simulation and audit ----------------------------------------------------------------
+    # ---- simulation --------------------------------------------------------------------------
 
     def simulate(self, raised: ArrayLike, rng: RandomSource) -> Counts:
         """The collector's counts, from sums in place of reports: the same law, at once.
@@ -271,57 +268,3 @@ class Counters(InLevels):
         for range_ in self.ranges(1 << 20):
             np.add.at(counts, *self.draw(range_, rng))
         return counts
-
-    def joint(self, raised: ArrayLike) -> dict[tuple[int, ...], Fraction]:
-        """The exact law of all counts, nulls included: for audits of small batches.
-
-        Args:
-            raised: as in `simulate`.
-
-        Returns:
-            (codes,) counts -> their probability.
-
-        Raises:
-            ValueError: there are too many outcomes to list.
-        """
-        start = np.array(raised, np.int64)
-        for code, mean in self._offsets():
-            start[code] += mean
-        law = {tuple(start.tolist()): Fraction(1)}
-        for noise, effect in self._noises():
-            if not len(law) * noise.pmf.size <= _LARGEST_JOINT:
-                raise ValueError(f"more than {_LARGEST_JOINT:,} outcomes cannot be listed")
-            after: dict[tuple[int, ...], Fraction] = {}
-            for counts, chance in law.items():
-                for z, weight in enumerate(noise.weights.tolist(), -noise.mu):
-                    seen = tuple((np.array(counts) + z * effect).tolist())
-                    after[seen] = after.get(seen, Fraction(0)) + chance * Fraction(weight, 1 << 64)
-            law = after
-        return law
-
-    def _offsets(self) -> Iterator[tuple[int, int]]:
-        """(code, how many dummies it has if all noises are 0)."""
-        for i, (level, mean) in enumerate(zip(self.levels, self.dummies.means, strict=True)):
-            for code in range(self.layout.starts[i], self.layout.starts[i + 1]):
-                yield code, mean
-            own = sum(law.mu for law in self.dummies.null_laws(i)) * level.slots
-            full = complete(level, self.neighbours)
-            yield int(self.layout.nulls[i]), mean * level.counters if full else own
-
-    def _noises(self) -> Iterator[tuple[ShufflerNoise, Counts]]:
-        """Every noise that is drawn, and what it adds to each code."""
-        for part in self.dummies.parts:
-            columns = self.levels[int(np.flatnonzero(part.effect)[0])].counters
-            for column in range(columns):
-                effect = np.zeros(self.layout.codes, np.int64)
-                for i in np.flatnonzero(part.effect).tolist():
-                    effect[self.layout.starts[i] + column] = part.effect[i]
-                    if complete(self.levels[i], self.neighbours):
-                        effect[self.layout.nulls[i]] -= part.effect[i]
-                yield part.law, effect
-        for i, level in enumerate(self.levels):
-            if not complete(level, self.neighbours):
-                effect = np.zeros(self.layout.codes, np.int64)
-                effect[self.layout.nulls[i]] = 1
-                for law in self.dummies.null_laws(i) * level.slots:
-                    yield law, effect

@@ -123,30 +123,3 @@ class Binomial(IntegerLaw):
 
     def sf(self, k: int) -> float:
         return float(binomial_sf(min(max(k, -1), self.n), self.n, self.chance))
-
-
-@dataclass(frozen=True)
-class TwoSidedGeometric(IntegerLaw):
-    """P(X = k) proportional to exp(-decay |k|).
-
-    >>> TwoSidedGeometric(1.0).ppf(0.025), TwoSidedGeometric(1.0).isf(0.025)
-    (-3.0, 3.0)
-    """
-
-    decay: float
-
-    def mean(self) -> float:
-        return 0.0
-
-    def excess_kurtosis(self) -> float:
-        return 2 + math.cosh(self.decay)
-
-    def cdf(self, k: int) -> float:
-        return self._beyond(-k) if k < 0 else 1 - self._beyond(k + 1)
-
-    def sf(self, k: int) -> float:
-        return 1 - self._beyond(-k) if k < 0 else self._beyond(k + 1)
-
-    def _beyond(self, k: int) -> float:
-        """P(X >= k), of k >= 1."""
-        return math.exp(-self.decay * k) / (1 + math.exp(-self.decay))

@@ -141,15 +141,3 @@ class Baseline:
         moved[place] += _STEP
         (model, constant), (later, constantly) = self._errors(averages), self._errors(moved)
         return ((later - constantly) - (model - constant)) / _STEP
-
-
-class Error(NamedTuple):
-    """An estimate of how widely numbers spread.
-
-    Attributes:
-        value: of their variance.
-        variance: of the value as an estimate.
-    """
-
-    value: float
-    variance: float

@@ -1,4 +1,4 @@
-"""A cell plus discrete Gaussian noise: the classical sigma, and the least one that will do."""
+"""A cell plus discrete Gaussian noise of the least sigma that will do."""
 
 import math
 from dataclasses import dataclass
@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, Guarantee, require_epsilon
-from mechanisms.compat.roots import brentq
 from mechanisms.mean.additive import FILLED, WORD, Additive, symmetric_table
 from mechanisms.mean.scalar import LARGEST_ALPHABET, SMALL_WITH_DELTA, require_cells
-from mechanisms.privacy.search import gaussian_delta, gaussian_mu, least_integer
+from mechanisms.privacy.search import gaussian_mu, least_integer
 from mechanisms.randomness import Words
 from mechanisms.registry import register
 
@@ -47,10 +46,10 @@ class Gaussian(Additive):
     sigma: float
 
     def __post_init__(self) -> None:
-        _require(self.epsilon, self.delta, self.cells)
+        require_target(self.epsilon, self.delta, self.cells)
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be a positive, finite number, not {self.sigma}")
-        _require_room(self.epsilon, self.delta, self.cells, self.sigma)
+        require_room(self.epsilon, self.delta, self.cells, self.sigma)
         if not self.spent <= self.delta:
             raise ValueError(
                 f"sigma {self.sigma} is too small: at epsilon {self.epsilon} it spends a delta of "
@@ -59,7 +58,7 @@ class Gaussian(Additive):
 
     @cached_property
     def half_table(self) -> Words:
-        return _table(self.sigma * self.cells / 2)
+        return noise_table(self.sigma * self.cells / 2)
 
     @property
     def reach(self) -> int:
@@ -68,7 +67,7 @@ class Gaussian(Additive):
     @cached_property
     def spent(self) -> float:
         """The table's delta at epsilon, rounded up."""
-        return _delta(self.half_table, self.cells, self.epsilon)
+        return table_delta(self.half_table, self.cells, self.epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -91,39 +90,6 @@ class Gaussian(Additive):
 
     def second_moment(self, cells: NDArray[Any]) -> Floats:
         return np.asarray(self._value(cells) ** 2 + self._noise_variance)
-
-
-@register(
-    "gaussian",
-    task="mean",
-    sends="the value plus discrete normal noise, by the classical formula",
-    source="Dwork, Roth 2014, Theorem 3.22, as discrete noise",
-    models=["local"],
-    small=SMALL_WITH_DELTA,
-)
-def gaussian(epsilon: float, delta: float, cells: int = 1024) -> Gaussian:
-    """The classical Gaussian mechanism: sigma = 2 sqrt(2 ln(1.25 / delta)) / epsilon.
-
-    Args:
-        epsilon: privacy loss of one report, in nats.
-        delta: the probability mass outside it, in [1e-12, 1); less is spent.
-        cells: how many cells [-1, 1] is cut into.
-
-    Raises:
-        ValueError: a parameter is out of range, or the formula's claim does not hold there.
-
-    Source: Dwork, Roth, "The algorithmic foundations of differential privacy", 2014, Theorem
-        3.22, which is proven for epsilon below 1 and first fails between 6.8 and 9.4.
-    """
-    _require(epsilon, delta, cells)
-    sigma = 2 * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    _require_room(epsilon, delta, cells, sigma)
-    if not _delta(_table(sigma * cells / 2), cells, epsilon) <= delta:
-        raise ValueError(
-            f"epsilon must be below {_classical_limit(delta):.4g} at delta {delta}, not {epsilon}: "
-            "beyond, the classical formula spends more; gaussian_analytic has no such limit"
-        )
-    return Gaussian(epsilon, delta, cells, sigma)
 
 
 @register(
@@ -152,21 +118,21 @@ def gaussian_analytic(epsilon: float, delta: float, cells: int = 1024) -> Gaussi
     Source: Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
         Theorem 8, from which the search sets out; it ends by the exact delta of the table.
     """
-    _require(epsilon, delta, cells)
+    require_target(epsilon, delta, cells)
     guess = 2 / gaussian_mu(epsilon, delta)
-    _require_room(epsilon, delta, cells, guess)
+    require_room(epsilon, delta, cells, guess)
     # sigma is a multiple of a power of two, so that it has the same few bits on every machine.
     quantum = 2.0 ** (math.frexp(guess)[1] - _FINE)
 
     def private(multiple: int) -> bool:
         sigma = multiple * quantum
-        return _delta(_table(sigma * cells / 2), cells, epsilon) <= delta
+        return table_delta(noise_table(sigma * cells / 2), cells, epsilon) <= delta
 
     quanta = least_integer(private, round(guess / quantum))
     return Gaussian(epsilon, delta, cells, quanta * quantum)
 
 
-def _require(epsilon: float, delta: float, cells: int) -> None:
+def require_target(epsilon: float, delta: float, cells: int) -> None:
     """Refuse what no table of Gaussian noise is made for."""
     require_epsilon(epsilon)
     require_cells(cells)
@@ -178,7 +144,7 @@ def _require(epsilon: float, delta: float, cells: int) -> None:
         raise ValueError(f"delta must be at least {_LEAST_DELTA} and below 1, not {delta!r}")
 
 
-def _require_room(epsilon: float, delta: float, cells: int, sigma: float) -> None:
+def require_room(epsilon: float, delta: float, cells: int, sigma: float) -> None:
     """Refuse noise that is too wide for a table on this grid."""
     most = math.floor(LARGEST_ALPHABET / (1 + 10 * sigma))
     if not cells <= most:
@@ -189,7 +155,7 @@ def _require_room(epsilon: float, delta: float, cells: int, sigma: float) -> Non
         )
 
 
-def _table(sigma: float) -> Words:
+def noise_table(sigma: float) -> Words:
     """The half table of noise whose standard deviation is sigma cells."""
     # Beyond this a weight of about 2^64 / sigma has fallen below one unit.
     bits = 64 * math.log(2) - math.log(max(sigma, 1.0))
@@ -199,7 +165,7 @@ def _table(sigma: float) -> Words:
     return symmetric_table(np.floor(np.minimum.accumulate(falling)).astype(np.uint64))
 
 
-def _delta(half: Words, cells: int, epsilon: float) -> float:
+def table_delta(half: Words, cells: int, epsilon: float) -> float:
     """The hockey-stick divergence of a noise table and the table moved by `cells`, rounded up."""
     noise = np.concatenate([half[:0:-1], half]).astype(np.float64)
     # Every rounding below is taken towards a larger delta: the multiplier down, the surplus up.
@@ -208,9 +174,3 @@ def _delta(half: Words, cells: int, epsilon: float) -> float:
     surplus[cells:] -= noise * (multiplier * (1 - 8 * _UNIT))
     total = float(np.maximum(surplus, 0).sum())
     return min(1.0, total * (1 + 2.0**-40) / WORD)
-
-
-def _classical_limit(delta: float) -> float:
-    """The epsilon from which the classical sigma no longer keeps to a delta."""
-    root = math.sqrt(2 * math.log(1.25 / delta))
-    return float(brentq(lambda e: gaussian_delta(e / root, e) - delta, 1e-3, 1e3))

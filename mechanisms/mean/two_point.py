@@ -1,4 +1,4 @@
-"""Two codes whose odds are linear in the value: Duchi's mechanism, and NDM with a delta.
+"""Two codes whose odds are linear in the value: Duchi's mechanism, with a delta or without.
 
 The chance of the higher code moves by one step from cell to cell. All that any two cells differ
 in lies between what the ends of the grid differ in, and mirroring the grid swaps the codes.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
-from mechanisms.mean.scalar import SMALL, SMALL_WITH_DELTA, ScalarMean, require_cells, require_slack
+from mechanisms.mean.scalar import SMALL, ScalarMean, require_cells, require_slack
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
 
@@ -155,20 +155,8 @@ class TwoPoint(ScalarMean):
     source="Duchi, Jordan, Wainwright, JASA 2018",
     small=SMALL,
 )
-@register(
-    "1bitmean",
-    task="mean",
-    sends="one bit: `duchi` by another road, of numbers that are counters",
-    source="Ding, Kulkarni, Yekhanin, NIPS 2017",
-    small=SMALL[1:3],
-)
 def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
     """Duchi's mechanism in one dimension: B = (e^epsilon + 1) / (e^epsilon - 1).
-
-    1BitMean is the same channel for counters in [0, m], taken to [-1, 1]: its chance of a one is
-    linear from 1 / (e^epsilon + 1) to e^epsilon / (e^epsilon + 1). Its alpha-point rounding to
-    multiples of s = m / N, with an offset and a bit for each multiple that last for ever, is what
-    `mechanisms.memoised.MemoisedClient` does with N cells, and prices.
 
     Args:
         epsilon: privacy loss of one report, in nats.
@@ -178,35 +166,6 @@ def duchi(epsilon: float, cells: int = 1024) -> TwoPoint:
         ValueError: a parameter is out of range.
 
     Source: Duchi, Jordan, Wainwright, "Minimax optimal procedures for locally private
-        estimation", JASA 2018, section 4.2.1; Ding, Kulkarni, Yekhanin, "Collecting telemetry data
-        privately", NIPS 2017, whose mechanism for means is 1BitMean.
+        estimation", JASA 2018, section 4.2.1.
     """
     return TwoPoint(epsilon, cells)
-
-
-@register(
-    "ndm",
-    task="mean",
-    sends="one bit, with a delta",
-    source="the baseline of Zhang, Zhu, Zhou, Yuan 2023",
-    small=SMALL + SMALL_WITH_DELTA,
-)
-def ndm(epsilon: float, delta: float = 0.0, cells: int = 1024) -> TwoPoint:
-    """NDM, Duchi's mechanism with a delta: B = (e^epsilon + 1) / (e^epsilon - 1 + 2 delta).
-
-    Args:
-        epsilon: privacy loss of one report, in nats.
-        delta: the probability mass outside it, in [0, 1).
-        cells: how many cells [-1, 1] is cut into.
-
-    Returns:
-        The mechanism, which spends delta exactly.
-
-    Raises:
-        ValueError: a parameter is out of range.
-
-    Source: the baseline of Zhang, Zhu, Zhou, Yuan, "Mean estimation mechanisms under (epsilon,
-        delta)-local differential privacy", J. Electronics and Information Technology 2023. The
-        variance it states is the one at 0, which is the largest.
-    """
-    return TwoPoint(epsilon, cells, delta)

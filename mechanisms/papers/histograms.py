@@ -7,10 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mechanisms.central.histogram import CentralHistogram, require_domain
 from mechanisms.channel import Counts, Floats, Guarantee
-from mechanisms.frequency.noise_laws import TwoSidedGeometric
 from mechanisms.papers.boost import Boost, for_ranges
+from mechanisms.papers.central_histogram import CentralHistogram, TwoSidedGeometric, require_domain
 from mechanisms.papers.noisefirst import NoiseFirst
 from mechanisms.papers.public_seed import Normal
 from mechanisms.postprocess.intervals import Noise

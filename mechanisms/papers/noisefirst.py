@@ -11,8 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.central.laplace import DiscreteLaplace, histogram
+from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Floats, Guarantee
+from mechanisms.papers.central_histogram import histogram
 from mechanisms.randomness import RandomSource
 
 _LARGEST_DOMAIN = 1 << 16  # the search may take d^2 / 2 steps

@@ -5,8 +5,8 @@ from functools import cached_property
 
 from mechanisms.channel import Guarantee
 from mechanisms.mean.scalar import require_cells
-from mechanisms.mean.widths import improved_shape, published_reach, require_improved
 from mechanisms.mean.window import Window, WindowLaw
+from mechanisms.papers.windows import improved_shape, published_reach, require_improved
 from mechanisms.registry import register
 
 

@@ -1,14 +1,13 @@
 """What to expect of each mechanism for rows, given a guess of the data, before anybody reports."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mechanisms.catalog import of_task
+from mechanisms.catalog import find, of_task
 from mechanisms.planner.search import Design, search
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.random_projection import MultiRphm, multi_rphm
 from mechanisms.vector.task import VectorTask, grid
 
 PAPER = (0.11091426015168161, 0.17297782861546748)
@@ -126,7 +125,8 @@ def _designs(target: Target[VectorTask]) -> list[Design[VectorMean]]:
     designs = []
     # Of a batch also where reports spend what they may: those whose batches are accounted for best.
     for one in of_task(VectorTask.name).values():
-        if target.model not in one.searched or not target.task.admits(one):
+        compared = target.model in one.searched or (one.baseline and target.model == "local")
+        if not compared or not target.task.admits(one):
             continue
         try:
             designs.append(search(target, one.name))
@@ -135,12 +135,13 @@ def _designs(target: Target[VectorTask]) -> list[Design[VectorMean]]:
     return designs
 
 
-def _projection(target: Target[VectorTask]) -> MultiRphm | None:
-    """Multi-RPHM as the paper has it, where nothing amplifies."""
+def _projection(target: Target[VectorTask]) -> Any:
+    """Multi-RPHM as the paper has it, where nothing amplifies; else None."""
     if target.model != "local":
         return None
-    return multi_rphm(
-        target.spent, target.task.dimension, cells=grid(target.model, target.task.dimension)
+    dimension = target.task.dimension
+    return find("multi_rphm", of_task(VectorTask.name)).build(
+        epsilon=target.spent, dimension=dimension, cells=grid(target.model, dimension)
     )
 
 

@@ -167,9 +167,11 @@ def designs(target: Target[Task[M]]) -> list[Design[M]]:
 
 def searched(target: Target[Task[M]]) -> list[Registration]:
     """What "auto" looks at for a target."""
+    # No job asks for what a curator publishes: its mechanisms are on the shelf, to compare with.
+    papers = target.model == "central"
     return [
         one
-        for one in of_task(target.task.name, papers=False).values()
+        for one in of_task(target.task.name, papers=papers).values()
         if (target.model, target.bound) in one.serves
         and target.rule in one.searched
         and (target.model != "shuffle" or target.n <= one.largest_batch)

@@ -170,8 +170,9 @@ def estimate_row(mechanism: VectorMean, counts: Counts, n: int, confidence: floa
     Raises:
         ValueError: fewer than two reports, or confidence is not inside (0, 1).
 
-    >>> from mechanisms.vector.meanest import Meanest
-    >>> estimate = estimate_row(Meanest(1.0, dimension=1), np.array([4000, 6000]), 10_000, 0.95)
+    >>> from mechanisms.mean.two_point import TwoPoint
+    >>> rows = SampledCoordinates(1.0, 1, 1, TwoPoint(1.0, cells=1))
+    >>> estimate = estimate_row(rows, np.array([4000, 6000]), 10_000, 0.95)
     >>> estimate.unbiased.round(3).tolist(), estimate.standard_error.round(4).tolist()
     ([0.433], [0.0212])
     """

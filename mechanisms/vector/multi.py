@@ -7,7 +7,6 @@ from mechanisms.channel import require_epsilon, require_integer
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
 from mechanisms.mean.scalar import LARGEST_ALPHABET
-from mechanisms.mean.two_point import duchi
 from mechanisms.registry import register
 from mechanisms.targets.rules import Target
 from mechanisms.vector.limits import UsableCoordinates
@@ -19,7 +18,7 @@ from mechanisms.vector.task import VectorTask, grid
 _BEST_SHARE = 2.1  # the epsilon of one coordinate at which `Optimal` makes the most of it
 _PUBLISHED_SHARE = 2.5  # and the paper's, where Multi-HM has several good ones
 _LARGEST_SHARE = 8.0  # the largest epsilon for which `Optimal` is made
-_FINEST = 1024  # cells, where there is room
+FINEST = 1024  # cells, where there is room
 
 
 def _rows(target: Target[VectorTask]) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def _hybrid_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
 def multi_optimal(
     epsilon: float,
     dimension: int,
-    cells: int = _FINEST,
+    cells: int = FINEST,
     sampled: int | None = None,
     hides: bool = False,
 ) -> SampledCoordinates:
@@ -96,7 +95,7 @@ def multi_optimal(
     for k in tried:
         _require_sampled(k, dimension)
     built = [
-        _hiding(SampledCoordinates(epsilon, dimension, k, Optimal(share, cells)), hides)
+        hiding(SampledCoordinates(epsilon, dimension, k, Optimal(share, cells)), hides)
         for k, share in ((k, equal_share(epsilon, k)) for k in sorted(tried))
     ]
     return min(built, key=lambda mechanism: mechanism.worst_variance)
@@ -153,51 +152,17 @@ def multi_hm(
     _require_sampled(k, dimension)
     cells = _finest_grid(dimension) if cells is None else cells
     rows = SampledCoordinates(epsilon, dimension, k, hm(equal_share(epsilon, k), cells))
-    return _hiding(rows, hides)
+    return hiding(rows, hides)
 
 
-@register(
-    "harmony",
-    task="vector",
-    sends="one of the d coordinates, as one bit",
-    source="Nguyen, Xiao, Yang et al., arXiv 1606.05053, 2016",
-    small=[
-        {"epsilon": 1.0, "dimension": 3, "cells": 2},
-        {"epsilon": 2.5, "dimension": 2, "cells": 3},
-    ],
-)
-def harmony(
-    epsilon: float, dimension: int, cells: int = _FINEST, hides: bool = False
-) -> SampledCoordinates:
-    """Harmony's mechanism for means: one coordinate, by Duchi's bit.
-
-    Args:
-        epsilon: privacy loss of one user's report, in nats.
-        dimension: d, how many numbers a row has.
-        cells: how many cells [-1, 1] is cut into; the bit's law does not depend on it.
-        hides: whether coordinates may have no number, which is as private as one.
-
-    Raises:
-        ValueError: a parameter is out of range.
-
-    Source: Nguyen, Xiao, Yang, Hui, Shin, Shin, "Collecting and analyzing data from smart device
-        users with local differential privacy", arXiv 1606.05053, 2016, Algorithm 2.
-
-    >>> round(harmony(1.0, dimension=10).worst_variance, 2)
-    46.83
-    """
-    require_dimension(dimension)
-    return _hiding(SampledCoordinates(epsilon, dimension, 1, duchi(epsilon, cells)), hides)
-
-
-def _hiding(rows: SampledCoordinates, hides: bool) -> SampledCoordinates:
+def hiding(rows: SampledCoordinates, hides: bool) -> SampledCoordinates:
     """The same, with absence as one more input if it is to be hidden."""
     return UsableCoordinates.hiding(rows) if hides else rows
 
 
 def _finest_grid(dimension: int) -> int:
     """The most cells, a power of two, of which a window's codes fit a table for all coordinates."""
-    cells = _FINEST
+    cells = FINEST
     while cells > 1 and dimension * (2 * cells + 2) > LARGEST_ALPHABET:
         cells //= 2
     return cells

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +69,8 @@ class SampledCoordinates(CubeMean):
     dimension: int
     sampled: int
     mechanism: ScalarMean
+    # Whether coordinates are chosen before anything is counted: who reports all keeps rows whole.
+    chooses: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)

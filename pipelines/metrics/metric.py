@@ -378,9 +378,3 @@ def slots(metric: Any) -> int:
 def columns_of(*names: str | None) -> frozenset[str]:
     """The columns among names of which some are not given."""
     return frozenset(name for name in names if name is not None)
-
-
-def table_of(tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The table of a release that has one."""
-    (table,) = tables.values()
-    return table

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.task import MeanTask
+from mechanisms.papers.central_histogram import LaplaceHistogram
 from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.targets.rules import Target

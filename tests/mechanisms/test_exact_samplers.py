@@ -20,10 +20,10 @@ from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.mean.two_point import duchi
 from mechanisms.papers.aue import Aue
 from mechanisms.papers.dump import MixDump, PureDump
+from mechanisms.papers.rphm import MultiRphm
 from mechanisms.sampling.integer_tables import IntegerTable
 from mechanisms.vector.multi import multi_hm
 from mechanisms.vector.privunit import PrivUnit
-from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.enumeration import BEYOND, exact_law
 

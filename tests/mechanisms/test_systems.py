@@ -9,8 +9,8 @@ import pytest
 
 from hushbeam.studies.systems.simulation import simulate
 from mechanisms import catalog
-from mechanisms.central.histogram import CentralHistogram
 from mechanisms.frequency.task import FrequencyTask
+from mechanisms.papers.central_histogram import CentralHistogram
 from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom

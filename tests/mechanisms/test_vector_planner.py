@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mechanisms import catalog
+from mechanisms.papers.meanest import Meanest
 from mechanisms.planner.rows import PAPER, crossover, predict
 from mechanisms.planner.search import search
 from mechanisms.privacy.amplification import shuffled_delta
@@ -16,7 +17,6 @@ from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from mechanisms.targets.rules import Target
 from mechanisms.vector.base import VectorMean, average_variance
-from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.privunit import privunit
 from mechanisms.vector.task import AttributeTask, VectorTask

@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import nbinom
 
-from mechanisms.central.histogram import CentralHistogram, LaplaceHistogram
 from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Counts, Floats
 from mechanisms.frequency.correlated_noise import CorrelatedNoise
 from mechanisms.papers.boost import Boost
+from mechanisms.papers.central_histogram import CentralHistogram, LaplaceHistogram
 from mechanisms.papers.histograms import BoostHistogram, NoiseFirstHistogram
 from mechanisms.randomness import SeededRandom
 from tests.oracles.central import exact_vector_delta

@@ -12,8 +12,8 @@ from apache_beam.transforms.window import FixedWindows
 from mechanisms import catalog
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.mean.two_point import duchi
+from mechanisms.papers.meanest import Meanest
 from mechanisms.randomness import SecureRandom
-from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.mixed_rows import MixedRows
 from tests.oracles.statistics import follows, sample_size, tilted
 from tests.oracles.transforms import fresh_stream, restart, run, source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
-from transforms.elements.block_coders import ArrayCoder, decoded, encoded, weighed
+from transforms.elements.block_coders import ArrayCoder, encoded, weighed
 from transforms.encoders.block import Block, concatenated, packed, taken
 
 # What opens a generator on a worker: SecureRandom itself, or a seeded one in tests.
@@ -187,22 +187,3 @@ class PartitionBlocksDoFn(PartitionDoFn):
 
     def packed(self, rows: NDArray[Any]) -> bytes:
         return encoded(rows)
-
-
-def joined(pieces: Iterable[bytes], most: int) -> Iterator[NDArray[np.void]]:
-    """Rows from the pieces of `PartitionBlocksDoFn`, put together until they are large.
-
-    Args:
-        pieces: of one layout.
-        most: bytes, from which on rows go out.
-    """
-    waiting: list[NDArray[np.void]] = []
-    size = 0
-    for piece in pieces:
-        waiting.append(decoded(piece))
-        size += waiting[-1].nbytes
-        if size >= most:
-            yield concatenated(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield concatenated(waiting)

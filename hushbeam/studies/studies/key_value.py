@@ -19,10 +19,11 @@ from hushbeam.studies.engine.study import Study
 from hushbeam.studies.papers.privkv import PrivKvRounds
 from hushbeam.studies.populations.keys import FORMS, KeyValuePopulation, read_keys
 from mechanisms.channel import Floats
+from mechanisms.papers.harmony import harmony
 from mechanisms.papers.privkv import privkv
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.limits import UsableCoordinates
-from mechanisms.vector.multi import harmony, multi_optimal
+from mechanisms.vector.multi import multi_optimal
 from pipelines.errors import RequestError
 
 COLUMNS = pa.schema(

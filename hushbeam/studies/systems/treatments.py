@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from hushbeam.studies.populations.rows import RowPopulation
 from mechanisms.channel import Floats
+from mechanisms.papers.rphm import MultiRphm
 from mechanisms.planner.rows import Prediction
 from mechanisms.postprocess import shrinkage
-from mechanisms.vector.random_projection import MultiRphm
 
 
 class TreatedEstimate(NamedTuple):

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, Messages
 from mechanisms.learning.absent import filled
-from mechanisms.learning.baseline import Error
 from mechanisms.learning.objective import Objective
 from mechanisms.papers.learning.schedule import SPREAD
 from mechanisms.randomness import RandomSource
@@ -160,6 +159,18 @@ def opens(objective: Objective, steps: int) -> bool:
     """
     numbers = objective.loss.classes is None and len(objective.shapes) == 1
     return numbers and steps >= LEAST_STEPS
+
+
+class Error(NamedTuple):
+    """An estimate of how widely numbers spread.
+
+    Attributes:
+        value: of their variance.
+        variance: of the value as an estimate.
+    """
+
+    value: float
+    variance: float
 
 
 def variance_of(mean: float, of_mean: float, square: float, of_square: float) -> Error:

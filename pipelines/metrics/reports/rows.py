@@ -16,9 +16,7 @@ from mechanisms.mean.public_groups import PublicGroups
 from mechanisms.planner import AUTO
 from mechanisms.planner.search import Design
 from mechanisms.vector.base import VectorMean
-from mechanisms.vector.laplace_vector import LaplaceVector
 from mechanisms.vector.mixed_rows import MixedRows
-from mechanisms.vector.random_projection import MultiRphm
 from mechanisms.vector.sampled import SampledCoordinates
 from mechanisms.vector.task import AttributeTask, VectorTask
 from pipelines.errors import RequestError
@@ -108,9 +106,7 @@ class RowsByReports(ByReports):
     def sampled(self) -> SampledCoordinates | None:
         """What chooses coordinates, if few of them are reported; else whole rows travel."""
         rows = self.rows
-        if isinstance(rows, SampledCoordinates) and not isinstance(rows, LaplaceVector):
-            return rows
-        return None
+        return rows if isinstance(rows, SampledCoordinates) and rows.chooses else None
 
     @property
     def picked(self) -> Mechanism | None:
@@ -148,7 +144,7 @@ class RowsByReports(ByReports):
 
     @property
     def cautions(self) -> list[str]:
-        outside = [_OUTSIDE_SUBSPACE] if isinstance(self.rows, MultiRphm) else []
+        outside = [_OUTSIDE_SUBSPACE] if self.design.name == "multi_rphm" else []
         return super().cautions + outside
 
     @property

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.central.laplace import DiscreteLaplace, histogram
+from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.papers.central_histogram import histogram
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import follows, sample_size, tilted
 

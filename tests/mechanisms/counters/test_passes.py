@@ -15,6 +15,7 @@ from mechanisms.counters.passes import layer, layered
 from mechanisms.counters.price import Price
 from mechanisms.privacy.loss_sums import COARSE
 from mechanisms.randomness import SeededRandom
+from tests.oracles.joint_law import joint
 
 SMALL = Counters.meeting([Level(1, 1)], "add or remove", epsilon=3.0, delta=0.01)
 KNOWN = Counters.meeting([Level(1, 1)], "replace", epsilon=3.0, delta=0.01)
@@ -28,7 +29,7 @@ def excess(p: dict, q: dict, epsilon: float) -> float:
 
 
 def law_of(design: Counters, raised: tuple[int, ...]) -> dict:
-    return {counts: float(chance) for counts, chance in design.joint(raised).items()}
+    return {counts: float(chance) for counts, chance in joint(design, raised).items()}
 
 
 def shown(design: Counters, raised: tuple[int, ...], *layers: Counters) -> dict:

@@ -10,10 +10,10 @@ from mechanisms.frequency.noise_laws import (
     Binomial,
     IntegerLaw,
     Poisson,
-    TwoSidedGeometric,
     binomial_cdf,
     binomial_sf,
 )
+from mechanisms.papers.central_histogram import TwoSidedGeometric
 from mechanisms.papers.public_seed import Normal
 
 LAWS = [

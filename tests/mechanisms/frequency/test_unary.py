@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from mechanisms.frequency.subset_selection import SubsetSelection
-from mechanisms.frequency.unary import optimised, symmetric
+from mechanisms.frequency.unary import optimised
+from mechanisms.papers.basic_rappor import symmetric
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from mechanisms.mean.gaussian import Gaussian, gaussian, gaussian_analytic
+from mechanisms.mean.gaussian import Gaussian, gaussian_analytic
+from mechanisms.papers.classical_gaussian import gaussian
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.privacy.search import least_integer
 from tests.fakes.few import few

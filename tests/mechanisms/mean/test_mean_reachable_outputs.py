@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mechanisms.mean.additive import laplace
+from mechanisms.papers.laplace import laplace
 from mechanisms.randomness import SeededRandom
 
 DRAWS = 20_000

@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.mean.additive import laplace
 from mechanisms.mean.hybrid import hm, hybrid_optimal
 from mechanisms.mean.scalar import ScalarMean, rise
 from mechanisms.mean.two_point import duchi
-from mechanisms.mean.widths import dct, improved, noise, piecewise, window_optimal
+from mechanisms.mean.widths import noise, piecewise, window_optimal
+from mechanisms.papers.laplace import laplace
+from mechanisms.papers.windows import dct, improved
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
 from tests.oracles import mean as oracle

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mechanisms.mean.two_point import TwoPoint, TwoPointLaw, duchi, ndm
+from mechanisms.mean.two_point import TwoPoint, TwoPointLaw, duchi
+from mechanisms.papers.two_points import ndm
 from mechanisms.privacy.divergence import tight_delta
 from tests.oracles import mean as oracle
 

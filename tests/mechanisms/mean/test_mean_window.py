@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from mechanisms.mean import widths
-from mechanisms.mean.widths import improved_shape, improved_slack
 from mechanisms.mean.window import Window, WindowLaw
+from mechanisms.papers import windows
+from mechanisms.papers.windows import improved_shape, improved_slack
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from tests.oracles import mean as oracle
 
@@ -18,9 +19,9 @@ FINE = 65536
 BUILDERS = {
     "pm": lambda p: widths.piecewise(p["eps"], FINE),
     "window_opt": lambda p: widths.window_optimal(p["eps"], p["delta"], FINE),
-    "im_corrected_tau": lambda p: widths.improved(p["eps"], p["delta"], FINE),
+    "im_corrected_tau": lambda p: windows.improved(p["eps"], p["delta"], FINE),
     "nm_corrected": lambda p: widths.noise(p["eps"], p["delta"], FINE),
-    "dct_ldp_author_geometry": lambda p: widths.dct(p["eps"], FINE),
+    "dct_ldp_author_geometry": lambda p: windows.dct(p["eps"], FINE),
 }
 CASES = [(name, entry) for name in BUILDERS for entry in oracle.vectors(name)]
 
@@ -95,7 +96,7 @@ def test_square_wave_has_its_papers_width():
 
 def test_improved_is_piecewise_without_delta():
     for epsilon in (1e-3, 0.5, 2.0, 40.0):
-        assert widths.improved(epsilon) == widths.piecewise(epsilon)
+        assert windows.improved(epsilon) == widths.piecewise(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +104,10 @@ def test_improved_is_piecewise_without_delta():
     [(0.5, 2.06, 65.6), (1.0, 1.07, 12.9), (2.0, 0.59, 2.09), (4.0, 0.43, 0.226)],
 )
 def test_dct_may_choose_its_own_spread(epsilon, alpha, variance):
-    tuned = widths.dct(epsilon, alpha=None)
+    tuned = windows.dct(epsilon, alpha=None)
     np.testing.assert_allclose(1024 / tuned.width / epsilon / 2, alpha, rtol=0.02)
     np.testing.assert_allclose(tuned.worst_variance, variance, rtol=2e-3)
-    nearby = [widths.dct(epsilon, alpha=alpha * change).worst_variance for change in (0.8, 1.25)]
+    nearby = [windows.dct(epsilon, alpha=alpha * change).worst_variance for change in (0.8, 1.25)]
     assert tuned.worst_variance < min(nearby)
 
 
@@ -159,11 +160,11 @@ def test_moments_in_doubles_are_those_of_the_integers():
     [
         (widths.noise, (0.04, 0.01), r"4 delta = 0\.04"),
         (widths.noise, (0.03, 0.01), r"4 delta = 0\.04"),
-        (widths.improved, (0.07, 0.01), r"2 ln\(1 \+ 4 delta\) = 0\.0784414"),
-        (widths.improved, (2 * math.log(2), 0.25), r"2 ln\(1 \+ 4 delta\) = 1\.38629"),
-        (widths.dct, (1e-6,), r"epsilon must be at least 1\.2\d+e-05"),
-        (widths.dct, (1.0, 1024, 0.0), "alpha must be"),
-        (widths.dct, (1.0, 1024, math.nan), "alpha must be"),
+        (windows.improved, (0.07, 0.01), r"2 ln\(1 \+ 4 delta\) = 0\.0784414"),
+        (windows.improved, (2 * math.log(2), 0.25), r"2 ln\(1 \+ 4 delta\) = 1\.38629"),
+        (windows.dct, (1e-6,), r"epsilon must be at least 1\.2\d+e-05"),
+        (windows.dct, (1.0, 1024, 0.0), "alpha must be"),
+        (windows.dct, (1.0, 1024, math.nan), "alpha must be"),
         (Window, (1.0, 10, 0), "width must be at least 1"),
         (Window, (1.0, 10, 2.5), "width must be an integer"),
         (Window, (1.0, 10, 5, 0.0, -1), "margin must be at least 0"),
@@ -178,7 +179,7 @@ def test_what_cannot_be_is_refused_with_the_limit(build, arguments, limit):
 
 def test_just_inside_the_limits_it_works():
     assert widths.noise(0.0400001, 0.01).worst_variance > 0
-    inside = widths.improved(0.0785, 0.01)
+    inside = windows.improved(0.0785, 0.01)
     assert 0.01 * (1 - 1e-9) < tight_delta(inside, 0.0785) <= 0.01
-    assert widths.dct(1.3e-5).codes <= 1 << 24
+    assert windows.dct(1.3e-5).codes <= 1 << 24
     assert Window(1.0, 10, 20, 0.49).guarantee.delta == 0.49

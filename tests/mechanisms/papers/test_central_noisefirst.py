@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.central.laplace import DiscreteLaplace, histogram
+from mechanisms.central.laplace import DiscreteLaplace
+from mechanisms.papers.central_histogram import histogram
 from mechanisms.papers.noisefirst import NoiseFirst
 from mechanisms.randomness import SeededRandom
 from tests.oracles.central import exact_vector_delta, partitions

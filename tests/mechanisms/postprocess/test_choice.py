@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from mechanisms.catalog import find, of_task
-from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.channel import Floats
 from mechanisms.frequency.choice import _RULES, POSTPROCESSING, publish
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.frequency.risk import Candidate, Errors
+from mechanisms.papers.central_histogram import LaplaceHistogram
 from mechanisms.postprocess.simplex import project
 from mechanisms.randomness import SeededRandom
 from tests.oracles.statistics import zipf

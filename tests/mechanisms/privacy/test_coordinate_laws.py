@@ -13,7 +13,9 @@ from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.frequency.subset_selection import SubsetSelection
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
-from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.mean.two_point import duchi
+from mechanisms.papers.laplace_vector import laplace_vector
+from mechanisms.papers.two_points import ndm
 from mechanisms.privacy.amplification import laws_of, shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.blanket import dominated_delta, epsilon_bounds
 from mechanisms.privacy.coordinate_laws import (
@@ -24,7 +26,6 @@ from mechanisms.privacy.coordinate_laws import (
     sampled_laws,
 )
 from mechanisms.privacy.pair_law import PairLaw
-from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.sampled import SampledCoordinates
 from tests.oracles.coordinates import excess, law_excess, least_slack, levels

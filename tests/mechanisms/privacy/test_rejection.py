@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.central.histogram import LaplaceHistogram
 from mechanisms.channel import Counts, Floats, Guarantee
 from mechanisms.frequency.dummies import PoissonDummies
 from mechanisms.frequency.dummy_batch import Keys
 from mechanisms.frequency.hashed_responses import k_ary
 from mechanisms.learning.dp_sgd import DpSgd
+from mechanisms.papers.central_histogram import LaplaceHistogram
 from mechanisms.privacy.amplification import shuffled_epsilon
 from mechanisms.privacy.rejection import lower_bound, measure
 from mechanisms.privacy.trial import Trial, more_trials, trial

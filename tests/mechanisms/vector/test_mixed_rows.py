@@ -14,8 +14,9 @@ from mechanisms.frequency.hashed_responses import k_ary, optimal_local
 from mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from mechanisms.mean.hybrid import hm
 from mechanisms.mean.optimal import Optimal
-from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.mean.two_point import duchi
 from mechanisms.papers.dump import PureDump
+from mechanisms.papers.two_points import ndm
 from mechanisms.privacy.amplification import shuffled_delta, shuffled_epsilon
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom

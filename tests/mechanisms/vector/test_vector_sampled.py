@@ -11,11 +11,12 @@ import pytest
 
 from mechanisms.algebra.rounding import exponential_bounds
 from mechanisms.mean.hybrid import hm
-from mechanisms.mean.two_point import duchi, ndm
+from mechanisms.mean.two_point import duchi
+from mechanisms.papers.meanest import Meanest
 from mechanisms.papers.published import dct_published
+from mechanisms.papers.two_points import ndm
 from mechanisms.privacy.divergence import tight_delta, tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.meanest import Meanest
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.rows import equal_share
 from mechanisms.vector.sampled import SampledCoordinates

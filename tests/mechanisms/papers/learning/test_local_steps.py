@@ -11,12 +11,12 @@ import pytest
 from mechanisms import catalog
 from mechanisms.learning.objectives import Hinge, Logistic, SquaredError
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.papers.laplace_vector import laplace_vector
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.learning.local_steps import LocalSteps
 from mechanisms.papers.learning.predicted_noise import caution
 from mechanisms.papers.learning.schedule import StepSchedule, plan, typical_variance
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from mechanisms.vector.privunit import PrivUnit
 from mechanisms.vector.rows import equal_share

@@ -10,6 +10,7 @@ import pytest
 
 from mechanisms.learning.objectives import Logistic, SquaredError
 from mechanisms.learning.perceptron import Perceptron
+from mechanisms.papers.laplace_vector import laplace_vector
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.learning.local_steps import LocalSteps
 from mechanisms.papers.learning.opening import Opening, TargetEstimates, opens
@@ -17,7 +18,6 @@ from mechanisms.papers.learning.schedule import SPREAD, StepSchedule, hurry
 from mechanisms.papers.learning.whole_run import plan_run
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.laplace_vector import laplace_vector
 from mechanisms.vector.multi import multi_hm, multi_optimal
 from tests.oracles.learning import simulate
 

@@ -259,7 +259,7 @@ class Corners(CubeMean):
     task="vector",
     sends="a corner of the cube, in d messages",
     source="Duchi, Jordan, Wainwright, JASA 2018, corrected for even dimensions",
-    searched=["local"],
+    baseline=True,
     small=[
         {"epsilon": 2.0, "dimension": 1},
         {"epsilon": 1.0, "dimension": 2},

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mechanisms.papers.meanest import Meanest, MeanestPublished
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.meanest import Meanest, MeanestPublished
 from tests.oracles import mean as oracles_mean
 from tests.oracles import vector as oracle
 

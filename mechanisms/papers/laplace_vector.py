@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.channel import Counts, Floats, require_epsilon
-from mechanisms.mean.additive import Laplace
+from mechanisms.papers.laplace import Laplace
 from mechanisms.registry import register
 from mechanisms.vector.rows import equal_share, require_dimension
 from mechanisms.vector.sampled import SampledCoordinates
@@ -28,6 +29,7 @@ class LaplaceVector(SampledCoordinates):
     """
 
     mechanism: Laplace
+    chooses: ClassVar[bool] = False
 
     def reporters(self, counts: Counts, n: int) -> Counts:
         return np.full(self.dimension, n)
@@ -81,7 +83,7 @@ class LaplaceVector(SampledCoordinates):
     task="vector",
     sends="every coordinate with epsilon / d",
     source="Dwork, McSherry, Nissim, Smith, TCC 2006, as discrete noise",
-    searched=["local"],
+    baseline=True,
     small={"epsilon": 2.0, "dimension": 2, "cells": 1},
     own=("cells",),
 )

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mechanisms.mean.additive import Laplace
+from mechanisms.papers.laplace import Laplace
+from mechanisms.papers.laplace_vector import LaplaceVector, laplace_vector
 from mechanisms.privacy.divergence import tight_epsilon
 from mechanisms.randomness import SeededRandom
-from mechanisms.vector.laplace_vector import LaplaceVector, laplace_vector
 
 
 @pytest.mark.parametrize("dimension", [1, 10, 400, 20_000])

@@ -4,6 +4,7 @@ Nothing is randomised before the collector, who is trusted with the raw counts. 
 to compare others with, and the one to use where the collector may see everything anyway.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,48 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.central.laplace import DiscreteLaplace, histogram
+from mechanisms.central.laplace import DiscreteLaplace
 from mechanisms.channel import Counts, Floats, Guarantee, Messages
-from mechanisms.frequency.noise_laws import TwoSidedGeometric
+from mechanisms.frequency.noise_laws import IntegerLaw
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.postprocess.intervals import Noise
 from mechanisms.randomness import RandomSource, SeededRandom
 from mechanisms.registry import register
+
+
+@dataclass(frozen=True)
+class TwoSidedGeometric(IntegerLaw):
+    """P(X = k) proportional to exp(-decay |k|).
+
+    >>> TwoSidedGeometric(1.0).ppf(0.025), TwoSidedGeometric(1.0).isf(0.025)
+    (-3.0, 3.0)
+    """
+
+    decay: float
+
+    def mean(self) -> float:
+        return 0.0
+
+    def excess_kurtosis(self) -> float:
+        return 2 + math.cosh(self.decay)
+
+    def cdf(self, k: int) -> float:
+        return self._beyond(-k) if k < 0 else 1 - self._beyond(k + 1)
+
+    def sf(self, k: int) -> float:
+        return 1 - self._beyond(-k) if k < 0 else self._beyond(k + 1)
+
+    def _beyond(self, k: int) -> float:
+        """P(X >= k), of k >= 1."""
+        return math.exp(-self.decay * k) / (1 + math.exp(-self.decay))
+
+
+def histogram(epsilon: float) -> DiscreteLaplace:
+    """The mechanism for all counts of a histogram when one user's value may be replaced.
+
+    A replacement lowers one count and raises another: L1 sensitivity 2.
+    """
+    return DiscreteLaplace(epsilon, sensitivity=2)
 
 
 class CentralHistogram(FrequencyOracle):

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from mechanisms.papers.rphm import MultiRphm, multi_rphm, orthonormal
 from mechanisms.postprocess.shrinkage import to_prior
 from mechanisms.privacy.audit import audit
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm
-from mechanisms.vector.random_projection import MultiRphm, multi_rphm, orthonormal
 from tests.oracles import mean as oracles_mean
 from tests.oracles import vector as oracle
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.central.histogram import LaplaceHistogram
+from mechanisms.papers.central_histogram import LaplaceHistogram
 from mechanisms.papers.histograms import BoostHistogram, NoiseFirstHistogram, SumOfLaplace
 from mechanisms.postprocess.intervals import intervals, largest_error_bound
 from mechanisms.randomness import SeededRandom
