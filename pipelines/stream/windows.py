@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import UNREAD
 from pipelines.metrics.metric import Metric, columns_read, published_in
+from pipelines.metrics.options import ADDED
 from pipelines.plan.document import SEED, WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.metrics import mark_of_reports
@@ -153,8 +154,8 @@ def _require_calendar(
     plan: PlanDocument, stream: Stream, metrics: Sequence[Metric], clients: bool
 ) -> None:
     """Refuse what would tell by a release that is there, or is not, whether there were rows."""
-    names = [metric.name for metric in metrics if metric.options.hides_presence]
-    if not names:
+    hiding = [metric for metric in metrics if metric.options.hides_presence]
+    if not hiding:
         if stream.first is not None:
             raise RequestError(
                 "stream.first: no metric is of noisy counters, and windows of others end by their "
@@ -162,7 +163,12 @@ def _require_calendar(
             )
         return
     why = None
-    if clients:
+    if clients and hiding[0].options.hidden_by == ADDED:
+        why = (
+            "a queue holds what clients have randomised, and the job draws the noise here: say "
+            "drawn_by: each-report"
+        )
+    elif clients:
         why = (
             "a queue's reports are not sealed, where the shuffler is to draw the dummies: let "
             "clients seal them, and shuffle and collect each window by itself"
@@ -175,4 +181,4 @@ def _require_calendar(
             "too: name the first one, as in 2026-11-20T1300"
         )
     if why is not None:
-        raise RequestError(f"metric {names[0]}: {why}")
+        raise RequestError(f"metric {hiding[0].name}: {why}")

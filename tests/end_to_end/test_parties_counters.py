@@ -53,7 +53,7 @@ ROW = (
     "     category: ['city2=0..1'], expected: 30}\n"
 )
 IMAGE = "  - {name: image, kind: vector-mean, vector: ['x=400:0,1'], drawn_by: shuffler}\n"
-PLAIN = "plain reports would tell the shuffler"
+PLAIN = "unsealed reports would tell the shuffler each value"
 
 
 @pytest.fixture
