@@ -222,17 +222,15 @@ def gathered(
         files[f"{name}/{release.STATEMENT}"] = release.written(statements[name])
     diagnostics = {name: part["doubts"] for name, part in statements.items() if "doubts" in part}
     cautions = {name: part["cautions"] for name, part in statements.items() if "cautions" in part}
-    said = [contents[name].statement for name in alone]
+    said = {name: contents[name].statement for name in alone}
     shares = {
-        name: {"why": one["withheld"], "unusable": one["unusable"]}
-        for name, one in zip(alone, said, strict=True)
+        name: {"why": one["withheld"], "unusable": one["unusable"]} for name, one in said.items()
     }
     first = [diagnostics, cautions, {name: [share["why"]] for name, share in shares.items()}]
     words = [f"{name}: {text}" for of in first for name, texts in of.items() for text in texts]
     promise, more = statement["in_words"][:1], statement["in_words"][1:]
     words += [*promise, *shared({name: contents[name].shared for name in drawn}), *more]
-    all_ = statements | dict(zip(alone, said, strict=True))
-    statement = {**statement, **_of_all(all_), "in_words": words}
+    statement = {**statement, **_of_all(statements | said), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
     made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
@@ -282,9 +280,7 @@ def page(
         query, table = answers[0]
         lead, name, first = "", query.title, query.headline(table, statement)
     heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    rows = "".join(
-        _row(name, metrics.get(name), tables.get(name), name in shares) for name in names
-    )
+    rows = "".join(_row(n, metrics.get(n), tables.get(n), n in shares) for n in names)
     drawn = "".join(
         _picture(name, tables[name], metrics[name])
         for name in names

@@ -191,7 +191,8 @@ def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:
     if not seals:
         raise RequestError(
             f"{flag} is missing: metric {parted.metrics[0].name}: nothing that people send is "
-            "randomised where dummies are the noise: unsealed reports would tell the shuffler each value"
+            "randomised where dummies are the noise: unsealed reports would tell the shuffler each "
+            "value"
         )
     if len(seals) > 1 and flag == "--seal":
         raise RequestError(
