@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
 from pipelines.command.query_options import QueryOptions
 from pipelines.errors import DONE, RequestError
 from pipelines.jobs.engine import prepared
 from pipelines.ledger.paying import Payment
+from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanBudget, PlanDocument
 from pipelines.plan.job import headed, open_job, unread_job
@@ -29,6 +31,7 @@ from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.views.console import Screen, numbers_table
 from pipelines.wording import one_line
+from transforms.files.source import format_of
 
 _SQL = ".sql"
 _WINDOW = "all"
@@ -144,14 +147,26 @@ def _plan(
     """The plan that a query is, or its first round."""
     said: dict[str, Any] = {
         "input": query.files or options.input, "output": output or "nowhere",
-        "types": options.types, "delimiter": options.delimiter, "header": options.header,
-        "encoding": options.encoding, "derive": options.derive, "where": options.where,
-        "large_delta": options.large_delta,
+        "types": (*options.types, *_types(query, options)), "delimiter": options.delimiter,
+        "header": options.header, "encoding": options.encoding, "derive": options.derive,
+        "where": options.where, "large_delta": options.large_delta,
     }  # fmt: skip
     if pays is not None:
         said |= _paid(output, pays, query.answer.text)
     metrics = tuple({**one, "confidence": options.confidence} for one in query.metrics)
     return plan_of(replace(query, metrics=metrics), said)
+
+
+def _types(query: Compiled, options: QueryOptions) -> tuple[str, ...]:
+    """What columns of text files hold that are used as numbers, where nobody has said it."""
+    seen = inputs.headed(query.files or options.input, options.reading).columns
+    texts = [schema for file, schema in seen if format_of(file).text]
+    names = query.numbers - {one.partition("=")[0] for one in options.types}
+    return tuple(
+        f"{name}=float"
+        for name in sorted(names)
+        if texts and all(name in one.names and one.field(name).type == pa.string() for one in texts)
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from pipelines.query.aggregates import Aggregate, Aggregates, column_of, is_aggr
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
-from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
+from pipelines.query.rows import RowExpressions, RowValue, name_of, used_as_numbers, whole
 from pipelines.query.tables import FromClause, named
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
@@ -47,6 +47,7 @@ class Compiled:
         terms: what the query and what stands beside it say together.
         unbounded: expression -> its name, of those whose bounds a first round has yet to choose.
         where: what must hold of every row.
+        numbers: columns that are used as numbers, whatever they are.
     """
 
     metrics: tuple[Mapping[str, Any], ...]
@@ -56,6 +57,7 @@ class Compiled:
     terms: QueryTerms
     unbounded: Mapping[str, str]
     where: tuple[str, ...]
+    numbers: frozenset[str] = frozenset()
 
 
 class _Group(NamedTuple):
@@ -143,7 +145,10 @@ class _Compiler:
                 refuse(part, _UNIT)
         where = tuple(one.text for one in table.where)
         metrics, unbounded = self._as_metrics(where), self._aggregates.unbounded
-        return Compiled(metrics, answer, sources.files, sources.name, terms, unbounded, where)
+        return Compiled(
+            metrics, answer, sources.files, sources.name, terms, unbounded, where,
+            used_as_numbers(node),
+        )  # fmt: skip
 
     def _grouped(self, node: exp.Select, items: Sequence[tuple[str, Any]]) -> list[_Group]:
         made: list[_Group] = []

@@ -63,6 +63,10 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "TIMESTAMP_MICROS": (1, 1, "epoch({}, 'us')"),
     "PARSE_TIMESTAMP": (2, 2, "parse_time({1}, {0})"),
 }  # fmt: skip
+_OF_NUMBERS = {
+    "SUM", "AVG", "PERCENTILE_CONT", "APPROX_QUANTILES", "ROUND", "FLOOR", "ABS", "SAFE_DIVIDE",
+    "TIMESTAMP_SECONDS", "TIMESTAMP_MILLIS", "TIMESTAMP_MICROS",
+}  # fmt: skip
 FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT", "CAST", "SAFE_CAST")
 """What rows are computed by, beside operators, CASE, IN, BETWEEN and IS NULL."""
 # Part of a time -> (what it is here, its values where they are few).
@@ -236,6 +240,25 @@ _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
     exp.Anonymous: RowExpressions._call, exp.Dot: RowExpressions._dot,
     **dict.fromkeys([*_COMPARED, *_COMPUTED], RowExpressions._formed),
 }  # fmt: skip
+
+
+def used_as_numbers(tree: exp.Expr) -> frozenset[str]:
+    """The columns that a query computes with, averages, or compares with numbers.
+
+    Args:
+        tree: of the query.
+    """
+    names = set[str]()
+    for node in tree.walk():
+        parts = [*node.iter_expressions()]
+        compared = isinstance(node, (*_COMPARED, exp.In, exp.Between))
+        if (
+            isinstance(node, (*_COMPUTED,))
+            or (compared and any(literal(one) is not None for one in parts))
+            or (isinstance(node, exp.Anonymous) and name_of(node) in _OF_NUMBERS)
+        ):
+            names |= {one.name for one in parts if isinstance(one, exp.Column)}
+    return frozenset(names)
 
 
 def _put(form: str, parts: Sequence[RowValue]) -> RowValue:

@@ -121,7 +121,8 @@ class Reporting(Levelled):
         averaged: whether a unit's number of a group is the average of its rows.
         present: whether all units are counted, by a level of their own.
         beside: what else is told of units, by counters of its own: `LIMITED`, whether something
-            was left out or clipped, and `UNUSABLE`, whether a number cannot be used.
+            was left out or clipped, and `UNUSABLE`, whether a number cannot be used; where numbers
+            are averaged, whether none can be.
         rows: how many rows of a unit count, each for itself, drawn uniformly where it has more;
             None where those of a group are put together. A report then has the slots of a row for
             each of them.
@@ -209,7 +210,7 @@ class Reporting(Levelled):
             contributions = contributions.at_most(self.amounts.most)
             amounts = contributions.amounts
         else:
-            beside[UNUSABLE] = none if users is None else np.bincount(users[none], minlength=n) > 0
+            beside[UNUSABLE] = none if users is None else self._unusable(users, none, n)
             totals = contributions.averages if self.averaged else contributions.amounts
             amounts, beyond = _units(self.clip, contributions.groups, totals, rng)
             contributions = contributions._replace(cut=contributions.cut | beyond)
@@ -238,6 +239,15 @@ class Reporting(Levelled):
                 added = None if whole is None else whole.added(taken)
                 words.append(self.reported(layout, sets, added))
             yield words[0] if len(words) == 1 else np.concatenate(words, axis=1)
+
+    def _unusable(
+        self, users: NDArray[np.int64], none: NDArray[np.bool_], n: int
+    ) -> NDArray[np.bool_]:
+        """(n,) who has a row without a number; of averages, which leave it out, no row with one."""
+        some: NDArray[np.bool_] = np.bincount(users[none], minlength=n) > 0
+        if self.averaged:  # so that shares are of units that are counted once
+            some &= np.bincount(users[~none], minlength=n) == 0
+        return some
 
 
 def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:

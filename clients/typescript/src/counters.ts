@@ -93,7 +93,9 @@ async function totals(
   }
   const told: Record<string, boolean> = {
     limited,
-    unusable: numbers?.some(Number.isNaN) ?? false,
+    // An average leaves out what is no number: it is missing where nothing is left.
+    unusable: numbers !== null && numbers.length > 0 &&
+      (unit.averaged ? numbers.every(Number.isNaN) : numbers.some(Number.isNaN)),
   };
   const sets = digitsOf(unit, found);
   if (unit.present) sets.push([0]);

@@ -142,7 +142,7 @@ class Mean(Statistic):
         return {"timestamps": [_moments(row) for row in table.to_pylist()]}
 
     def unusable(self, evidence: Evidence, confidence: float) -> Mapping[str, Share]:
-        """Of all that were counted, with a number and without: a user may be among both."""
+        """Of all that were counted: a user is without a number where no row has one."""
         half, others = (1 + confidence) / 2, evidence.accuracy.others
         none = evidence.beside(UNUSABLE, half)
         if none is None or others is None:

@@ -57,11 +57,21 @@ def test_each_row_is_clamped_and_those_without_a_number_take_no_place(averaged: 
     reporting = Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=averaged, rows=K)
     words = [*reporting.words(users, groups, numbers, 1, SeededRandom(2))]
     *levels, beside = totals(reporting, words)
-    assert beside.tolist() == [1, 1]  # the unit once, however many of its rows are cut
+    # The unit once, however many of its rows are cut; an average leaves out what is no number.
+    assert beside.tolist() == [1, int(not averaged)]
     if averaged:
         assert amounts.number(levels)[0] / amounts.most == K
     else:
         assert amounts.estimate(levels).tolist() == [2 + 4 + 1]
+
+
+def test_a_unit_is_without_an_average_where_no_row_has_a_number() -> None:
+    users, groups = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
+    numbers = np.array([np.nan, 2.0, np.nan, np.nan, 3.0])
+    reporting = Reporting(Ends(2, 2, 4), Clip(0.0, 4.0, 4), (LIMITED, UNUSABLE), averaged=True)
+    words = [*reporting.words(users, groups, numbers, 3, SeededRandom(2))]
+    *_, beside = totals(reporting, words)
+    assert beside.tolist() == [0, 1]
 
 
 def test_a_unit_none_of_whose_rows_applies_sends_a_report_all_the_same() -> None:
