@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import yaml
 
 from pipelines.command.query_options import QueryOptions
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, Caution, RequestError
 from pipelines.jobs.engine import prepared
 from pipelines.ledger.paying import Payment
 from pipelines.logs import inputs
@@ -124,7 +125,9 @@ def _bounded(
     plan = _plan(first, options, pays, output).answering(())
     job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
     if not options.explain:
-        with answers.apart():
+        with answers.apart(), warnings.catch_warnings():
+            # One row of a user counts in this round: that others do not is no news.
+            warnings.simplefilter("ignore", Caution)
             release_window(
                 plan, _WINDOW, open_job, of_files, prepared(beam_arguments),
                 screen=Screen(quiet=True),

@@ -320,3 +320,26 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(run: Any, trip
     ):
         with pytest.raises(RequestError, match=said):
             hushbeam.sql("SELECT COUNT(*) FROM trips", **({"tables": {"trips": log}} | asked))
+
+
+@pytest.mark.usefixtures("workspace")
+def test_columns_of_text_that_are_used_as_numbers_are_numbers(run: Any, trips: Any) -> None:
+    """As in a file that knows its types: what does not parse is NULL."""
+    _, log = trips
+    log[["rider", "city", "seconds", "hour"]].to_csv("trips.csv.gz", index=False)
+    text = (
+        f"SELECT COUNT(DISTINCT rider) AS riders, AVG(seconds, {BOUNDS.format(3600)}) AS mean "
+        "FROM 'trips.csv.gz' WHERE seconds > 60 AND hour BETWEEN 3 AND 20 AND city = 'Oslo'"
+    )
+    outcome = run(["query", text, "--user-column", "rider", "--epsilon", "20", "--output", "out"])
+    assert outcome.code == 0, outcome.said
+    kept = log[(log.seconds > 60) & log.hour.between(3, 20) & (log.city == "Oslo")]
+    table = pq.read_table("out/query.parquet")
+    near(table, "riders", [kept.rider.nunique()])
+    near(table, "mean", [kept.groupby("rider").seconds.mean().mean()])
+    assert "cannot be used" not in outcome.err
+    # Nothing is taken for a number that is compared with texts, or said to be something else.
+    refused = run(["query", text.replace("seconds > 60", "rider > 'a'"), "--types", "seconds=text",
+                   "--user-column", "rider", "--epsilon", "20", "--output", "other"])  # fmt: skip
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1

@@ -518,7 +518,9 @@ def truncation(release: ByCounters, evidence: Evidence, confidence: float) -> li
         return []
     share = min(count * of_one / max(all_of_it, 1.0), 1.0)
     grouped = work.rows is not None or work.groups > work.most_groups
-    raised = ["--rows-per-user"] * grouped + ["--per-value"] * (work.most > 1)
+    raised = ["--rows-per-user (of a query --max-groups)"] * grouped + ["--per-value"] * (
+        work.most > 1
+    )
     raised += ["--bounds"] * (work.amount is not None)
     return [
         f"about {count:,.0f} {release.unit}s, give or take {far:,.0f}, had more than was counted, "
