@@ -272,13 +272,21 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
     plan = job.plan
     if plan.budget is None:
         raise ValueError("a plan without a budget has no account")
+    losses, profiles = job.losses, job.profiles
+    names = tuple(account.name for account in job.accounts)
+    if any(query.chosen for query in plan.queries):
+        # How the loss is spread follows from the first round's answer. Epsilon and delta do not, and
+        # what was fixed before composes, whatever is chosen (Dwork, Rothblum, Vadhan 2010).
+        delta = sum(one.delta for one in losses) if plan.delta is None else plan.delta
+        losses, names = (replace(losses[0], epsilon=plan.epsilon, delta=delta),), names[:1]
+        profiles = ()
     try:
         return Spend(
             plan.collection, plan.version, mark(plan).hex(), job.window, plan.scope,
             Budget(epsilon=plan.budget.epsilon, delta=plan.budget.delta),
-            job.losses, job.options.output, tuple(account.name for account in job.accounts),
-            job.profiles, span=span or job.time, design=job.design.hex(), files=job.made_of,
-            noise=plan.drawn, population=plan.population,
+            losses, job.options.output, names, profiles, span=span or job.time,
+            design=job.design.hex(), files=job.made_of, noise=plan.drawn,
+            population=plan.population,
         )  # fmt: skip
     except ValueError as error:
         raise RequestError(f"ledger: {reason(error)}") from None
