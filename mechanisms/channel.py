@@ -107,6 +107,25 @@ def conditions(parts: Iterable[Guarantee]) -> str:
     return " and ".join(dict.fromkeys(part.condition for part in parts if part.condition))
 
 
+def together(parts: Iterable[Guarantee]) -> Guarantee:
+    """What holds for a unit that is in every release: losses add up."""
+    parts = tuple(parts)
+    if len(parts) == 1:
+        return parts[0]
+    if len({part.neighbours for part in parts}) > 1:
+        parts = tuple(part.replaced for part in parts)
+    order: tuple[Model, ...] = ("local", "shuffle", "central", "none")
+    return Guarantee(
+        max((part.model for part in parts), key=order.index),
+        math.fsum(part.epsilon for part in parts),
+        min(1.0, math.fsum(part.delta for part in parts)),
+        parts[0].unit,
+        f"basic composition of {len(parts)} metrics, each as its own statement says",
+        parts[0].neighbours,
+        conditions(parts),
+    )
+
+
 def require_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is not a positive, finite number (NaN included)."""
     try:

@@ -18,12 +18,12 @@ from pipelines.errors import DONE, Caution, RequestError
 from pipelines.jobs.engine import prepared
 from pipelines.ledger.paying import Payment
 from pipelines.logs import inputs
+from pipelines.metrics.first_round import SHARE, ChosenBounds, chosen_of, first_metrics
 from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanBudget, PlanDocument
 from pipelines.plan.job import headed, open_job, unread_job
 from pipelines.plan.queries import plan_of, text_of
 from pipelines.plan.run import code_of, of_files, release_window, show_answers
-from pipelines.query.bounds import SHARE, ChosenBounds, bounds_of, first_metrics
 from pipelines.query.clause import QueryTerms
 from pipelines.query.compiler import Compiled, compiled
 from pipelines.query.public import PublicTable
@@ -135,7 +135,7 @@ def _bounded(
     pairs = {}
     if release.holds_release(output):
         tables = (release.read_table(output, f"{one['name']}/count.parquet") for one in metrics)
-        pairs = dict(zip(labels, map(bounds_of, tables), strict=True))
+        pairs = dict(zip(labels, map(chosen_of, tables), strict=True))
         query = _compiled(options, pairs)
     elif not options.explain:
         raise RequestError(f"--choose-bounds: {output} is made elsewhere: run this again after it")

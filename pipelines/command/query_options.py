@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from pipelines.command.arguments import add_command
+from pipelines.metrics.first_round import ROUND
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count, Pairs
@@ -73,11 +74,8 @@ examples:
         None, group=PROMISE, metavar="R", essential=True,
     )  # fmt: skip
     choose_bounds: bool = option(
-        "bounds that AVG, SUM of rows and quantiles lack: a first round, published as "
-        "OUTPUT-bounds, counts how large numbers are, for a tenth of epsilon, and chooses powers "
-        "of two that hold all but 0.1 % of them, or all but what noise hides",
-        False, essential=True,
-    )  # fmt: skip
+        f"bounds that AVG, SUM of rows and quantiles lack: {ROUND}", False, essential=True
+    )
     explain: bool = option(
         "show what the query compiles to, what each figure means, its predicted error and the "
         "price; read no row, and publish nothing", False, group=RESULT, essential=True,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipelines.errors import DONE, WithheldError
 from pipelines.jobs.engine import prepared
 from pipelines.jobs.publishing import carry_out, conclude, say_cautions, say_where, show_release
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.ledger.spans import digests
 from pipelines.logs.inputs import Source
+from pipelines.metrics.first_round import ChosenBounds
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
@@ -20,8 +23,9 @@ from pipelines.views.console import Screen
 
 
 def publish_one(
-    name: str, options: ReleaseOptions, beam_arguments: list[str], payment: Payment | None = None
-) -> int:
+    name: str, options: ReleaseOptions, beam_arguments: list[str], payment: Payment | None = None,
+    first: ChosenBounds | None = None, quiet: bool = False,
+) -> int:  # fmt: skip
     """Publish one metric, and show it.
 
     Args:
@@ -29,6 +33,8 @@ def publish_one(
         options: of the request.
         beam_arguments: what is for Beam.
         payment: where it is paid for, if it is.
+        first: a first round that was paid for by itself, if there was one.
+        quiet: whether people are shown nothing of it.
 
     Returns:
         The exit code.
@@ -40,22 +46,22 @@ def publish_one(
     """
     for_beam = prepared(beam_arguments)
     metric = resolve(options, Source(paid=payment is not None))
-    screen = Screen()
-    with paid(payment, lambda: _price(name, metric)) as right:
+    screen, whole = Screen(quiet=quiet), replace(metric, first=first)
+    with paid(payment, lambda: _price(name, metric, first)) as right:
         if right.published:
             say_where(right.output, screen)
             _require_figures(right.output)
             return DONE
-        if metric.prospect is not None:  # of what goes on, and not of what is refused
-            answers.tell(prospect=metric.prospect)
-            screen.print(metric.prospect, highlight=False, soft_wrap=True)
+        if whole.prospect is not None:  # of what goes on, and not of what is refused
+            answers.tell(prospect=whole.prospect)
+            screen.print(whole.prospect, highlight=False, soft_wrap=True)
         from pipelines.metrics.release import ReleaseMetric
 
-        whole = ReleaseMetric(metric, right.stamp, right.ledger)
-        published = carry_out(metric, whole, for_beam(), screen)
+        step = ReleaseMetric(whole, right.stamp, right.ledger)
+        published = carry_out(whole, step, for_beam(), screen)
         right.conclude(published)
     if published:
-        _say(metric, screen)
+        _say(whole, screen)
     return DONE
 
 
@@ -89,7 +95,9 @@ def _require_figures(folder: str) -> None:
             raise WithheldError(why)
 
 
-def _price(name: str, metric: Metric) -> ReleasePrice:
+def _price(name: str, metric: Metric, first: ChosenBounds | None) -> ReleasePrice:
     """What a metric costs."""
     loss, files = promises(metric)[0], digests(metric.telemetry.files)
-    return ReleasePrice(name, loss, profile_of(metric, loss), metric.options.output, files)
+    # Bounds that were chosen shape the curve; what was fixed before composes, whatever is chosen.
+    curve = profile_of(metric, loss) if first is None else None
+    return ReleasePrice(name, loss, curve, metric.options.output, files)

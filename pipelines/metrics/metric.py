@@ -21,6 +21,7 @@ from mechanisms.wire.strings import seals_of
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import MetricReports as MetricReports
+from pipelines.metrics.first_round import ChosenBounds
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.permanent import Permanent
 from pipelines.metrics.protection import Protection
@@ -78,6 +79,7 @@ class Metric(AsFields, ABC):
         open_rng: opens generators on workers; a seeded one is for tests.
         name: in its plan, if it is of one.
         permanent: noise that users draw once and for all, if their plan says so.
+        first: a first round that has chosen its bounds, if one has.
         part: the units that answer, where those of a plan are divided among its metrics.
         collects: whether others make the reports, out of its sight.
         paged: whether its release is a page, too.
@@ -93,6 +95,7 @@ class Metric(AsFields, ABC):
     open_rng: Generator = SecureRandom
     name: str = ""
     permanent: Permanent | None = None
+    first: ChosenBounds | None = None
     part: Part | None = None
     collects: bool = False
     paged: bool = True

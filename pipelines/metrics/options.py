@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import ConfigDict, PrivateAttr, model_validator
 
 from pipelines.metrics.file_options import FileOptions
+from pipelines.metrics.first_round import ROUND
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
 from pipelines.wording import FUSED_HERE
@@ -501,8 +502,15 @@ class EitherOptions(MetricOptions, BoundedOptions):
 class NumberOptions(EitherOptions):
     """What a person asks of a column of numbers."""
 
+    publisher: ClassVar[str] = "pipelines.command.rounds:publish"
+
     column: str = option("the column of numbers")
     bounds: str | None = declared_bounds(None)
+    choose_bounds: bool = option(f"in the place of --bounds: {ROUND}", False, essential=True)
+
+    @property
+    def unstated(self) -> frozenset[str]:
+        return super().unstated | {"choose_bounds"}  # the bounds are stated, and who chose them
 
 
 class RowOptions(ReleaseOptions):

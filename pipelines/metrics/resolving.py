@@ -8,7 +8,7 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import ALONE, Source
 from pipelines.metrics.of_statistic import Ingredients
-from pipelines.metrics.options import ReleaseOptions
+from pipelines.metrics.options import NumberOptions, ReleaseOptions
 from pipelines.metrics.registry import imported
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ def resolve(
     Raises:
         RequestError: something is wrong with the request or the input.
     """
+    if isinstance(options, NumberOptions) and options.choose_bounds:
+        raise RequestError(
+            "--choose-bounds: this is one round: `hushbeam query`, `mean` and `distribution` alone "
+            "choose bounds, by a first round; name them here, as in bounds 0,600"
+        )
     answering, noise = imported(options.answered_by), imported(options.hidden_by)
     if not hasattr(answering, "workload"):  # a metric that is not made of a statistic
         metric: Metric = answering.resolve(options, source, open_rng)

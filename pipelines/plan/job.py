@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from mechanisms.channel import Guarantee, Model, conditions
+from mechanisms.channel import Guarantee, together
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span, digests, span_of
@@ -172,25 +172,6 @@ class PlanJob:
 def _to_nine_digits(guarantee: Guarantee) -> float:
     """By its epsilon: sums that differ in their last bits say the same."""
     return float(f"{guarantee.epsilon:.9g}")
-
-
-def together(parts: Iterable[Guarantee]) -> Guarantee:
-    """What holds for a unit that is in every metric: losses add up."""
-    parts = tuple(parts)
-    if len(parts) == 1:
-        return parts[0]
-    if len({part.neighbours for part in parts}) > 1:
-        parts = tuple(part.replaced for part in parts)
-    order: tuple[Model, ...] = ("local", "shuffle", "central", "none")
-    return Guarantee(
-        max((part.model for part in parts), key=order.index),
-        math.fsum(part.epsilon for part in parts),
-        min(1.0, math.fsum(part.delta for part in parts)),
-        parts[0].unit,
-        f"basic composition of {len(parts)} metrics, each as its own statement says",
-        parts[0].neighbours,
-        conditions(parts),
-    )
 
 
 def window_of(plan: PlanDocument, name: str | None) -> str:

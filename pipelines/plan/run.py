@@ -275,7 +275,7 @@ def price(job: PlanJob, span: Span | None = None) -> Spend:
     losses, profiles = job.losses, job.profiles
     names = tuple(account.name for account in job.accounts)
     if any(query.chosen for query in plan.queries):
-        # How the loss is spread follows from the first round's answer. Epsilon and delta do not, and
+        # The curve of the loss follows from the first round's answer. Epsilon and delta do not:
         # what was fixed before composes, whatever is chosen (Dwork, Rothblum, Vadhan 2010).
         delta = sum(one.delta for one in losses) if plan.delta is None else plan.delta
         losses, names = (replace(losses[0], epsilon=plan.epsilon, delta=delta),), names[:1]

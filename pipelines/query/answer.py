@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from pipelines.compat.google_sql import place_of
-from pipelines.query.bounds import ChosenBounds
+from pipelines.metrics.first_round import ChosenBounds
 from pipelines.releases.statement import parquet
 from pipelines.views import pages
 from pipelines.views.console import Screen

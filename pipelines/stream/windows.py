@@ -144,8 +144,6 @@ def _require_streamable(metrics: Sequence[Metric]) -> None:
     """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
     for metric in metrics:
         why = metric.options.one_job_only
-        if getattr(metric.options, "choose_bounds", False):
-            why = "choose_bounds needs two rounds; declare the bounds"
         if why is not None:
             raise RequestError(f"metric {metric.name}: no stream: {why}")
 

@@ -37,7 +37,6 @@ def columns() -> Log:
         "team": np.array(list(GROUPS + "z"))[(user * user + user // 7) % 9],
         "word": _WORDS[np.minimum(4, user % 16 // 3)],
         "rank": (user // 5) % 4,
-        "steady": np.full(ROWS, 21.0),
         "age": user % 9,  # days before DAY on which a user was active
         "first": user % 9 + user // 9 % 3,  # and the first one
     }
@@ -55,7 +54,7 @@ def log() -> pa.Table:
         "shade": pa.array(made["shade"], mask=absent),
         "size": pa.array(made["size"], mask=absent),
         "at": pa.array([DAY - timedelta(days=age, hours=-1) for age in ages]),
-        **{name: pa.array(made[name]) for name in ("team", "word", "rank", "steady")},
+        **{name: pa.array(made[name]) for name in ("team", "word", "rank")},
     }
     return pa.table(table | {f: pa.array(made[f]) for f in made if f.startswith("f0") or "f1" in f})
 
@@ -116,10 +115,6 @@ def sum_of_all_groups(log: Log) -> dict[Key, float]:
 
 def mean(log: Log) -> dict[Key, float]:
     return {(None,): float(np.nanmean(log["size"]))}
-
-
-def steady(log: Log) -> dict[Key, float]:
-    return {(None,): float(np.mean(log["steady"]))}
 
 
 def total(log: Log) -> dict[Key, float]:
@@ -242,7 +237,6 @@ _FOUND_SHARES = Truth("strings.parquet", word_shares)
 _LEVELS = {"alphabet": ("abcd",), "max_length": 3, "false_strings": 1e-12}
 
 _MEAN = Truth("mean.parquet", mean, joint=None)
-_STEADY = Truth("mean.parquet", steady, joint=None)
 _PRIVATE_MEANS = (
     Truth("mean.parquet", mean_of_groups, keys=("group",)),
     Truth(
@@ -336,8 +330,6 @@ EXAMPLES = {
             "shuffler": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),
             "job": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
-            # One number for all: which rows the first round draws is no part of a stated error.
-            "choose_bounds": Form(_RANDOM | _ROWS | {"column": "steady"}, (_STEADY,)),
             "split-mix": Form(_COUNTED | _BOUNDS | _DEVICES, (_MEAN,)),
         },
     ),

@@ -182,11 +182,6 @@ def require_lost(run: Any, workspace: Path, asked: list[str]) -> None:
             | {"group_by": "value", "groups": DOMAIN, "groups_public": True, "min_reports": 100},
             "each public group is withheld for itself if it is too small",
         ),
-        (
-            "mean",
-            {"column": "real", "choose_bounds": True, "min_reports": 1920},
-            "with choose_bounds the shuffler withholds a first round",
-        ),
         ("strings", {"column": "value"}, "nothing is shuffled where the job counts"),
     ],
 )

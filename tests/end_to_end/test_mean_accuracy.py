@@ -171,38 +171,3 @@ def test_groups_outside_the_declared_ones_are_counted(tmp_path):
     assert statement["rejects"] == {"null group": 20, "outside the groups": 30}
     assert [row["rows"] for row in rows] == pytest.approx([20, 20], abs=1e-4)
     assert [row["unclipped"] for row in rows] == pytest.approx([1, 1], abs=1e-6)
-
-
-# ---- bounds that are chosen ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("asked", [{"epsilon": 4.0}, {"model": "shuffle", "cells": 64}])
-def test_bounds_are_chosen_by_users_who_are_not_averaged(asked, tmp_path):
-    held = np.linspace(70, 1000, 20_000)
-    log = canaries.write(tmp_path / "log", pa.table({"v": held}), 3, 2000)
-    job, (row,), statement = publish(tmp_path, log, bounds=None, choose_bounds=True, **asked)
-    bounds = statement["bounds"]
-    assert (bounds["low"], bounds["high"]) == (64, 1024)
-    assert bounds["reports"] + row["rows"] == statement["n"] == 20_000
-    assert 1500 < bounds["reports"] < 2500
-    assert abs(row["unclipped"] - held.mean()) < BOUND * math.hypot(
-        row["standard_error"], held.std() / math.sqrt(row["rows"])
-    )
-    for guarantee in (statement["guarantees"], bounds["guarantees"]):
-        assert guarantee["release"]["epsilon"] <= asked.get("epsilon", 1.0)
-    assert any("first round" in text for text in statement["in_words"])
-    assert job.bounds is None
-
-
-def test_chosen_bounds_bound_users_too(tmp_path):
-    """A user's one row goes to one of the rounds, however many rows there are."""
-    log = pa.table(
-        {"v": np.repeat(np.linspace(3, 30, 4000), 3), "u": np.repeat(np.arange(4000), 3)}
-    )
-    path = canaries.write(tmp_path / "log", log, 3, 2000)
-    _, (row,), statement = publish(
-        tmp_path, path, bounds=None, choose_bounds=True, user_column="u", epsilon=CERTAIN
-    )
-    assert statement["n"] == 4000
-    assert (statement["bounds"]["low"], statement["bounds"]["high"]) == (2, 32)
-    assert row["users"] + statement["bounds"]["reports"] == 4000

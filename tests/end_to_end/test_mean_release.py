@@ -15,7 +15,6 @@ from pipelines.cli import cli
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.publishable import ContentDoFn
 from pipelines.metrics.release import PublishDoFn
-from pipelines.metrics.reports.means import Averaged
 from pipelines.metrics.resolving import resolve
 from pipelines.releases.schema import own
 from tests.end_to_end.test_mean_requests import words
@@ -23,7 +22,6 @@ from tests.fakes import canaries
 from tests.oracles.releases import Release
 from transforms.collector.collect_counts import Counted
 from transforms.elements.progress import ROWS
-from transforms.rounds.scout import ScoutedBounds
 
 pytestmark = pytest.mark.verify
 
@@ -35,7 +33,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "delta": {"model": "local", "delta": "1e-5", "mechanism": "ndm"},
     "private": {"group_by": "value", "model": "local", "epsilon": "3"},
     "public": {"group_by": "value", "groups_public": True, "min_reports": 300},
-    "chosen": {"bounds": None, "choose_bounds": True, "epsilon": "5", "model": "local"},
+    "chosen": {"bounds": None, "choose_bounds": True, "epsilon": "5", "cells": None},
     "integers": {"column": "number", "bounds": "0,3", "group_by": "flag"},
 }
 
@@ -92,8 +90,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     )  # fmt: skip
     job = resolve(options)
     counted = Counted(np.array([900, 1100]), 2000, 3)
-    chosen = ScoutedBounds(job.bounds, 0.0, 0, 0)
-    told = ContentDoFn(job).process(Averaged(counted, chosen), {ROWS: canaries.ROWS}, None)
+    told = ContentDoFn(job).process(counted, {ROWS: canaries.ROWS}, None)
     (content,) = told
     for _ in range(2):
         PublishDoFn(str(tmp_path / "out"), {"release_id": "a" * 32}).process(content)
@@ -101,7 +98,7 @@ def test_a_worker_that_is_retried_publishes_once(log, domain, tmp_path) -> None:
     assert (written["release_id"], written["invalid_reports"]) == ("a" * 32, 3)
     with pytest.raises(Exception, match="already holds a release"):
         PublishDoFn(str(tmp_path / "out"), {"release_id": "b" * 32}).process(content)
-    (again,) = job.tables(Averaged(counted, chosen)).values()
+    (again,) = job.tables(counted).values()
     assert again == own(pq.ParquetFile(tmp_path / "out" / "mean.parquet").read())
 
 

@@ -158,8 +158,7 @@ CASES: tuple[Case, ...] = (
     Case("mean-private-groups", (
         f"mean {_NUMBER} --group-by group --groups groups.txt --epsilon 2 --model local",)),
     Case("mean-choose-bounds", (
-        f"mean {_LOG} --column number --choose-bounds --user-column user --min-reports 600 "
-        "--epsilon 3 --model local",)),
+        f"mean {_LOG} --column number --choose-bounds --user-column user --epsilon 3",)),
     Case("distribution", (f"distribution {_NUMBER} --epsilon 1 --bins 8 --smooth",)),
     Case("vector-mean", (f"{_ROWS} --drawn-by each-report --epsilon 2",)),
     Case("vector-mean-categories", (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 
 import pyarrow as pa
@@ -62,29 +61,6 @@ def test_private_groups_and_public_ones(job):
     assert public.inner is public.design.mechanism
     assert public.min_reports == public.design.target.n == 5000
     assert all("group being public" in each.how for each in public.guarantees)
-
-
-def test_two_rounds_share_the_least_batch(job):
-    made = job(bounds=None, choose_bounds=True, min_reports=15_000)
-    assert made.bounds is None
-    assert made.scouts.min_reports + made.min_reports < 15_000
-    assert made.scouts.min_reports + made.min_reports > 14_500
-    assert made.scouts.design.target.n == made.scouts.min_reports
-    assert made.design.target.n == made.min_reports
-    released, local = made.guarantees
-    assert released.epsilon == max(made.design.release.epsilon, made.scouts.design.release.epsilon)
-    assert local.epsilon == max(made.design.local.epsilon, made.scouts.design.local.epsilon)
-    assert "one of two rounds" in released.how
-    # A split falls short of either part with a chance below 10^-6.
-    assert 1500 - made.scouts.min_reports > 4.8 * math.sqrt(15_000 * 0.09)
-    assert 13_500 - made.min_reports > 4.8 * math.sqrt(15_000 * 0.09)
-
-
-def test_two_rounds_without_a_shuffler_need_no_batch(job):
-    made = job(bounds=None, choose_bounds=True, model="local", delta=1e-6)
-    assert (made.min_reports, made.scouts.min_reports) == (1, 1)
-    assert made.guarantees[0].epsilon == 1.0
-    assert made.guarantees[0].delta <= 1e-6
 
 
 def test_auto_is_prepared_once_for_the_cap_alone(job):

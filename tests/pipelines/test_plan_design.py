@@ -55,7 +55,6 @@ KINDS = [
     {**CITY, "model": "shuffle", "mechanism": "poisson", "max_messages": 1000},
     {"kind": "strings", "search": "levels", "column": "city", "max_length": 4},
     FARE,
-    {**FARE, "bounds": None, "choose_bounds": True},
     {**FARE, "group_by": "city", "groups": "1..5"},
     {**FARE, "group_by": "city", "groups": "1..5", "groups_public": True},
     {"kind": "distribution", "column": "fare", "bounds": "0,60"},

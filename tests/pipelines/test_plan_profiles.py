@@ -38,7 +38,7 @@ CITY = "  - {name: city, kind: histogram, column: city, domain: 1..50, mechanism
 SEVERAL = """\
   - {name: city, kind: histogram, column: city, domain: 1..50, mechanism: olh}
   - {name: word, kind: strings, search: levels, column: word, oracle: hadamard, max_length: 4}
-  - {name: fare, kind: mean, column: fare, choose_bounds: true, mechanism: duchi}
+  - {name: fare, kind: mean, column: fare, bounds: "0,60", mechanism: duchi}
   - {name: wait, kind: distribution, column: wait, bounds: "0,60"}
   - {name: both, kind: vector-mean, number: ["fare=0,60", "wait=0,9"]}
 """

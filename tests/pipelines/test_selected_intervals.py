@@ -17,7 +17,6 @@ from mechanisms.randomness import SeededRandom
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.histogram.options import HistogramOptions
 from pipelines.metrics.mean.options import MeanOptions
-from pipelines.metrics.reports.means import Averaged
 from pipelines.metrics.reports.shares import share_evidence
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.histogram import Histogram
@@ -26,7 +25,6 @@ from tests.oracles.statistics import zipf
 from transforms.collector.collect import frequencies
 from transforms.collector.collect_counts import Counted
 from transforms.encoders.domain import IntegerRange
-from transforms.rounds.scout import ScoutedBounds
 
 SIZE, USERS = 600, 3000
 # Everybody holds one of very many values: what is large among the estimates is noise, or nearly.
@@ -117,7 +115,7 @@ def test_means_of_public_groups_are_covered_together() -> None:
     for _ in range(releases):
         parts = [job.inner.count(job.inner.perturb(cells, rng)) for _ in range(groups)]
         counted = Counted(np.concatenate(parts), groups * users, 0)
-        (table,) = job.tables(Averaged(counted, ScoutedBounds(job.bounds, 0.0, 0, 0))).values()
+        (table,) = job.tables(counted).values()
         ends = {name: table[name].to_numpy() for name in table.column_names if name != "group"}
         held += bool(np.all((ends["lower_simultaneous"] <= 0) & (0 <= ends["upper_simultaneous"])))
         alone += bool(np.all((ends["lower"] <= 0) & (0 <= ends["upper"])))

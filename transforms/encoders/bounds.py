@@ -1,15 +1,11 @@
 """Bounds that numbers are clipped to, and what takes them to cells after that."""
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
-
-NO_NUMBER = int(np.float32(np.nan).view(np.uint32))  # the word of what is none
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Rounding(Protocol):
@@ -71,23 +67,3 @@ def scaled(
     shifted *= 2
     shifted -= 1
     return shifted
-
-
-class AsTheyAre(NamedTuple):
-    """In the place of bounds: numbers are clipped to what 32 bits hold, and not scaled."""
-
-    def scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) finite numbers."""
-        return np.clip(values, -_LARGEST, _LARGEST)
-
-
-@dataclass(frozen=True)
-class FloatWords:
-    """In the place of a grid: each number as the 32 bits of the nearest single-precision float."""
-
-    # How many words there are
-    inputs: ClassVar[int] = 1 << 32
-
-    def encode(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.uint32]:
-        """(n,) words; nothing is drawn."""
-        return values.astype(np.float32).view(np.uint32)

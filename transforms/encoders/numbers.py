@@ -11,7 +11,7 @@ from mechanisms.randomness import RandomSource
 from transforms.columns import as_floats, decoded, null, plain
 from transforms.encoders import specification
 from transforms.encoders.block import CellBlock
-from transforms.encoders.bounds import AsTheyAre, Bounds, Rounding
+from transforms.encoders.bounds import Bounds, Rounding
 from transforms.encoders.domain import Domain
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
@@ -73,7 +73,7 @@ class NumberEncoder:
     """
 
     column: str
-    bounds: Bounds | AsTheyAre
+    bounds: Bounds
     rounding: Rounding
     groups: GroupColumn | None = None
     instead: int | None = None

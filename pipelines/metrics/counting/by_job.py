@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mechanisms.channel import Guarantee
+from mechanisms.channel import Guarantee, together
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
@@ -77,7 +78,26 @@ class ByJob(ByCounters):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "the job reads exact numbers and adds noise to totals alone"
-        return replace(self.design.guarantee, unit=self.unit), Guarantee.none(nobody)
+        own = replace(self.design.guarantee, unit=self.unit)
+        # What both spend is fixed before the second round depends on what the first has published,
+        # and adds up (Dwork and Roth 2014, theorem B.1).
+        before = () if self.first is None else (self.first.guarantee,)
+        return together((own, *before)), Guarantee.none(nobody)
+
+    @property
+    def words(self) -> list[str]:
+        return super().words + ([] if self.first is None else [self.first.words])
+
+    @property
+    def request(self) -> dict[str, Any]:
+        if self.first is None:
+            return super().request
+        whole = {"epsilon": self.first.epsilon, "delta": self.guarantees[0].delta}
+        return super().request | whole | {"choose_bounds": True}
+
+    def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
+        said = super().statement(estimate, tallies)
+        return said if self.first is None else said | {"first_round": self.first.facts}
 
     @property
     def prospect(self) -> str | None:

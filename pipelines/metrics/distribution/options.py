@@ -9,7 +9,6 @@ from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import (
     NumberOptions,
-    declared_bounds,
     published,
 )
 from pipelines.request.options import PROMISE, RESULT, option
@@ -45,7 +44,6 @@ example:
       --epsilon 1 --output seconds-distribution
 """
 
-    bounds: str = declared_bounds()
     mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
     output: str = published("distribution.parquet", "quantiles.parquet")
     bins: Whole | None = option(
@@ -63,6 +61,10 @@ example:
         "far off where it has spikes; intervals, unbiased shares and the mean stay as they are",
         False, group=RESULT,
     )  # fmt: skip
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | {"choose_bounds"}  # no part of what reports of plans mean
 
     @property
     def unstated(self) -> frozenset[str]:

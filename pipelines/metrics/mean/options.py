@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from mechanisms.catalog import of_task
 from mechanisms.planner import AUTO
@@ -19,9 +19,6 @@ from pipelines.metrics.options import SHUFFLER, DrawnBy, GroupedOptions, NumberO
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count
 
-if TYPE_CHECKING:
-    from transforms.encoders.bounds import Bounds
-
 
 def _about_cells() -> str:
     """What the option `cells` is."""
@@ -35,16 +32,13 @@ def _about_cells() -> str:
     )
 
 
-_IN_TWO_ROUNDS = "pipelines.metrics.reports.two_rounds:MeanInTwoRounds"
-
-
 class MeanOptions(NumberOptions, GroupedOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
     counted: ClassVar[str] = metric
     of_reports: ClassVar[frozenset[str]] = frozenset(
-        {"mechanism", "choose_bounds", "groups_public", "cells", "interval"}
+        {"mechanism", "groups_public", "cells", "interval"}
     )
     files: ClassVar[tuple[str, ...]] = ("groups", "group")
     local_delta: ClassVar[bool] = True
@@ -63,12 +57,6 @@ examples:
 """
     subject: ClassVar[str] = "what is averaged"
 
-    choose_bounds: bool = option(
-        "let one user in ten tell privately how large numbers are, choose powers of two that hold "
-        "all but 0.1 % of them (or all but what noise hides), and average the numbers of the "
-        "others; --bounds is then not needed",
-        False,
-    )  # fmt: skip
     group_by: str | None = option(
         "one mean for each value of this column; which group a user is in stays as private as the "
         "number",
@@ -122,8 +110,6 @@ examples:
 
     @property
     def hidden_by(self) -> str:
-        if self.choose_bounds and not self.hides_presence:
-            return _IN_TWO_ROUNDS
         return MIXED if self.mixed else super().hidden_by
 
 
@@ -140,26 +126,8 @@ def require_sense(options: MeanOptions) -> None:
     grouped = options.group_by is not None
     if options.groups_public and not grouped:
         raise RequestError("--groups-public says something of --group-by, which is missing")
-    if options.choose_bounds and grouped:
-        raise RequestError("--choose-bounds serves one mean; with --group-by declare --bounds")
     if options.groups_public and options.model == "shuffle" and options.min_reports is None:
         raise RequestError(
             "--min-reports is missing: with --groups-public, say how many reports at the least "
             "each group must have (each client's epsilon is chosen for that number)"
         )
-
-
-def bounds_of(options: MeanOptions) -> Bounds | None:
-    """What numbers are clipped to; None where a first round chooses.
-
-    Raises:
-        RequestError: both are asked for, or bounds are none.
-    """
-    if not options.choose_bounds:
-        # Beam takes a second to import: a page of help need not wait.
-        from pipelines.logs.numbers import read_bounds
-
-        return read_bounds(options.bounds)
-    if options.bounds is not None:
-        raise RequestError("--bounds and --choose-bounds exclude each other")
-    return None

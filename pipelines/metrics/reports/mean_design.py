@@ -1,47 +1,21 @@
-"""What users run for a mean: the best mechanism for numbers, and the round that chooses bounds."""
+"""What users run for a mean: the best mechanism for numbers, and for their groups."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 from mechanisms.catalog import of_task
-from mechanisms.frequency.oracle import FrequencyOracle
-from mechanisms.frequency.task import FrequencyTask
 from mechanisms.mean.key_value import GroupTask, KeyValue
-from mechanisms.mean.magnitudes import BoundsRule, bins
 from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.task import MeanTask, UsableMeanTask
 from mechanisms.mean.with_unusable import WithUnusable
 from mechanisms.planner import AUTO
 from mechanisms.planner.search import Design, search
-from mechanisms.targets.rules import Target, default_delta
-from pipelines.errors import RequestError
+from mechanisms.targets.rules import Target
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.statistics.mean import Mean
-from pipelines.metrics.terms import counted_share, target_terms
+from pipelines.metrics.terms import target_terms
 from transforms.encoders.numbers import GroupColumn
 
-SCOUTS = 0.1  # the share of users who take part in the choice of bounds
 _LARGEST_MEMORY = 1 << 31  # bytes for the counters of one batch, in each of many bundles
-_OUTSIDE = 0.001  # the share of users whose numbers chosen bounds may clip
-_FEWEST = 1000  # reports that two rounds can be cut from, in the shuffle model
-_SPREAD = 5.0  # standard deviations by which a round may fall short of its expected size
-
-
-@dataclass(frozen=True)
-class Scouts:
-    """The first round of two, where bounds are chosen.
-
-    Attributes:
-        design: what its users run.
-        min_reports: the least batch of theirs.
-        rule: what bounds follow from it.
-    """
-
-    design: Design[FrequencyOracle]
-    min_reports: int
-    rule: BoundsRule
 
 
 def grouping(statistic: Mean) -> GroupColumn | None:
@@ -82,28 +56,3 @@ def best_design(
         )
     joint = GroupTask(groups.size, options.cells)
     return search(Target(**terms, task=joint), options.mechanism)
-
-
-def two_rounds(options: MeanOptions, whole: int) -> tuple[int, Scouts]:
-    """The least batch of the mean, and the round before it."""
-    shuffled = options.model == "shuffle"
-    if shuffled and whole < _FEWEST:
-        raise RequestError(
-            f"--choose-bounds: {whole:,} reports are too few to be divided between two rounds; "
-            f"have at least {_FEWEST:,}, or declare --bounds"
-        )
-    slack = _SPREAD * math.sqrt(whole * SCOUTS * (1 - SCOUTS))
-    scouts = max(1, math.floor(whole * SCOUTS - slack))
-    least = max(1, math.floor(whole * (1 - SCOUTS) - slack))
-    delta = options.delta or default_delta(options.model, least)
-    target = Target(
-        model=options.model,
-        epsilon=options.epsilon,
-        delta=delta if shuffled else 0.0,
-        n=scouts,
-        task=FrequencyTask(bins() + options.hides),
-        epsilon_local=options.epsilon_local,
-        unit=options.unit,
-        honest_share=counted_share(options.honest_share),
-    )
-    return least, Scouts(search(target), scouts, BoundsRule(_OUTSIDE))

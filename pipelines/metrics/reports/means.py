@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from pipelines.errors import RequestError
 from pipelines.logs.numbers import read_fill
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.mean.reading import READING
-from pipelines.metrics.metric import FRESH, Coins, MetricReports
+from pipelines.metrics.metric import FRESH, Coins
 from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
@@ -45,11 +45,9 @@ from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
 
 if TYPE_CHECKING:
-    import apache_beam as beam
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
-    from transforms.rounds.scout import ScoutedBounds
 
 _HALF = "half the distance of the bounds, which the middle of them is never off by more than"
 
@@ -70,7 +68,6 @@ _QUOTIENT = (
     " The mean of a group is a quotient: its standard error is the delta method's, its interval "
     "Fieller's, and where the group may be empty that is all between the bounds."
 )
-_SCOUTED = ", within bounds that lies in the first round may have chosen"
 _OF_GROUPS = " (that of the group which is moved most; `by_group` has them all)"
 
 
@@ -98,18 +95,6 @@ class MeanEvidence(Evidence):
         return 1 - (1 - confidence) / self.people.size
 
 
-class Averaged(NamedTuple):
-    """What the reports say, of one round or of two.
-
-    Attributes:
-        counted: how often each message came.
-        chosen: the bounds, and who chose them.
-    """
-
-    counted: Counted
-    chosen: ScoutedBounds
-
-
 @dataclass(frozen=True, kw_only=True)
 class MeansByReports(ByReports):
     """The average of a column of numbers, or one of each group.
@@ -129,25 +114,18 @@ class MeansByReports(ByReports):
         options, groups = given.statistic.options, grouping(given.statistic)
         known = least_reports(options, options.model, given.telemetry.rows)
         try:
-            least, more = cls.rounds(options, known)
-            design, fill = best_design(options, least, groups), read_fill(options)
-            fields = {**given.fields, "min_reports": least, **more}
-            metric = cls(**fields, design=design, groups=groups, fill=fill)
+            design, fill = best_design(options, known, groups), read_fill(options)
+            metric = cls(**given.fields, min_reports=known, design=design, groups=groups, fill=fill)
             require_memory(metric.mechanism.codes)
         except ValueError as error:
             raise RequestError(str(error)) from None
         require_proven(options, metric.guarantees[0])
         return metric
 
-    @classmethod
-    def rounds(cls, options: Any, reports: int) -> tuple[int, dict[str, Any]]:
-        """The least batch of the mean among so many reports, and what else is settled with it."""
-        return reports, {}
-
     @property
-    def bounds(self) -> Bounds | None:
-        """What numbers are clipped to; None where users choose them."""
-        bounds: Bounds | None = self.statistic.bounds
+    def bounds(self) -> Bounds:
+        """What numbers are clipped to."""
+        bounds: Bounds = self.statistic.bounds
         return bounds
 
     @property
@@ -187,9 +165,8 @@ class MeansByReports(ByReports):
 
     @property
     def error(self) -> float:
-        """The same as a number; of the range's half where users choose bounds."""
-        half = 1.0 if self.bounds is None else self.bounds.half
-        return half * math.sqrt(self.inner.report_variance / self.min_reports)
+        """The same as a number."""
+        return self.bounds.half * math.sqrt(self.inner.report_variance / self.min_reports)
 
     @property
     def hiding_cost(self) -> float | None:
@@ -201,7 +178,7 @@ class MeansByReports(ByReports):
         return hiding_cost(self.design, GroupTask(self.groups.groups.size, cells))
 
     def encoder(self, coins: Coins = FRESH) -> NumberEncoder:
-        column, groups, bounds = self.options.column, self.groups, self._declared.known
+        column, groups, bounds = self.options.column, self.groups, self.bounds
         rounded = coins.rounding(self.inner.rounding)
         # Of a private group the first cell: what is hidden with the group needs none of its own.
         none = (0 if self.private is not None else rounded.inputs) if self.options.hides else None
@@ -212,24 +189,11 @@ class MeansByReports(ByReports):
         # A report that says its group hides among those of its group.
         return 1 if self.public is None else self.public.groups
 
-    def estimated(self, reports: MetricReports) -> beam.PCollection:
-        import apache_beam as beam
+    def enough(self, estimate: Counted) -> bool:
+        return bool(estimate.counts.sum() >= self.min_reports)
 
-        return reports.counted(self.mechanism) | "Bounds" >> beam.Map(Averaged, self._declared)
-
-    @property
-    def _declared(self) -> ScoutedBounds:
-        """The bounds, chosen by whoever asked."""
-        from transforms.rounds.scout import ScoutedBounds
-
-        return ScoutedBounds(self.bounds, 0.0, 0, 0)
-
-    def enough(self, estimate: Averaged) -> bool:
-        known = estimate.chosen.bounds is not None
-        return known and bool(estimate.counted.counts.sum() >= self.min_reports)
-
-    def evidence(self, estimate: Averaged) -> MeanEvidence:
-        counts = estimate.counted.counts
+    def evidence(self, estimate: Counted) -> MeanEvidence:
+        counts = estimate.counts
 
         def estimated(confidence: float) -> RatioEstimate:
             return self._estimated(counts, confidence)
@@ -240,10 +204,9 @@ class MeansByReports(ByReports):
             np.empty(0), people, accuracy, lambda *_: None, estimated=estimated, spread=spread
         )
 
-    def tables(self, estimate: Averaged) -> dict[str, pa.Table]:
-        chosen = replace(self.statistic, bounds=estimate.chosen.known)
+    def tables(self, estimate: Counted) -> dict[str, pa.Table]:
         evidence = self.evidence(estimate)
-        return {} if np.isnan(evidence.people).all() else dict(chosen.tables(evidence))
+        return {} if np.isnan(evidence.people).all() else dict(self.statistic.tables(evidence))
 
     def _people(self, counts: Counts) -> tuple[Floats, Floats]:
         """(groups,) how many units each mean is of, and how far off that is; NaN if withheld."""
@@ -287,8 +250,8 @@ class MeansByReports(ByReports):
         """The groups that have a label: what is in none has a place of its own."""
         return slice(None if self.groups is None else self.groups.groups.size)
 
-    def unusable_share(self, estimate: Averaged) -> dict[str, float]:
-        counts = estimate.counted.counts
+    def unusable_share(self, estimate: Counted) -> dict[str, float]:
+        counts = estimate.counts
         if self.private is not None:
             means = self._group_means(counts, self.options.confidence)
             return {
@@ -311,17 +274,15 @@ class MeansByReports(ByReports):
         """The counts of each mean that is published."""
         return [counts] if self.public is None else list(self.public.parts(counts))
 
-    def poisoning(self, estimate: Averaged) -> Poisoning:
+    def poisoning(self, estimate: Counted) -> Poisoning:
         client = self.public or self.inner
-        above, below = client.averages(estimate.counted.counts)
+        above, below = client.averages(estimate.counts)
         if self.groups is not None:  # what is in no group has a place of its own, and no label
             above, below = (part[: self.groups.groups.size] for part in (above, below))
         absent = self.groups is not None or self.options.hides
         honest = np.concatenate([HONEST, NOBODY]) if absent else HONEST
         forgeries = client.extreme_reports if self.collects else None
-        moved = _poisoning(
-            (above, below), honest, forgeries, estimate.chosen.known, self.options.choose_bounds
-        )
+        moved = _poisoning((above, below), honest, forgeries, self.bounds)
         # Of two codes there is one count, and the mean says all of it.
         return replace(moved, unseen=self.inner.codes == 2)
 
@@ -343,19 +304,16 @@ class MeansByReports(ByReports):
             lines.append(_PRIVATE_GROUPS)
         return lines
 
-    def arrived(self, estimate: Averaged) -> int | None:
-        counted, chosen = estimate
-        return counted.messages + counted.invalid + chosen.n + chosen.invalid
+    def arrived(self, estimate: Counted) -> int | None:
+        return estimate.messages + estimate.invalid
 
-    def reported(self, estimate: Averaged) -> tuple[int, int]:
-        counted, chosen = estimate
-        return int(counted.counts.sum()) + chosen.n, counted.invalid + chosen.invalid
+    def reported(self, estimate: Counted) -> tuple[int, int]:
+        return int(estimate.counts.sum()), estimate.invalid
 
     @property
     def request(self) -> dict[str, Any]:
         grouped = self.groups and f"{self.groups.groups.size:,} declared groups"
-        bounds = None if self.bounds is None else list(self.bounds)
-        return super().request | {"bounds": bounds, "groups": grouped}
+        return super().request | {"bounds": list(self.bounds), "groups": grouped}
 
     @property
     def mechanism_statement(self) -> dict[str, Any]:
@@ -364,13 +322,12 @@ class MeansByReports(ByReports):
             constants = constants | {"groups": self.groups.size}
         return super().mechanism_statement | {"constants": constants}
 
-    def own_statement(self, estimate: Averaged) -> dict[str, Any]:
-        chosen = replace(self.statistic, bounds=estimate.chosen.known)
+    def own_statement(self, estimate: Counted) -> dict[str, Any]:
         return {
             "published_exactly": self._published_exactly,
-            **chosen.statement(self.evidence(estimate)),
-            "bounds": self.bounds_statement(estimate.chosen),
-            "error": self._error_statement(estimate.chosen.known),
+            **self.statistic.statement(self.evidence(estimate)),
+            "bounds": {**self.bounds._asdict(), "how": "declared"},
+            "error": self._error_statement(self.bounds),
         }
 
     @property
@@ -379,10 +336,6 @@ class MeansByReports(ByReports):
         reports = "of reports of each group" if self.options.groups_public else "of reports"
         exact = self.options.unusable == "count" or bool(self.public)
         return published_exactly(reports, exact, self.unit)
-
-    def bounds_statement(self, chosen: ScoutedBounds) -> dict[str, Any]:
-        """What numbers were clipped to, and how that was decided."""
-        return {"low": chosen.known.low, "high": chosen.known.high, "how": "declared"}
 
     def _error_statement(self, bounds: Bounds) -> dict[str, Any]:
         """How far off a mean may be, and what that covers."""
@@ -418,7 +371,6 @@ def _poisoning(
     honest: Floats,
     forgeries: Floats | None,
     bounds: Bounds,
-    scouted: bool,
 ) -> Poisoning:
     """How far liars can move means: no farther than the bounds are apart.
 
@@ -427,7 +379,6 @@ def _poisoning(
         honest: (k, 2) what values add to them.
         forgeries: (k, 2) what made-up reports do; None if nobody can make any.
         bounds: what numbers were clipped to.
-        scouted: whether other reports chose the bounds.
     """
 
     def moved(reports: Floats) -> Floats:
@@ -440,6 +391,6 @@ def _poisoning(
         "the mean of a group" if grouped else "the mean",
         float(lies.max()),
         None if forged is None else float(forged.max()),
-        more=_OF_GROUPS * grouped + _SCOUTED * scouted,
+        more=_OF_GROUPS * grouped,
         beside={"by_group": by_group} if grouped else {},
     )

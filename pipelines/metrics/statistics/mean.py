@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.logs import inputs
-from pipelines.logs.numbers import moment_of, of_moments, open_numbers
+from pipelines.logs.numbers import moment_of, of_moments, open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.counting.options import (
     SPLIT_MIX,
@@ -19,7 +19,7 @@ from pipelines.metrics.counting.options import (
     require_pairs,
 )
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.mean.options import MeanOptions, bounds_of, require_sense
+from pipelines.metrics.mean.options import MeanOptions, require_sense
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import group_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
@@ -47,7 +47,7 @@ class Mean(Statistic):
     kind = "mean"
 
     options: MeanOptions
-    bounds: Bounds | None
+    bounds: Bounds
 
     @classmethod
     def read(cls, options: MeanOptions, source: inputs.Source) -> tuple[Mean, inputs.Telemetry]:
@@ -56,7 +56,7 @@ class Mean(Statistic):
         counted = options.hides_presence
         if not counted:
             require_sense(options)
-        bounds = bounds_of(options)
+        bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=counted)
         statistic = cls(
             options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
@@ -73,17 +73,6 @@ class Mean(Statistic):
         return Workload(groups, k, amount=self.bounds, people="groups", limited=True, rows=rows)
 
     @property
-    def known(self) -> Bounds:
-        """The bounds.
-
-        Raises:
-            ValueError: users choose them, and have not yet.
-        """
-        if self.bounds is None:
-            raise ValueError("bounds are not chosen yet")
-        return self.bounds
-
-    @property
     def encoder(self) -> GroupEncoder:
         drops = self.options.undeclared == "drop"
         return GroupEncoder(self.domains, self.options.column, drops=drops)
@@ -96,10 +85,6 @@ class Mean(Statistic):
 
     @property
     def wording(self) -> Wording:
-        return Wording(_ERRORS, () if self.bounds is None else self._words(self.bounds))
-
-    def _words(self, bounds: Bounds) -> list[str]:
-        """What counts, and what poisoning moves, where anything bounds that."""
         users = self.options.unit == "user" and not self.options.by_row
         whose = "The average of all rows of a user" if users else "The number of a row"
         groups = ", in each of its groups," * (users and bool(self.domains))
@@ -107,12 +92,13 @@ class Mean(Statistic):
             "The bound on poisoning is for the sum; for a mean, divide it by the number of "
             f"{self.options.unit}s. "
         )
-        return [
-            f"{whose}{groups} counts once, clipped to {bounds.low:g} .. {bounds.high:g}. "
-            f"{liars * (self.options.mechanism != SPLIT_MIX)}"
+        words = (
+            f"{whose}{groups} counts once, clipped to {self.bounds.low:g} .. "
+            f"{self.bounds.high:g}. {liars * (self.options.mechanism != SPLIT_MIX)}"
             "Intervals are Fieller's: where nobody may have a number they are all between the "
             "bounds."
-        ]
+        )
+        return Wording(_ERRORS, [words])
 
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         people = evidence.people
@@ -121,7 +107,7 @@ class Mean(Statistic):
         def within(confidence: float) -> dict[str, Any]:
             means = evidence.means(confidence)
             ends = np.clip(means.ratio, -1, 1), means.lower, means.upper, means.ratio
-            low, half = self.known.low, self.known.half
+            low, half = self.bounds.low, self.bounds.half
             estimate, lower, upper, unclipped = (low + (x + 1) * half for x in ends)
             columns = {"estimate": estimate, "standard_error": means.error * half}
             return columns | {"lower": lower, "upper": upper, "unclipped": unclipped}
@@ -152,7 +138,7 @@ class Mean(Statistic):
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of a mean of all who are expected, or of a group that has its part of them."""
-        half, of_group = self.known.half, people / self.encoder.size
+        half, of_group = self.bounds.half, people / self.encoder.size
         spread = math.hypot(accuracy.noise, accuracy.rounding(people), _USUAL * accuracy.people)
         noise = half * spread / of_group
         error = min(noise / self.options.rows_per_user, 2 * half)

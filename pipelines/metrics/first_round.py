@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SHARE = 0.1
 """Of epsilon, and of delta if that is said: what the first round spends."""
-OUTSIDE = 0.001
-"""The share of units whose numbers bounds may clip, where noise does not hide more."""
-_TAILS = 2.0  # the rule counts on normal noise; geometric noise reaches 1.4 times as far as often
+ROUND = (
+    "a first round, published as OUTPUT-bounds, counts how large numbers are, for a tenth of "
+    "epsilon, and chooses powers of two that hold all but 0.1 % of them, or all but what noise "
+    "hides"
+)
+"""What --choose-bounds does."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,14 @@ class ChosenBounds:
         labels: expression -> what people call it.
         release: the folder where it is published.
         guarantee: what it has spent.
+        epsilon: what both rounds may spend, where the statement of a metric says so.
     """
 
     bounds: Mapping[str, tuple[float, float]]
     labels: Mapping[str, str]
     release: str
     guarantee: Guarantee
+    epsilon: float | None = None
 
     @property
     def words(self) -> str:
@@ -80,14 +86,13 @@ def first_metrics(
     } for place, text in enumerate(texts, 1))  # fmt: skip
 
 
-def bounds_of(table: pa.Table) -> tuple[float, float]:
+def chosen_of(table: pa.Table) -> tuple[float, float]:
     """Bounds from what a first round has published of one expression.
 
     Args:
         table: "estimate" and "standard_error", one row a bin.
     """
-    from mechanisms.mean.magnitudes import BoundsRule
+    from mechanisms.mean.magnitudes import chosen_bounds
 
     counts, errors = (table[name].to_numpy() for name in ("estimate", "standard_error"))
-    people = max(float(counts.sum()), 1.0)
-    return BoundsRule(OUTSIDE)(counts / people, _TAILS * (errors / people) ** 2)
+    return chosen_bounds(counts, float(errors.max()))

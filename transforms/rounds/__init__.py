@@ -1,1 +1,0 @@
-"""Several rounds of reports in one pipeline, each after what the last one told."""
