@@ -21,9 +21,9 @@ from pipelines.logs import inputs
 from pipelines.metrics.first_round import SHARE, ChosenBounds, chosen_of, first_metrics
 from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanBudget, PlanDocument
-from pipelines.plan.job import headed, open_job, unread_job
+from pipelines.plan.job import PlanJob, headed, open_job, unread_job
 from pipelines.plan.queries import plan_of, text_of
-from pipelines.plan.run import code_of, of_files, release_window, show_answers
+from pipelines.plan.run import code_of, of_files, price, release_window, show_answers
 from pipelines.query.clause import QueryTerms
 from pipelines.query.compiler import Compiled, compiled
 from pipelines.query.public import PublicTable
@@ -121,10 +121,16 @@ def _bounded(
     labels, of_users = query.unbounded, query.terms.unit is not None
     metrics = first_metrics([*labels], of_users, query.where)
     first = replace(query, metrics=metrics, terms=query.terms.part(SHARE))
-    headed(_plan(query, options, pays, output), _WINDOW)  # types are refused at their places
+    whole = _plan(query, options, pays, options.output)
+    headed(whole, _WINDOW)  # types are refused at their places
     plan = _plan(first, options, pays, output).answering(())
     job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
     if not options.explain:
+        _require_same(whole)
+        if release.holds_release(output):
+            Screen().say(f"released before: {output}; its bounds are taken")
+        elif pays is not None:
+            _require_both(job, whole)
         with answers.apart(), warnings.catch_warnings():
             # One row of a user counts in this round: that others do not is no news.
             warnings.simplefilter("ignore", Caution)
@@ -192,6 +198,22 @@ def _paid(output: str, pays: Payment, text: str) -> dict[str, Any]:
         "ledger": where, "population": pays.population, "budget": budget, "output": output,
         "collection": f"query-{own}",
     }  # fmt: skip
+
+
+def _require_both(first: PlanJob, whole: PlanDocument) -> None:
+    """Refuse a first round where the ledger has too little for the second.
+
+    Raises:
+        WithheldError: it has.
+    """
+    from pipelines.ledger.ledger import CollectionLedger
+    from pipelines.ledger.rules import require_affordable
+
+    spend, delta = price(first), sum(one.delta for one in first.losses) / SHARE
+    loss = replace(first.losses[0], epsilon=whole.epsilon, delta=whole.delta or delta)
+    spend = replace(spend, losses=(loss,), metrics=("query",), profiles=(), output=whole.output)
+    known = CollectionLedger.open(whole.ledger or "").read().entries
+    require_affordable(spend, [one for one in known if one.people == spend.people])
 
 
 def _require_same(plan: PlanDocument) -> None:
