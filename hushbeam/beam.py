@@ -280,8 +280,9 @@ class Query(_Private):
             raise RequestError("FROM: rows are the pipeline's: FROM has a name, as in FROM rows")
         if budget is None:
             self._given = (None, query.terms.epsilon, query.terms.delta)
-        elif query.terms.epsilon is not None:
-            raise RequestError("epsilon: the budget says it: leave it out of the query")
+        for name in () if budget is None else ("epsilon", "delta"):
+            if getattr(query.terms, name) is not None:
+                raise RequestError(f"{name}: the budget says it: leave it out of the query")
         self._answer = query.answer
         share, budget = self._beside["share"], self._of_budget()
         beside = {**self._beside, "user": query.terms.unit}

@@ -47,7 +47,7 @@ def publish_one(
     for_beam = prepared(beam_arguments)
     metric = resolve(options, Source(paid=payment is not None))
     screen, whole = Screen(quiet=quiet), replace(metric, first=first)
-    with paid(payment, lambda: _price(name, metric, first)) as right:
+    with paid(payment, lambda: _price(name, whole)) as right:
         if right.published:
             say_where(right.output, screen)
             _require_figures(right.output)
@@ -95,9 +95,10 @@ def _require_figures(folder: str) -> None:
             raise WithheldError(why)
 
 
-def _price(name: str, metric: Metric, first: ChosenBounds | None) -> ReleasePrice:
+def _price(name: str, metric: Metric) -> ReleasePrice:
     """What a metric costs."""
     loss, files = promises(metric)[0], digests(metric.telemetry.files)
-    # Bounds that were chosen shape the curve; what was fixed before composes, whatever is chosen.
-    curve = profile_of(metric, loss) if first is None else None
-    return ReleasePrice(name, loss, curve, metric.options.output, files)
+    if metric.first is not None:  # which has an entry of its own; the curve follows from its answer
+        fixed = replace(loss, epsilon=metric.options.epsilon, delta=metric.options.delta)
+        return ReleasePrice(name, fixed, None, metric.options.output, files)
+    return ReleasePrice(name, loss, profile_of(metric, loss), metric.options.output, files)

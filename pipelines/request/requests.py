@@ -157,6 +157,8 @@ def request(options: type[_Options], typed: Mapping[str, Any]) -> _Options:
         return options(**{name: value for name, value in typed.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if not first["loc"]:  # of several options together
+            raise RequestError(first["msg"].removeprefix("Value error, ")) from None
         name, limit = flag(str(first["loc"][0])), must(first)
         if first["type"] == "missing":  # in place of a value it shows the whole request
             raise RequestError(f"{name} is missing") from None

@@ -110,7 +110,11 @@ class RowsToTables(beam.PTransform):
         step = beam.ParDo(ToTableDoFn(self.columns, schema))
         if rows.element_type in _ARROW:
             return rows | "Columns" >> step
-        blocks = rows | "Blocks" >> beam.BatchElements(min_batch_size=256, max_batch_size=_BLOCK)
+        # Beam's own counters of batches would tell how many rows there are.
+        batches = beam.BatchElements(
+            min_batch_size=256, max_batch_size=_BLOCK, record_metrics=False
+        )  # fmt: skip
+        blocks = rows | "Blocks" >> batches
         return blocks | "To tables" >> step
 
 

@@ -53,7 +53,7 @@ def test_both_rounds_keep_one_promise_and_are_paid_for_once(run: Any, log: Any) 
     paid = [*words, "--ledger", "l.sqlite", "--population", "p"]
     outcome = run(paid)
     assert outcome.code == 0, outcome.said
-    assert "central: epsilon 5, delta 0, per user" in outcome.out
+    assert "central: epsilon 5, delta 9e-07, per user" in outcome.out
     assert "magnitude" not in outcome.out
     said = json.loads(Path("out/statement.json").read_text())
     assert said["guarantees"]["release"]["epsilon"] == pytest.approx(5)

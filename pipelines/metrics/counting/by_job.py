@@ -79,10 +79,12 @@ class ByJob(ByCounters):
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "the job reads exact numbers and adds noise to totals alone"
         own = replace(self.design.guarantee, unit=self.unit)
-        # What both spend is fixed before the second round depends on what the first has published,
-        # and adds up (Dwork and Roth 2014, theorem B.1).
-        before = () if self.first is None else (self.first.guarantee,)
-        return together((own, *before)), Guarantee.none(nobody)
+        if self.first is not None:
+            # How the loss is spread follows from the first round's answer. Epsilon and delta were
+            # fixed before, and add up (Dwork and Roth 2014, theorem B.1).
+            fixed = replace(own, epsilon=self.options.epsilon, delta=self.options.delta)
+            own = together((fixed, self.first.guarantee))
+        return own, Guarantee.none(nobody)
 
     @property
     def words(self) -> list[str]:
