@@ -24,6 +24,7 @@ NAMES = (
     "plans",
     "counters",
     "central",
+    "questions",
     "synthetic",
     "house",
     "engines",  # the last: it needs mvn and java
