@@ -167,13 +167,14 @@ def _plan(
 
 
 def _types(query: Compiled, options: QueryOptions) -> tuple[str, ...]:
-    """What columns of text files hold that are used as numbers, where nobody has said it."""
+    """What columns of text files hold, as the query uses them, where nobody has said it."""
     seen = inputs.headed(query.files or options.input, options.reading).columns
     texts = [schema for file, schema in seen if format_of(file).text]
-    names = query.numbers - {one.partition("=")[0] for one in options.types}
+    said = {one.partition("=")[0] for one in options.types}
     return tuple(
-        f"{name}=float"
-        for name in sorted(names)
+        f"{name}={kind}"
+        for name, kind in query.types.items()
+        if name not in said
         if texts and all(name in one.names and one.field(name).type == pa.string() for one in texts)
     )
 

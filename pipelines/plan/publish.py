@@ -234,7 +234,8 @@ def gathered(
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
     made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
-    files[PAGE] = page(names, statements, statement, shown, [*shares], made)
+    whole = {**statement, "cautions": cautions}
+    files[PAGE] = page(names, statements, whole, shown, [*shares], made)
     for query, table in made:
         files |= query.files(table)
     if queries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from pipelines.query.aggregates import Aggregate, Aggregates, column_of, is_aggr
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
-from pipelines.query.rows import RowExpressions, RowValue, name_of, used_as_numbers, whole
+from pipelines.query.rows import RowExpressions, RowValue, name_of, used_as, whole
 from pipelines.query.tables import FromClause, named
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
@@ -47,7 +47,7 @@ class Compiled:
         terms: what the query and what stands beside it say together.
         unbounded: expression -> its name, of those whose bounds a first round has yet to choose.
         where: what must hold of every row.
-        numbers: columns that are used as numbers, whatever they are.
+        types: column -> its type, as it is used.
     """
 
     metrics: tuple[Mapping[str, Any], ...]
@@ -57,7 +57,7 @@ class Compiled:
     terms: QueryTerms
     unbounded: Mapping[str, str]
     where: tuple[str, ...]
-    numbers: frozenset[str] = frozenset()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Group(NamedTuple):
@@ -147,7 +147,7 @@ class _Compiler:
         metrics, unbounded = self._as_metrics(where), self._aggregates.unbounded
         return Compiled(
             metrics, answer, sources.files, sources.name, terms, unbounded, where,
-            used_as_numbers(node),
+            used_as(node),
         )  # fmt: skip
 
     def _grouped(self, node: exp.Select, items: Sequence[tuple[str, Any]]) -> list[_Group]:

@@ -242,13 +242,13 @@ _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
 }  # fmt: skip
 
 
-def used_as_numbers(tree: exp.Expr) -> frozenset[str]:
-    """The columns that a query computes with, averages, or compares with numbers.
+def used_as(tree: exp.Expr) -> dict[str, str]:
+    """Column -> its type, as a query uses it: to compute, average or compare, or as a time.
 
     Args:
         tree: of the query.
     """
-    names = set[str]()
+    names, times = set[str](), set[str]()
     for node in tree.walk():
         parts = [*node.iter_expressions()]
         compared = isinstance(node, (*_COMPARED, exp.In, exp.Between))
@@ -258,7 +258,10 @@ def used_as_numbers(tree: exp.Expr) -> frozenset[str]:
             or (isinstance(node, exp.Anonymous) and name_of(node) in _OF_NUMBERS)
         ):
             names |= {one.name for one in parts if isinstance(one, exp.Column)}
-    return frozenset(names)
+        of_time = isinstance(node, exp.Anonymous) and name_of(node) == "DATE"
+        if of_time or isinstance(node, exp.Extract | exp.AtTimeZone):
+            times |= {one.name for one in parts if isinstance(one, exp.Column)}
+    return dict.fromkeys(sorted(names), "float") | dict.fromkeys(sorted(times), "timestamp")
 
 
 def _put(form: str, parts: Sequence[RowValue]) -> RowValue:

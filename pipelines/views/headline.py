@@ -335,9 +335,10 @@ def promised_words(statement: Mapping[str, Any]) -> list[str]:
 
 
 def cautions(statement: Mapping[str, Any]) -> list[str]:
-    """What a reader must beware of, of one metric: why it is withheld, and what is odd in it."""
-    # The statement of a whole plan names the metrics of which such words are.
+    """What a reader must beware of: why a metric is withheld, and what is odd in it."""
     withheld, said = statement.get("withheld"), statement.get("cautions")
+    if isinstance(said, Mapping):  # of a whole plan: metric -> its own
+        said = [f"{name}: {text}" for name, texts in said.items() for text in texts]
     return [
         *([withheld] if isinstance(withheld, str) else []),
         *(said if isinstance(said, list) else []),

@@ -96,7 +96,11 @@ class Distribution(Statistic):
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
         of = "A share below is of the numbers less than the `high` of a bin."
-        return Wording(errors, [f"{sentence}{whole} {of}"])
+        besides = (
+            " Errors and limits are of the noise alone: another draw among a user's rows moves a "
+            "share below by a standard error of up to 0.5 / sqrt(users) besides."
+        ) * users
+        return Wording(errors, [f"{sentence}{whole} {of}{besides}"])
 
     def columns(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float

@@ -103,6 +103,25 @@ def test_shares_are_kept() -> None:
     assert [one.statement["metric"] for one in (large, small)] == ["large", "sum"]
 
 
+def test_shares_of_more_than_all_are_refused() -> None:
+    budget, rows = private.Budget(1.0), beam.Pipeline("FnApiRunner") | beam.Create(ROWS)
+    for label in ("first", "second"):
+        _ = rows | label >> private.Count(user="user", budget=budget, share=0.9)
+    with pytest.raises(RequestError, match="add up to more than 1"):
+        budget.close()
+
+
+def test_no_counter_of_a_run_tells_how_many_rows_there_are() -> None:
+    pipeline = beam.Pipeline("FnApiRunner")
+    _ = pipeline | beam.Create(ROWS) | private.Count(user="user", epsilon=1)
+    result = pipeline.run()
+    result.wait_until_finish()
+    known = result.metrics().query()
+    numbers = [one.committed for one in known["counters"]]
+    numbers += [x for one in known["distributions"] for x in (one.committed.sum, one.committed.max)]
+    assert not {len(ROWS), len({row.user for row in ROWS})} & {*numbers}
+
+
 def test_two_transforms_of_one_name_are_refused() -> None:
     budget, pipeline = private.Budget(1.0), beam.Pipeline("FnApiRunner")
     rows = pipeline | beam.Create(ROWS)
