@@ -193,10 +193,8 @@ async function withUnusable(channel: plan.WithUnusable, cells: number[], source:
   // What is drawn for a number is drawn for everybody, so that nothing shows who has none.
   const given = cells.map((cell) => (cell === none ? 0 : cell));
   const messages = await perturb(number, given, source);
-  const [coins, instead] = [
-    await words(source, cells.length),
-    await words(source, cells.length),
-  ];
+  const coins = await words(source, cells.length);
+  const instead = await words(source, cells.length);
   const chance = BigInt(channel.chance);
   return cells.map((cell, i) => {
     if (cell !== none) return coins[i] < chance ? BigInt(number.steps + number.width) : messages[i];

@@ -2,15 +2,8 @@
 
 import { known, perturb } from "./channels.js";
 import { slotLevels, slotWords } from "./counters.js";
-import {
-  binsOf,
-  type Coins,
-  Domain,
-  freshCoins,
-  groupsOf,
-  numbersOf,
-  valuesOf,
-} from "./encoders.js";
+import type { Coins } from "./encoders.js";
+import { binsOf, Domain, freshCoins, groupsOf, numbersOf, valuesOf } from "./encoders.js";
 import { permanentCoins, permanentMessages } from "./permanent.js";
 import type * as plan from "./plan.js";
 import { type Bytes, integers, joined, type Source, SystemSource } from "./random.js";
@@ -55,7 +48,8 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
 
   /** A file of plain reports; `null` if there is nothing to report, or others are asked. */
   async report<N extends NameOf<Metrics>>(name: N, given: readonly Metrics[N][]): Made {
-    const { client, rows, mark } = this.metric(name, given);
+    const { client, place, rows } = metricOf(this.plan, name, given);
+    const mark = reports.markOf(this.window, place);
     if (client.form !== reports.PLAIN) {
       throw new Error(`metric ${name}: nothing hides its reports but seals: seal them`);
     }
@@ -70,7 +64,8 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
     given: readonly Metrics[N][],
     key: PublicKey,
   ): Made {
-    const { client, rows, mark } = this.metric(name, given);
+    const { client, place, rows } = metricOf(this.plan, name, given);
+    const mark = reports.markOf(this.window, place);
     if (client.form === reports.SLOTS) return this.slots(client, mark, rows, key);
     if (!client.sealable) {
       throw new Error(`metric ${name}: the shuffler has to read its reports' groups`);
@@ -80,17 +75,6 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
       records.push(await reports.sealed(mark, id, message, key));
     }
     return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
-  }
-
-  private metric(name: string, given: unknown) {
-    const metric = this.plan.metrics.find((each) => each.name === name);
-    if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
-    const { client } = metric;
-    if (client === null || !known(client.channel.channel)) {
-      throw new Error(`metric ${name}: this client does not know its mechanism`);
-    }
-    const rows = checkedRows(name, client.encoder, given);
-    return { client, rows, mark: reports.markOf(this.window, metric.place) };
   }
 
   /** Whether this device answers the metric, where each answers one of several. */
@@ -118,21 +102,17 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
       const [chosen] = await integers(source, BigInt(cells.length), 1);
       cells = [cells[Number(chosen)]];
     }
-    if (permanent) {
-      const sent = await permanentMessages(secret, permanent, mark.place, channel, cells[0]);
-      return this.named(sent, mark, source);
-    }
-    return this.named(await perturb(channel, cells, source), mark, source);
+    const sent = permanent
+      ? await permanentMessages(secret, permanent, mark.place, channel, cells[0])
+      : await perturb(channel, cells, source);
+    const named = [];
+    for (const message of sent) named.push({ id: await this.id(mark, source), message });
+    return named;
   }
 
-  /** Each message under its id: one of the user, or random ones where rows are nobody's. */
-  private async named(messages: bigint[], mark: reports.Mark, source: Source): Named {
-    if (this.plan.one_report) {
-      const id = await reports.deviceId(this.secret, mark);
-      return messages.map((message) => ({ id, message }));
-    }
-    const ids = await source.bytes(16 * messages.length);
-    return messages.map((message, i) => ({ id: ids.slice(16 * i, 16 * i + 16), message }));
+  /** The user's id, or a random one where rows are nobody's. */
+  private id(mark: reports.Mark, source: Source): Promise<Bytes> {
+    return this.plan.one_report ? reports.deviceId(this.secret, mark) : source.bytes(16);
   }
 
   private async cells(encoder: OneColumn, rows: plan.Row[], coins: Coins): Promise<number[]> {
@@ -172,13 +152,22 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
       }
       const words = await slotWords(channel, groups, numbers, source);
       if (words === null) continue;
-      const id = this.plan.one_report
-        ? await reports.deviceId(this.secret, mark)
-        : await source.bytes(16);
+      const id = await this.id(mark, source);
       records.push(await reports.slots(mark, id, words, slotLevels(channel), key));
     }
     return records.length ? joined(reports.header(mark, reports.SLOTS), ...records) : null;
   }
+}
+
+/** A metric of a plan, and rows that fit it: whatever does not is refused. */
+export function metricOf(plan: plan.Plan, name: string, given: unknown) {
+  const metric = plan.metrics.find((each) => each.name === name);
+  if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
+  const { client, place } = metric;
+  if (client === null || !known(client.channel.channel)) {
+    throw new Error(`metric ${name}: this client does not know its mechanism`);
+  }
+  return { client, place, rows: checkedRows(name, client.encoder, given) };
 }
 
 /** A copy of a secret that may be one. */

@@ -36,9 +36,7 @@ export class Keystream implements Source {
 
   static async open(key: Bytes): Promise<Keystream> {
     if (key.length !== 32) throw new Error(`a key has 32 bytes, not ${key.length}`);
-    return new Keystream(
-      await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]),
-    );
+    return new Keystream(await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]));
   }
 
   async bytes(size: number): Promise<Bytes> {

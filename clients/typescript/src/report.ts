@@ -72,12 +72,8 @@ export async function slots(
 
 /** The id of the one user whose secret it is: by it the shuffler keeps one report of each. */
 export async function deviceId(secret: Bytes, mark: Mark): Promise<Bytes> {
-  const context = joined(
-    utf8("hushbeam id of a device 1"),
-    mark.fingerprint,
-    little(mark.place, 2),
-    utf8(mark.window),
-  );
+  const start = joined(utf8("hushbeam id of a device 1"), mark.fingerprint, little(mark.place, 2));
+  const context = joined(start, utf8(mark.window));
   const raw = (await hmac(secret, context)).slice(0, 16);
   const key = await crypto.subtle.importKey("raw", raw, "AES-CTR", false, ["encrypt"]);
   // One block of a counter that is 0, on zeros: AES of the device's digest, which is 0.
@@ -87,10 +83,6 @@ export async function deviceId(secret: Bytes, mark: Mark): Promise<Bytes> {
 
 /** A word, the same for all metrics, by which a device is asked for one of several. */
 export async function deviceDraw(secret: Bytes, mark: Mark): Promise<bigint> {
-  const context = joined(
-    utf8("hushbeam draw of a metric 1"),
-    mark.fingerprint,
-    utf8(mark.window),
-  );
+  const context = joined(utf8("hushbeam draw of a metric 1"), mark.fingerprint, utf8(mark.window));
   return new DataView((await hmac(secret, context)).buffer).getBigUint64(0, true);
 }

@@ -1,6 +1,6 @@
 /** Consent, the secret, and reports that wait until they have come: all that a page needs. */
 
-import { Device, type DeviceOptions, type NameOf, type RowsOf } from "./device.js";
+import { Device, type DeviceOptions, metricOf, type NameOf, type RowsOf } from "./device.js";
 import type * as plan from "./plan.js";
 import { type Answer, type Backoff, post } from "./post.js";
 import { hex, SystemSource, unhex } from "./random.js";
@@ -11,7 +11,7 @@ export interface ReporterOptions {
   plan: plan.Plan;
   key: PublicKey;
   endpoint: string;
-  /** `browserStore()`, or `new FileStore(folder)`: it holds one consent and one secret. */
+  /** `browserStore()`, or `new FileStore(folder)`: it holds one consent. */
   store: Store;
   /** Milliseconds for which a report is tried: the length of a window, a day if not given. */
   keepFor?: number;
@@ -26,47 +26,59 @@ export type Outcome = Answer | "expired" | "withdrawn" | "none" | "no consent";
 interface Kept {
   made: number;
   collection: string;
+  consent: string;
   body: string;
 }
 
-/** Reports of one user, each made once. */
+const NUMBER = 16; // hexadecimal digits that tell one consent from another
+
+/**
+ * Reports of one user, each made once. A consent is one text, its number and its secret: both come
+ * and go in one step of the store. A report names its consent, and is withdrawn for good where
+ * another stands, whichever tab looks: numbers do not come again.
+ */
 export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
   constructor(private readonly options: ReporterOptions) {}
 
   async consented(): Promise<boolean> {
-    return (await this.options.store.read("consent")) !== null;
+    return (await this.standing()) !== null;
   }
 
   /** The user has agreed. Before that nothing is drawn, kept or sent. */
   async consent(): Promise<void> {
     if (await this.consented()) return;
-    await this.forget(); // what a tab that died may have left
-    await this.options.store.write("consent", "given");
+    const drawn = await new SystemSource().bytes(NUMBER / 2 + 32);
+    await this.options.store.once("consent", hex(drawn));
   }
 
   /**
    * The user has changed their mind: the secret and all waiting reports are forgotten. That a
-   * window was answered is not: to consent again would else draw noise anew, as often as one likes.
+   * window was answered is not, nor is a lasting secret: to consent again would else draw noise
+   * anew, as often as one likes.
    */
   async withdraw(): Promise<void> {
     await this.options.store.remove("consent");
-    await this.forget();
+    for (const entry of await this.entries()) await this.kept(entry); // which closes it
   }
 
   /** Draws and keeps a report, the first time, and sends it. */
   async report<N extends NameOf<Metrics>>(name: N, rows: readonly Metrics[N][]): Promise<Outcome> {
     const { plan, key, store, values } = this.options;
-    if (!(await this.consented())) return "no consent";
-    const entry = await this.entry(name);
+    const consent = await this.standing();
+    if (consent === null) return "no consent";
+    const { place } = metricOf(plan, name, rows); // rows that do not fit leave nothing behind
+    const entry = await this.entry(place);
     if ((await store.read(entry)) === null) {
-      const device = new Device<Metrics>(plan, { secret: await keptSecret(store), values });
-      const body = await device.sealed(name, rows, key);
-      if (body !== null) {
-        const kept: Kept = { made: Date.now(), collection: plan.collection, body: hex(body) };
-        await store.once(entry, JSON.stringify(kept)); // another tab's report may be there
-      }
-      if (!(await this.consented())) return this.forget(); // withdrawn meanwhile
+      const secret = lasting(plan) ? await keptSecret(store) : unhex(consent.slice(NUMBER));
+      const body = await new Device<Metrics>(plan, { secret, values }).sealed(name, rows, key);
       if (body === null) return "none";
+      const kept: Kept = {
+        made: Date.now(),
+        collection: plan.collection,
+        consent: consent.slice(0, NUMBER),
+        body: hex(body),
+      };
+      await store.once(entry, JSON.stringify(kept)); // another tab's report may be there
     }
     return this.send(entry);
   }
@@ -88,10 +100,16 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     return 0;
   }
 
+  /** The consent that stands: its number, then its secret. */
+  private async standing(): Promise<string | null> {
+    const text = await this.options.store.read("consent");
+    if (text === null || /^[0-9a-f]{80}$/.test(text)) return text;
+    throw new Error("the kept consent is damaged: call withdraw(), then ask the user again");
+  }
+
   /** Where a report is kept: one of a metric and window, or any number where rows count. */
-  private async entry(name: string): Promise<string> {
-    const { window, metrics, one_report } = this.options.plan;
-    const place = metrics.find((metric) => metric.name === name)?.place;
+  private async entry(place: number): Promise<string> {
+    const { window, one_report } = this.options.plan;
     const each = `${window?.fingerprint}-${place}`;
     if (one_report) return `report-${each}`;
     return `rows-${each}-${hex(await new SystemSource().bytes(8))}`;
@@ -106,6 +124,9 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     const text = (await this.options.store.read(entry)) ?? "none";
     if (!text.startsWith("{")) return text as Outcome;
     const kept = JSON.parse(text) as Kept;
+    // Read after the report, whose consent was given before: if it is gone now, it was withdrawn.
+    const consent = await this.options.store.read("consent");
+    if (consent?.slice(0, NUMBER) !== kept.consent) return this.close(entry, "withdrawn");
     const age = Math.abs(Date.now() - kept.made); // a clock may be set back
     const { keepFor = 86_400_000 } = this.options;
     return age < keepFor ? kept : this.close(entry, "expired");
@@ -126,12 +147,9 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     else await store.remove(entry);
     return outcome;
   }
+}
 
-  private async forget(): Promise<Outcome> {
-    await this.options.store.remove("secret");
-    for (const entry of await this.entries()) {
-      if (typeof (await this.kept(entry)) === "object") await this.close(entry, "withdrawn");
-    }
-    return "withdrawn";
-  }
+/** Whether a new secret would draw again what is drawn once: permanent noise, or one metric. */
+function lasting({ noise, metrics }: plan.Plan): boolean {
+  return noise === "permanent" || metrics.some(({ client }) => client?.draws);
 }

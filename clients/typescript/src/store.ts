@@ -11,7 +11,7 @@ export interface Store {
   names(): Promise<string[]>;
 }
 
-/** The secret of this device: drawn at the first call, and the same ever after. */
+/** A secret that outlasts consents: drawn at the first call, and the same ever after. */
 export async function keptSecret(store: Store): Promise<Bytes> {
   const drawn = async () => hex(await new SystemSource().bytes(32));
   const kept = (await store.read("secret")) ?? (await store.once("secret", await drawn()));

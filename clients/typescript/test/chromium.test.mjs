@@ -33,8 +33,9 @@ const named = async (name) => {
 };
 const opened = () => named(crypto.randomUUID());
 const again = (store) => named(names.get(store));
-const [{ plan }, { key }] = [await read("reports-fresh.json"), await read("seals.json")];
-const kept = () => run(reporterChecks(client, plan, key, opened, again));
+const plans = [(await read("reports-fresh.json")).plan, (await read("reports-permanent.json")).plan];
+const { key } = await read("seals.json");
+const kept = () => run(reporterChecks(client, ...plans, key, opened, again));
 await kept();
 const databases = (await indexedDB.databases()).length;
 indexedDB.open = () => { throw new Error("blocked"); };

@@ -10,6 +10,7 @@ import * as internals from "../dist/encoders.js";
 import * as client from "../dist/index.js";
 import { FileStore } from "../dist/node.js";
 import { reporterChecks } from "./reporter.mjs";
+import { tabChecks } from "./tabs.mjs";
 import { checks } from "./vectors.mjs";
 
 async function read(name) {
@@ -28,8 +29,11 @@ function storeOf(folder) {
 
 const opened = async () => storeOf(join(await mkdtemp(join(tmpdir(), "hushbeam-")), "store"));
 const again = async (store) => storeOf(FOLDERS.get(store));
-const [{ plan }, { key }] = [await read("reports-fresh.json"), await read("seals.json")];
-for (const [name, check] of reporterChecks(client, plan, key, opened, again)) test(name, check);
+const [fresh, permanent] = ["fresh", "permanent"].map(async (name) => (await read(`reports-${name}.json`)).plan);
+const plans = [await fresh, await permanent];
+const { key } = await read("seals.json");
+for (const [name, check] of reporterChecks(client, ...plans, key, opened, again)) test(name, check);
+for (const [name, check] of tabChecks(client, plans, key)) test(name, check);
 
 test("the files are their owner's alone", async () => {
   const umask = process.umask(0);

@@ -47,7 +47,7 @@ try {
   if (first !== (await stored())) throw new Error("another report was made of one user");
   await page.getByRole("button", { name: "Withdraw" }).click();
   await say("You have withdrawn");
-  if ((await stored()).includes("secret")) throw new Error("the secret was kept");
+  if (/secret|consent/.test(await stored())) throw new Error("the secret was kept");
 
   const thanked = await page.evaluate(async (count) => {
     const form = document.querySelector("form");

@@ -5,7 +5,7 @@ const MOVED = "https://moved.example/reports";
 const FAST = { tries: 3, first: 1, longest: 2 };
 
 /** [name, check] of all; `opened` gives a new and empty store, `again` the same as after a reload. */
-export function reporterChecks(client, plan, key, opened, again) {
+export function reporterChecks(client, plan, permanent, key, opened, again) {
   const rows = [{ page: "page 7" }];
   const made = async (store, more = {}) =>
     new client.Reporter({
@@ -68,10 +68,13 @@ export function reporterChecks(client, plan, key, opened, again) {
       await reporter.consent();
       const [asked, names] = [await answered([0], () => reporter.report("olh", rows)), await store.names()];
       const texts = await Promise.all(names.map((name) => store.read(name)));
-      same(names.length, 3);
+      same(names.length, 2);
       same(/page/.test(texts.join() + names.join()), false);
       const kept = JSON.parse(texts.find((text) => text.startsWith("{")));
-      same(Object.keys(kept).sort(), ["body", "collection", "made"]);
+      same(Object.keys(kept).sort(), ["body", "collection", "consent", "made"]);
+      const consent = await store.read("consent");
+      same([consent.length, consent.slice(0, 16)], [80, kept.consent]);
+      same(texts.filter((text) => text.includes(consent.slice(16))), [consent]); // the secret
       same(kept.body, client.hex(asked[0].body));
     },
     "a report that is refused is not sent again": async () => {
@@ -114,7 +117,7 @@ export function reporterChecks(client, plan, key, opened, again) {
       await reporter.consent();
       await answered([0], () => reporter.report("olh", rows));
       await answered([204], () => reporter.report("mean", [{ fare: 3 }]));
-      const before = await store.read("secret");
+      const before = await store.read("consent");
       await reporter.withdraw();
       same(Object.values(await texts(store)).sort(), ["sent", "withdrawn"]);
       const asked = await answered([204], async () => {
@@ -126,7 +129,50 @@ export function reporterChecks(client, plan, key, opened, again) {
         same(await reporter.report("projective", rows), "sent");
       });
       same(asked.length, 1);
-      if ((await store.read("secret")) === before) throw new Error("the secret was kept");
+      const after = await store.read("consent");
+      same([0, 16].map((at) => before.slice(at, at + 64) === after.slice(at, at + 64)), [false, false]);
+      same(await store.read("secret"), null);
+    },
+    "permanent noise is the same after any number of withdrawals": async () => {
+      const store = await opened();
+      const sealing = await sealed();
+      const withdrawing = async (metrics, names) => {
+        for (let day = 0; day < 12; day++) {
+          const window = { name: `day ${day}`, fingerprint: day.toString(16).padStart(32, "0") };
+          const options = { plan: { ...permanent, metrics, window }, key: sealing.key };
+          const reporter = await made(store, options);
+          await reporter.consent();
+          for (const [name, row] of names) same(await reporter.report(name, [row]), "sent");
+          await (await made(store)).withdraw(); // by a plan of fresh noise: the device is the same
+        }
+      };
+      await answered([204], () =>
+        withdrawing(permanent.metrics, [["olh", { page: "page 7" }], ["mean", { fare: 3 }]]),
+      );
+      // A message drawn anew has a hash of 300 and more: that 12 agree has a probability below 1e-20.
+      const [olh, mean] = [0, 1].map((k) => sealing.messages.filter((_, i) => i % 2 === k));
+      same([olh.length, new Set(olh).size, mean.length, new Set(mean).size], [12, 1, 12, 1]);
+      same(Object.keys(await texts(store)).includes("consent"), false);
+    },
+    "a device that answers one of several metrics answers no other after a withdrawal": async () => {
+      const store = await opened();
+      const half = 1n << 63n;
+      const parts = [[0n, half - 1n], [half, 2n * half - 1n]];
+      const metrics = ["olh", "projective"].map((name, i) => {
+        const metric = plan.metrics.find((each) => each.name === name);
+        const [first, last] = parts[i].map(String);
+        return { ...metric, client: { ...metric.client, draws: { first, last } } };
+      });
+      const reporter = await made(store, { plan: { ...plan, metrics } });
+      const outcomes = new Set();
+      const asked = await answered([204], async () => {
+        for (let k = 0; k < 40; k++) {
+          await reporter.consent();
+          for (const { name } of metrics) outcomes.add(`${name} ${await reporter.report(name, rows)}`);
+          await reporter.withdraw();
+        }
+      });
+      same([asked.length, outcomes.size], [1, 2]); // with new secrets, one answer with 2^-39
     },
     "a withdrawal ends what is being tried, and forgets what is being drawn": async () => {
       const store = await opened();
@@ -144,7 +190,28 @@ export function reporterChecks(client, plan, key, opened, again) {
         same(await reporter.report("mean", [{ fare: 3 }]), "withdrawn");
       });
       same(later.length, 0);
-      same(await store.read("secret"), null);
+      same(await store.read("consent"), null);
+      same(JSON.stringify(await texts(store)).includes("body"), false);
+    },
+    "what a tab leaves that dies after a withdrawal is not sent": async () => {
+      const store = await opened();
+      const reporter = await made(store);
+      await reporter.consent();
+      const once = store.once.bind(store);
+      store.once = async (name, text) => {
+        await (await made(await again(store))).withdraw();
+        await once(name, text);
+        throw new Error("the tab is closed");
+      };
+      const asked = await answered([204], async () => {
+        same(await reporter.report("olh", rows).catch((error) => error.message), "the tab is closed");
+        same(Object.keys(await texts(store)).filter((name) => /consent|secret/.test(name)), []);
+        const later = await made(await again(store));
+        await later.consent();
+        same(await later.flush(), 0);
+        same(await later.report("olh", rows), "withdrawn");
+      });
+      same(asked.length, 0);
       same(JSON.stringify(await texts(store)).includes("body"), false);
     },
     "two at once send one report": async () => {
@@ -167,7 +234,7 @@ export function reporterChecks(client, plan, key, opened, again) {
       });
       const asked = await answered([204], async () => same(await reporter.flush(), 0));
       same(new Set(asked.map(({ body }) => client.hex(body))).size, 2);
-      same((await store.names()).sort(), ["consent", "secret"]);
+      same(await store.names(), ["consent"]);
     },
     "one that waits does not hold up others for long": async () => {
       const reporter = await made(await opened(), { plan: { ...plan, one_report: false } });
@@ -179,13 +246,27 @@ export function reporterChecks(client, plan, key, opened, again) {
       same(asked.length, 3 * FAST.tries + FAST.tries);
     },
     "rows that do not fit are refused, and nothing is kept of them": async () => {
+      for (const more of [{}, { plan: permanent }]) {
+        const store = await opened();
+        const reporter = await made(store, more);
+        await reporter.consent();
+        for (const row of [{ pgae: "x" }, { page: 1, bad: 2 }]) {
+          const refused = reporter.report("olh", [row]).catch((error) => error.message);
+          await reporter.withdraw(); // at once, as the page does not wait
+          same(/no column "(pgae|bad)"/.test(await refused), true);
+          same(await store.names(), []);
+          await reporter.consent();
+        }
+      }
+    },
+    "a damaged consent is no consent": async () => {
       const store = await opened();
       const reporter = await made(store);
-      await reporter.consent();
-      let said = "";
-      await reporter.report("olh", [{ pgae: "x" }]).catch((error) => (said = error.message));
-      same(said.includes('no column "pgae"'), true);
-      same((await store.names()).sort(), ["consent", "secret"]);
+      await store.write("consent", "0".repeat(79));
+      const said = await reporter.report("olh", rows).catch((error) => error.message);
+      same(said, "the kept consent is damaged: call withdraw(), then ask the user again");
+      await reporter.withdraw();
+      same(await reporter.consented(), false);
     },
     "a damaged secret is no secret": async () => {
       const store = await opened();
@@ -225,6 +306,14 @@ export function reporterChecks(client, plan, key, opened, again) {
       same(seen.map((each) => Math.max(...each)), [8, 16, 20]);
     },
   };
+  /** A key that seals nothing and keeps what it was given: the words of messages. */
+  async function sealed() {
+    const messages = [];
+    const real = await client.PublicKey.of(key);
+    const seal = async (message) => (messages.push(client.hex(message)), new Uint8Array(56));
+    return { messages, key: Object.assign(Object.create(real), { seal }) };
+  }
+
   return Object.entries(checks).map(([name, check]) => [`reporter: ${name}`, check]);
 }
 
