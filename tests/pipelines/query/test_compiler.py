@@ -198,8 +198,8 @@ def test_bounds_that_nobody_says_are_chosen_once_for_each_expression() -> None:
 
 def test_quantiles_of_rows_are_said_to_be_of_rows() -> None:
     text = f"SELECT PERCENTILE_CONT(x, 0.5, {ROW} => (0, 9)) FROM t"
-    assert query(text).answer.figures[0].meaning == "one row of each user, drawn uniformly, clamped"
-    assert query(text, unit=None, rows=None).answer.figures[0].meaning == "rows, clamped"
+    assert query(text).answer.figures[0].meaning == "one row of each user, drawn uniformly, clipped"
+    assert query(text, unit=None, rows=None).answer.figures[0].meaning == "rows, clipped"
 
 
 def test_what_having_and_order_by_look_at_is_priced_once_and_published() -> None:
