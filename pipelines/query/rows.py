@@ -58,7 +58,7 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "REGEXP_CONTAINS": (2, 2, "(extract({}) is not null)"), "FLOOR": (1, 1, "bucket({}, 1)"),
     "ABS": (1, 1, "if({0} < 0, -{0}, {0})"), "IFNULL": (2, 2, "coalesce({})"),
     "COALESCE": (1, 100, "coalesce({})"), "NULLIF": (2, 2, "if({0} == {1}, null, {0})"),
-    "SAFE_DIVIDE": (2, 2, "if({1} == 0, null, {0} / {1})"), "DATE": (1, 2, "day({})"),
+    "SAFE_DIVIDE": (2, 2, "({0} / {1})"), "DATE": (1, 2, "day({})"),
     "TIMESTAMP_SECONDS": (1, 1, "epoch({}, 's')"), "TIMESTAMP_MILLIS": (1, 1, "epoch({}, 'ms')"),
     "TIMESTAMP_MICROS": (1, 1, "epoch({}, 'us')"),
     "PARSE_TIMESTAMP": (2, 2, "parse_time({1}, {0})"),
