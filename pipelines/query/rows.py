@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sqlglot import exp
@@ -242,25 +242,28 @@ _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
 }  # fmt: skip
 
 
-def used_as(tree: exp.Expr) -> dict[str, str]:
+def used_as(tree: exp.Expr, joined: Collection[str]) -> dict[str, str]:
     """Column -> its type, as a query uses it: to compute, average or compare, or as a time.
 
     Args:
         tree: of the query.
+        joined: tables whose columns are none of the log.
     """
     names, times = set[str](), set[str]()
     for node in tree.walk():
         parts = [*node.iter_expressions()]
+        columns = (one for one in parts if isinstance(one, exp.Column))
+        own = {one.name for one in columns if one.table not in joined}
         compared = isinstance(node, (*_COMPARED, exp.In, exp.Between))
         if (
             isinstance(node, (*_COMPUTED,))
             or (compared and any(literal(one) is not None for one in parts))
             or (isinstance(node, exp.Anonymous) and name_of(node) in _OF_NUMBERS)
         ):
-            names |= {one.name for one in parts if isinstance(one, exp.Column)}
+            names |= own
         of_time = isinstance(node, exp.Anonymous) and name_of(node) == "DATE"
         if of_time or isinstance(node, exp.Extract | exp.AtTimeZone):
-            times |= {one.name for one in parts if isinstance(one, exp.Column)}
+            times |= own
     return dict.fromkeys(sorted(names), "float") | dict.fromkeys(sorted(times), "timestamp")
 
 

@@ -224,6 +224,39 @@ metrics:
 
 
 @pytest.mark.usefixtures("workspace")
+def test_a_joined_table_does_not_hide_the_columns_of_the_log() -> None:
+    log = pa.table({"city": ["Oslo"] * 600 + ["Bern"] * 400, "zone": ["b"] * 1000})
+    zones = pa.table({"zone": ["a", "b"], "city": ["Oslo", "Bern"]})
+    given = {"tables": {"log": log}, "public": {"z": zones}, "epsilon": 20}
+    for on in ("USING (zone)", "ON log.zone = z.zone"):
+        text = "SELECT COUNTIF(log.city = 'Oslo') AS own, COUNTIF(z.city = 'Oslo') AS public, "
+        text += f"COUNTIF(z.city = 'Bern') AS bern FROM log JOIN z {on}"
+        table = hushbeam.sql(text, **given).table
+        for label, truth in {"own": 600, "public": 0, "bern": 1000}.items():
+            near(table, label, [truth])
+        with pytest.raises(RequestError, match=r"^query, line 1, column 16: several tables have"):
+            hushbeam.sql(text.replace("log.city", "city"), **given)
+    for join in ("JOIN z USING (zone)", "RIGHT JOIN UNNEST(['b']) AS city ON log.zone = city"):
+        by = "log.city" + ", log.zone" * join.startswith("RIGHT")
+        text = f"SELECT {by}, COUNT(*) AS n FROM log {join} GROUP BY {by}"
+        near(hushbeam.sql(text, groups={"city": ["Oslo", "Bern"]}, **given).table, "n", [600, 400])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_what_fails_on_a_row_is_null_and_does_not_count() -> None:
+    log = pa.table({"x": [1.0, 0.0] * 500, "z": [0.0] * 700 + [2.0] * 300, "w": [1.0] * 1000})
+    text = (
+        "SELECT COUNT(x / z) AS a, COUNTIF(x / z > 0.2) AS b, COUNT(z / z) AS c, COUNTIF(CAST(w "
+        "AS STRING) = '1.0') AS d, COUNT(CAST(w * 5e18 AS INT64)) AS e, "
+        "COUNT(SAFE_DIVIDE(x, z)) AS f FROM log"
+    )
+    table = hushbeam.sql(text, tables={"log": log}, epsilon=20).table
+    wanted = {"a": 300, "b": 150, "c": 300, "d": 1000, "e": 1000, "f": 300}
+    for label, truth in wanted.items():
+        near(table, label, [truth])
+
+
+@pytest.mark.usefixtures("workspace")
 def test_a_query_pays_to_a_ledger_and_stops_where_too_little_is_left(run: Any, trips: Any) -> None:
     path, _ = trips
     begin = ["ledger", "init", "--ledger", "l.sqlite", "--population", "p", "--unit", "user"]

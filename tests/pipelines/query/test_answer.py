@@ -114,7 +114,7 @@ def test_a_page_follows_the_order_that_a_query_names() -> None:
 
 def test_a_page_of_one_row_begins_with_all_its_figures() -> None:
     figures = (ResultColumn("n", "n", "count"), ResultColumn("m", "m", "mean"))
-    answer = QueryResult("query", (), figures, (("figure", 0), ("figure", 1)))
+    answer = QueryResult("query", (), figures, ("f0", "f1"))
     tables = {name: table.slice(0, 1) for name, table in TABLES.items()}
     shown, which = first(answer, answer.table(tables))
     assert [(unit, label) for _, unit, label in shown] == [("n", ""), ("m", "")]

@@ -72,7 +72,16 @@ FORBIDDEN = {
     "SELECT COUNT(*) FROM t JOIN zones ON t.city > zones.city": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones ON LOWER(t.city) = zones.city": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones ON t.rider = zones.city": "unit column",
-    "SELECT COUNT(*) FROM t JOIN zones USING (city) JOIN zones USING (city)": "beside the log",
+    "SELECT COUNT(*) FROM t JOIN zones USING (city) JOIN zones USING (city)": "there already",
+    "SELECT COUNT(*) FROM t JOIN zones a USING (city) JOIN zones b USING (city)": "beside the log",
+    "SELECT COUNTIF(city = 'Oslo') FROM t LEFT JOIN zones ON t.city = zones.city": "say whose",
+    "SELECT COUNTIF(land = 'n') FROM t JOIN zones ON t.land = zones.city": "say whose",
+    "SELECT COUNTIF(land = 'n') FROM (SELECT city, land FROM t) JOIN zones USING (city)":
+        "say whose",
+    "SELECT COUNTIF(z.town = 'n') FROM t JOIN zones z USING (city)": "no such column",
+    "SELECT COUNTIF(zones.land = 'n') FROM t JOIN zones z USING (city)": "no table of that name",
+    "SELECT t.home, COUNT(*) FROM t RIGHT JOIN UNNEST(['a']) AS home ON t.town = home GROUP BY "
+    "t.home": "UNNEST.*--groups home=FILE",
     "SELECT COUNT(*) FROM t FULL JOIN zones USING (city)": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones USING (land)": "key of a public table",
     "SELECT COUNT(*) FROM zones": "FROM names the log",
