@@ -30,10 +30,11 @@ _UNDECLARED = (
     "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
     "{0}=FILE; groups that nobody declared are not answered yet"
 )
-_UNIT = (
+UNIT_ALONE = (
     "the unit column stands in COUNT(DISTINCT ...) alone: it is not grouped by, compared, joined "
     "or computed with"
 )
+"""Why an expression that reads it is refused."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ class _Compiler:
             at = node.args.get("having") or node.args["order"]
             refuse(at, "HAVING and ORDER BY compare numbers with figures, and texts with labels")
         for row, part in sources.seen:
-            if terms.unit in row.names:
-                refuse(part, _UNIT)
+            if terms.reads_unit(row):
+                refuse(part, UNIT_ALONE)
         where = tuple(one.text for one in table.where)
         metrics, unbounded = self._as_metrics(where), self._aggregates.unbounded
         return Compiled(
@@ -160,8 +161,8 @@ class _Compiler:
             if any(map(is_aggregate, value.walk())):
                 refuse(one, "GROUP BY takes values of rows, and no aggregate")
             row, known = self._of_rows.row(value), self._terms.groups
-            if self._terms.unit in row.names:
-                refuse(one, _UNIT)
+            if self._terms.reads_unit(row):
+                refuse(one, UNIT_ALONE)
             values = declared.get(row.text) or known.get(label) or row.values
             values = values or known.get(row.plain or "")
             if values is None:

@@ -203,7 +203,17 @@ metrics:
     }
     Path("plan.yaml").write_text(plan.replace("city,", "hour,").replace("BY city", "BY hour"))
     assert run(["check", "plan.yaml"]).code == 0  # values that another metric declares
+    clause = "sql: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) "
+    clause += f"COUNT(*, {BOUNDS.format(6)}) AS n FROM log"
     for wrong, said in (
+        (clause.format("delta=1e-12"), "plan.yaml, line 15: sql: the plan alone says its delta"),
+        (clause.format("epsilon=19"), "column 50: epsilon is said beside the query, too"),
+        (clause.format("privacy_unit_column=hour"), "privacy_unit_column is said beside the"),
+        (
+            "sql: SELECT AVG(seconds) FROM log",
+            "write AVG(x, contribution_bounds_per_group => (low, high))\n",
+        ),
+        ("sql: SELECT COUNT(*) FROM log", "or say rows_per_user 10\n"),
         ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 15: sql, line 1, column 8: MAX"),
         ("sql: SELECT COUNT(*) FROM 'x.csv'\n  rows_per_user: 2", "the plan says its input"),
         ("sq: SELECT COUNT(*) FROM log", "did you mean sql"),
@@ -227,7 +237,7 @@ metrics:
 def test_a_joined_table_does_not_hide_the_columns_of_the_log() -> None:
     log = pa.table({"city": ["Oslo"] * 600 + ["Bern"] * 400, "zone": ["b"] * 1000})
     zones = pa.table({"zone": ["a", "b"], "city": ["Oslo", "Bern"]})
-    given = {"tables": {"log": log}, "public": {"z": zones}, "epsilon": 20}
+    given: dict[str, Any] = {"tables": {"log": log}, "public": {"z": zones}, "epsilon": 20}
     for on in ("USING (zone)", "ON log.zone = z.zone"):
         text = "SELECT COUNTIF(log.city = 'Oslo') AS own, COUNTIF(z.city = 'Oslo') AS public, "
         text += f"COUNTIF(z.city = 'Bern') AS bern FROM log JOIN z {on}"
@@ -254,6 +264,46 @@ def test_what_fails_on_a_row_is_null_and_does_not_count() -> None:
     wanted = {"a": 300, "b": 150, "c": 300, "d": 1000, "e": 1000, "f": 300}
     for label, truth in wanted.items():
         near(table, label, [truth])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_clause_of_a_plan_promises_what_the_plan_does(run: Any, trips: Any) -> None:
+    path, _ = trips
+    plan = (
+        "{collection: t, version: 1, unit: user, user_column: rider, input: PATH, output: out, "
+        "epsilon: 1, DELTA metrics: [{name: q, kind: query, sql: 'SELECT WITH DIFFERENTIAL_PRIVACY "
+        "OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=rider) COUNT(*, "
+        "contribution_bounds_per_group => (0, 6)) AS n FROM log'}]}"
+    ).replace("PATH", path)
+    for delta, code in (("delta: 1e-6,", 0), ("delta: 0.000001,", 0), ("delta: 1e-7,", 2), ("", 2)):
+        Path("plan.yaml").write_text(plan.replace("DELTA", delta))
+        outcome = run(["check", "plan.yaml"])
+        assert (outcome.code, outcome.err.count("\n")) == (code, code // 2), outcome.said
+
+
+@pytest.mark.usefixtures("workspace")
+def test_the_unit_column_is_not_read_beside_a_query_either(run: Any, trips: Any) -> None:
+    path, _ = trips
+    text = f"SELECT COUNT(DISTINCT rider) AS n FROM '{path}'"
+    words = ["--user-column", "rider", "--epsilon", "1", "--output", "out"]
+    for more, where in (
+        (["--derive", "u=rider + 0", "--derive", "v=u"], "--derive u: the unit column"),
+        (["--where", "rider == 17"], "--where: the unit column"),
+    ):
+        outcome = run(["query", text, *words, *more])
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert where in outcome.err
+        assert "17" not in outcome.err
+    assert not Path("out").exists()
+    plan = (
+        "{collection: t, version: 1, unit: user, user_column: rider, input: PATH, output: out, "
+        "epsilon: 1, derive: {u: rider + 0, v: u * 2, h: hour * 2}, metrics: [{name: q, "
+        "kind: query, rows_per_user: 2, sql: SELECT COUNTIF(NAME > 17) AS n FROM log}]}"
+    ).replace("PATH", path)
+    for name, code in (("u", 2), ("v", 2), ("h", 0)):
+        Path("plan.yaml").write_text(plan.replace("NAME", name))
+        outcome = run(["check", "plan.yaml"])
+        assert (outcome.code, "column 16: the unit column" in outcome.err) == (code, code == 2)
 
 
 @pytest.mark.usefixtures("workspace")

@@ -196,6 +196,21 @@ def test_bounds_that_no_first_round_chooses_are_refused(text: str, why: str) -> 
         compiled(text, ASKED._replace(bounds={}, rows=None))
 
 
+def test_a_first_round_is_named_where_there_can_be_one() -> None:
+    for bounds, there in ((None, True), (False, False)):
+        with pytest.raises(RequestError, match=r"write AVG\(x, ") as caught:
+            compiled("SELECT AVG(x) FROM t", ASKED._replace(bounds=bounds))
+        assert ("choose-bounds" in str(caught.value)) == there
+    assert QueryTerms().bounds is False  # plans and steps of pipelines are one round
+
+
+def test_columns_that_are_derived_of_the_unit_are_refused_like_it() -> None:
+    terms = ASKED._replace(of_unit=frozenset(["u"]))
+    for text in ("SELECT COUNT(*) FROM t WHERE u = 1", "SELECT u, COUNT(*) FROM t GROUP BY u"):
+        with pytest.raises(RequestError, match="the unit column stands"):
+            compiled(text, terms)
+
+
 def test_an_epsilon_that_promises_nothing_is_refused() -> None:
     with pytest.raises(RequestError, match="above 60 promises nothing"):
         compiled(f"SELECT COUNT(*, {TEN}) FROM t", QueryTerms(epsilon=61.0))
