@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -197,7 +198,8 @@ def test_bounds_that_no_first_round_chooses_are_refused(text: str, why: str) -> 
 
 
 def test_a_first_round_is_named_where_there_can_be_one() -> None:
-    for bounds, there in ((None, True), (False, False)):
+    cases: tuple[tuple[Any, bool], ...] = ((None, True), (False, False))
+    for bounds, there in cases:
         with pytest.raises(RequestError, match=r"write AVG\(x, ") as caught:
             compiled("SELECT AVG(x) FROM t", ASKED._replace(bounds=bounds))
         assert ("choose-bounds" in str(caught.value)) == there
