@@ -19,8 +19,10 @@ _HOW = (
     "(city), or one --public table, as in JOIN zones USING (zone)"
 )
 AMBIGUOUS = (
-    "several tables have a column of this name: say whose, as in log.city with FROM ... AS log"
+    "several tables have a column of this name: say whose, as in log.city with FROM ... AS log, or "
+    "give what is joined another name"
 )
+"""Why a name without a table is refused."""
 _FROM = "FROM is missing: name the log's files, as in FROM 'trips/*.parquet'"
 
 
