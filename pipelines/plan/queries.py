@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mechanisms.nearest import meant
 from pipelines.errors import RequestError
+from pipelines.logs.reading import view_of
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.parts import SourceLines
 from pipelines.query.answer import QueryResult
 from pipelines.query.clause import QueryTerms
-from pipelines.query.compiler import Compiled, compiled
+from pipelines.query.compiler import UNIT_ALONE, Compiled, compiled
 from pipelines.query.public import PublicTable
-from pipelines.request.requests import must
+from pipelines.request.options import undashed
+from pipelines.request.requests import Pairs, must
 from pipelines.storage.paths import beside
 from transforms.encoders.domain import integer_range
+from transforms.expressions.tree import columns
 from transforms.files.systems import UNCOMPRESSED, FileSystems
 
 KIND = "query"
@@ -27,6 +30,8 @@ _KEYS: dict[str, tuple[type, str]] = {
     "rows_per_user": (int, "a whole number"), "groups": (dict, "of the form {COLUMN: FILE}"),
     "public": (dict, "of the form {NAME: FILE}"),
 }  # fmt: skip
+# What a query's clause may say as the plan does, and the plan's name for it.
+_CLAUSE = {"unit": "user_column", "epsilon": "epsilon", "delta": "delta"}
 _LARGEST = 1 << 16  # bytes
 
 
@@ -65,6 +70,7 @@ def plan_of(query: Compiled, said: Mapping[str, Any]) -> PlanDocument:
         plan = PlanDocument.model_validate(document)
         for metric in plan.metrics:
             plan.options(metric, "")
+        _require_no_unit(plan)
     except ValidationError as error:
         first: Any = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "query"
@@ -72,6 +78,18 @@ def plan_of(query: Compiled, said: Mapping[str, Any]) -> PlanDocument:
         text = f"must be {why}" if why else first["msg"].removeprefix("Value error, ")
         raise RequestError(f"{name.replace('_', ' ')}: {text}") from None
     return plan.answering((query.answer,))
+
+
+def _require_no_unit(plan: PlanDocument) -> None:
+    """Refuse what stands beside a query and reads the unit column, as the query may not."""
+    if plan.user_column is None:
+        return
+    derived = plan.view.derived_of(plan.user_column)
+    for name in sorted(derived):
+        raise RequestError(f"--derive {name}: {UNIT_ALONE}")
+    for tree in plan.view.where:
+        if plan.user_column in {column.name for column in columns(tree)}:
+            raise RequestError(f"--where: {UNIT_ALONE}")
 
 
 def expanded(
@@ -124,6 +142,24 @@ def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:
     return value if isinstance(value, known) and not isinstance(value, bool) else None
 
 
+def _number(said: Mapping[str, Any], key: str) -> float | None:
+    """What is said of a number, also as 1e-6, which YAML takes for a text."""
+    try:
+        return float(said[key])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _of_unit(said: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that a plan derives of its users' column."""
+    unit = _typed(said, "user_column", str)
+    try:
+        view = view_of(TypeAdapter(Pairs).validate_python(said.get("derive", ())), ())
+    except (ValidationError, RequestError):  # the plan says so itself
+        return frozenset()
+    return frozenset() if unit is None else view.derived_of(unit)
+
+
 def _groups(said: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[Any, Any]:
     """Column -> its declared values, as the query says or another metric of the plan."""
     known = {}
@@ -165,13 +201,18 @@ def _compiled(
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
     terms = QueryTerms(
-        _typed(said, "user_column", str), _typed(said, "epsilon", float),
-        _typed(said, "delta", float), metric.get("max_groups"), metric.get("rows_per_user"),
+        _typed(said, "user_column", str), _number(said, "epsilon"), _number(said, "delta"),
+        metric.get("max_groups"), metric.get("rows_per_user"),
         {str(column): placed(one) for column, one in _groups(said, metric).items()}, tables,
+        of_unit=_of_unit(said),
     )  # fmt: skip
-    query = compiled(text, terms, f"{where}: sql", str(metric.get("name")))
-    if query.terms.unit != said.get("user_column"):
-        raise RequestError(f"{where}: privacy_unit_column: the plan alone says its user_column")
+    try:
+        query = compiled(text, terms, f"{where}: sql", str(metric.get("name")))
+    except RequestError as error:
+        raise RequestError(undashed(str(error))) from None
+    for name, key in _CLAUSE.items():
+        if getattr(query.terms, name) != getattr(terms, name):
+            raise RequestError(f"{where}: sql: the plan alone says its {key}: write it there")
     if query.files:
         raise RequestError(f"{where}: FROM: the plan says its input: write a name, as in FROM log")
     return query

@@ -159,8 +159,8 @@ class Aggregates:
     def _chosen(self, node: exp.Expr, row: RowValue, call: str) -> tuple[float, float]:
         """The bounds that a first round has chosen, or will choose."""
         known = self._terms.bounds
-        if known is None:
-            _implicit(node, f"{call}, or say --choose-bounds")
+        if known is None or known is False:
+            _implicit(node, call + ", or say --choose-bounds" * (known is None))
         if row.text not in known:
             self.unbounded[row.text] = row.plain or row.text
             self.of_rows.places.setdefault(f"magnitude({row.text})", offset_of(node))

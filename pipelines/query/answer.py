@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
 from typing import Any
@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from pipelines.compat.google_sql import place_of
+from pipelines.errors import RequestError
 from pipelines.metrics.first_round import ChosenBounds
+from pipelines.query.tables import AMBIGUOUS
 from pipelines.releases.statement import parquet
 from pipelines.views import pages
 from pipelines.views.console import Screen
@@ -79,6 +81,7 @@ class QueryResult:
         text: of the query.
         origin: where the query stands, for refusals.
         stands: (expression of a row, where it stands in the query), parts before wholes.
+        bare: (column of a joined table that is named alone, where), which the log must lack.
         having: what must hold of a row of the table, over g0, g1, .. and f0, f1, ..
         order: (expression over these, whether the largest comes first).
         limit: how many rows; None for all.
@@ -93,6 +96,7 @@ class QueryResult:
     text: str = ""
     origin: str = "query"
     stands: tuple[tuple[str, int], ...] = ()
+    bare: tuple[tuple[str, int], ...] = ()
     having: str | None = None
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
@@ -103,6 +107,19 @@ class QueryResult:
     def places(self) -> list[tuple[str, str]]:
         """(where it stands, as people count; expression), of `stands`."""
         return [(f"{self.origin}, {place_of(self.text, at)}", text) for text, at in self.stands]
+
+    def require_clear(self, names: Collection[str]) -> None:
+        """Refuse a name without a table that the log has, too.
+
+        Args:
+            names: of the log's columns.
+
+        Raises:
+            RequestError: there is one; with its place.
+        """
+        for name, at in self.bare:
+            if name in names:
+                raise RequestError(f"{self.origin}, {place_of(self.text, at)}: {AMBIGUOUS}")
 
     @property
     def selects(self) -> bool:

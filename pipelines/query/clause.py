@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlglot import exp
 
 from pipelines.query.allowed import refuse
 from pipelines.query.public import PublicTable
-from pipelines.query.rows import literal, whole
+from pipelines.query.rows import RowValue, literal, whole
 from pipelines.query.tables import RowTable
 
 _UNIT, _STRATEGY = "privacy_unit_column", "group_selection_strategy"
@@ -30,7 +30,9 @@ class QueryTerms(NamedTuple):
         rows: how many rows of a unit count, where each counts for itself.
         groups: column -> its declared values, as `read_domain` has them.
         public: name -> a table that everybody may know.
-        bounds: expression -> bounds that a first round has chosen, if it is to choose.
+        bounds: expression -> bounds that a first round has chosen; None if nobody asks for that
+            round, and False where there can be none.
+        of_unit: columns that are derived of the unit's.
         private: whether all aggregates mean what they do in GoogleSQL's clause.
     """
 
@@ -41,8 +43,13 @@ class QueryTerms(NamedTuple):
     rows: int | None = None
     groups: Mapping[str, str] = {}
     public: Mapping[str, PublicTable] = {}
-    bounds: Mapping[str, tuple[float, float]] | None = None
+    bounds: Mapping[str, tuple[float, float]] | Literal[False] | None = False
+    of_unit: frozenset[str] = frozenset()
     private: bool = False
+
+    def reads_unit(self, row: RowValue) -> bool:
+        """Whether a row's value depends on whose the row is."""
+        return not row.names.isdisjoint({self.unit, *self.of_unit})
 
     def part(self, share: float) -> QueryTerms:
         """The same with a share of what may be spent; what nobody says is the plan's to say."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from math import prod
 from typing import Any, NamedTuple
 
@@ -29,10 +30,11 @@ _UNDECLARED = (
     "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
     "{0}=FILE; groups that nobody declared are not answered yet"
 )
-_UNIT = (
+UNIT_ALONE = (
     "the unit column stands in COUNT(DISTINCT ...) alone: it is not grouped by, compared, joined "
     "or computed with"
 )
+"""Why an expression that reads it is refused."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ class _Compiler:
         table = sources.of(node)
         terms = self._terms = with_clause(self._terms, node.args.get("hint"), table)
         self._of_rows, items = RowExpressions(table, sources.places), _items(node)
-        groups = self._groups = self._grouped(node, items)
-        if table.declared - {name for one in groups for name in (one.label, one.column)}:
+        groups = self._groups = self._grouped(node, items, table.declared)
+        if table.declared.keys() - {one.text for one in groups}:
             refuse(node, "declared values are of a column that GROUP BY names")
         size = prod(len(one.labels) for one in groups)
         if size > _MOST_GROUPS:
@@ -131,7 +133,7 @@ class _Compiler:
         answer = QueryResult(
             self._name, tuple((one.label, one.labels) for one in groups), tuple(self._figures),
             tuple(self._columns.values()), self._text, self._where, tuple(sources.places.items()),
-            **ending,
+            tuple(table.bare.items()), **ending,
         )  # fmt: skip
         if len({*answer.names}) < len(answer.names):
             refuse(node, "two columns of the answer, or of its errors, have one name: say AS")
@@ -141,25 +143,28 @@ class _Compiler:
             at = node.args.get("having") or node.args["order"]
             refuse(at, "HAVING and ORDER BY compare numbers with figures, and texts with labels")
         for row, part in sources.seen:
-            if terms.unit in row.names:
-                refuse(part, _UNIT)
+            if terms.reads_unit(row):
+                refuse(part, UNIT_ALONE)
         where = tuple(one.text for one in table.where)
         metrics, unbounded = self._as_metrics(where), self._aggregates.unbounded
         return Compiled(
             metrics, answer, sources.files, sources.name, terms, unbounded, where,
-            used_as(node),
+            used_as(node, table.joined),
         )  # fmt: skip
 
-    def _grouped(self, node: exp.Select, items: Sequence[tuple[str, Any]]) -> list[_Group]:
+    def _grouped(
+        self, node: exp.Select, items: Sequence[tuple[str, Any]], declared: Mapping[str, str]
+    ) -> list[_Group]:
         made: list[_Group] = []
         for one in getattr(node.args.get("group"), "expressions", ()):
             label, value = _by(one, items)
             if any(map(is_aggregate, value.walk())):
                 refuse(one, "GROUP BY takes values of rows, and no aggregate")
             row, known = self._of_rows.row(value), self._terms.groups
-            if self._terms.unit in row.names:
-                refuse(one, _UNIT)
-            values = known.get(label) or row.values or known.get(row.plain or "")
+            if self._terms.reads_unit(row):
+                refuse(one, UNIT_ALONE)
+            values = declared.get(row.text) or known.get(label) or row.values
+            values = values or known.get(row.plain or "")
             if values is None:
                 refuse(one, _UNDECLARED.format(label or "NAME"))
             column = column_of(row, self._derived, label)
@@ -205,7 +210,8 @@ class _Compiler:
         else:
             own = f"{self._name}-{label}" if self._name != "query" else label
             name = re.sub(r"[^a-z0-9_-]+", "-", own.lower()).strip("-_")[:50] or "figure"
-            name = f"{name}-{len(self._metrics)}" if name in self._metrics else name
+            others = (f"{name}-{place}" for place in count(1))
+            name = next(one for one in chain([name], others) if one not in self._metrics)
             self._metrics[name] = statistic
         figure = ResultColumn(label, name, statistic.kind, statistic.quantiles, statistic.meaning)
         for place, known in enumerate(self._figures):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sqlglot import exp
@@ -58,7 +58,7 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
     "REGEXP_CONTAINS": (2, 2, "(extract({}) is not null)"), "FLOOR": (1, 1, "bucket({}, 1)"),
     "ABS": (1, 1, "if({0} < 0, -{0}, {0})"), "IFNULL": (2, 2, "coalesce({})"),
     "COALESCE": (1, 100, "coalesce({})"), "NULLIF": (2, 2, "if({0} == {1}, null, {0})"),
-    "SAFE_DIVIDE": (2, 2, "if({1} == 0, null, {0} / {1})"), "DATE": (1, 2, "day({})"),
+    "SAFE_DIVIDE": (2, 2, "({0} / {1})"), "DATE": (1, 2, "day({})"),
     "TIMESTAMP_SECONDS": (1, 1, "epoch({}, 's')"), "TIMESTAMP_MILLIS": (1, 1, "epoch({}, 'ms')"),
     "TIMESTAMP_MICROS": (1, 1, "epoch({}, 'us')"),
     "PARSE_TIMESTAMP": (2, 2, "parse_time({1}, {0})"),
@@ -242,25 +242,28 @@ _COMPILED: dict[type[exp.Expr], Callable[[RowExpressions, Any], RowValue]] = {
 }  # fmt: skip
 
 
-def used_as(tree: exp.Expr) -> dict[str, str]:
+def used_as(tree: exp.Expr, joined: Collection[str]) -> dict[str, str]:
     """Column -> its type, as a query uses it: to compute, average or compare, or as a time.
 
     Args:
         tree: of the query.
+        joined: tables whose columns are none of the log.
     """
     names, times = set[str](), set[str]()
     for node in tree.walk():
         parts = [*node.iter_expressions()]
+        columns = (one for one in parts if isinstance(one, exp.Column))
+        own = {one.name for one in columns if one.table not in joined}
         compared = isinstance(node, (*_COMPARED, exp.In, exp.Between))
         if (
             isinstance(node, (*_COMPUTED,))
             or (compared and any(literal(one) is not None for one in parts))
             or (isinstance(node, exp.Anonymous) and name_of(node) in _OF_NUMBERS)
         ):
-            names |= {one.name for one in parts if isinstance(one, exp.Column)}
+            names |= own
         of_time = isinstance(node, exp.Anonymous) and name_of(node) == "DATE"
         if of_time or isinstance(node, exp.Extract | exp.AtTimeZone):
-            times |= {one.name for one in parts if isinstance(one, exp.Column)}
+            times |= own
     return dict.fromkeys(sorted(names), "float") | dict.fromkeys(sorted(times), "timestamp")
 
 

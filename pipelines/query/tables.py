@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
 
+from pipelines.compat.google_sql import offset_of
 from pipelines.query.allowed import ROWS, refuse, require_only
 from pipelines.query.public import PublicTable
 from pipelines.query.rows import RowExpressions, RowValue, name_of, whole
@@ -17,6 +18,11 @@ _HOW = (
     "beside the log stand declared values, as in RIGHT JOIN UNNEST(['Oslo', 'Bern']) AS city USING "
     "(city), or one --public table, as in JOIN zones USING (zone)"
 )
+AMBIGUOUS = (
+    "several tables have a column of this name: say whose, as in log.city with FROM ... AS log, or "
+    "give what is joined another name"
+)
+"""Why a name without a table is refused."""
 _FROM = "FROM is missing: name the log's files, as in FROM 'trips/*.parquet'"
 
 
@@ -27,22 +33,46 @@ class RowTable:
     Attributes:
         columns: name -> what it is; other names are columns of the log, if there are `others`.
         others: whether there are.
-        called: what may stand before a name and a point.
+        called: what may stand before their names and a point.
         where: what must hold of a row.
-        declared: the columns whose declared values were joined.
+        joined: name of a table that is joined -> its columns.
+        shared: those that both sides of a join have, as USING says.
+        declared: expression -> the values that it is joined with, and all of which are published.
+        bare: name without a table -> where it stands, of columns that only a joined table may have.
     """
 
     columns: Mapping[str, RowValue]
     others: bool = False
     called: frozenset[str] = frozenset()
     where: tuple[RowValue, ...] = ()
-    declared: frozenset[str] = frozenset()
+    joined: Mapping[str, Mapping[str, RowValue]] = field(default_factory=dict)
+    shared: Mapping[str, RowValue] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
+    bare: dict[str, int] = field(default_factory=dict)
 
     def column(self, node: exp.Column) -> RowValue:
         """As of `NameScope`."""
-        name = node.name
-        if isinstance(node.this, exp.Star) or (node.table and node.table not in self.called):
+        name, table = node.name, node.table
+        if isinstance(node.this, exp.Star) or table not in ("", *self.called, *self.joined):
             refuse(node, "no table of that name is there, or * is no column")
+        if table in self.called:
+            return self._of_log(node)
+        if not table and name in self.shared:
+            return self.shared[name]
+        sides = [self.joined[table]] if table else self.joined.values()
+        known = {columns[name] for columns in sides if name in columns}
+        if table and not known:
+            refuse(node, "the joined table has no such column")
+        if not known:
+            return self._of_log(node)
+        if len(known) > 1 or (not table and name in self.columns):
+            refuse(node, AMBIGUOUS)
+        if not table and self.others:
+            self.bare.setdefault(name, offset_of(node))
+        return known.pop()
+
+    def _of_log(self, node: exp.Column) -> RowValue:
+        name = node.name
         if name in self.columns:
             return self.columns[name]
         if not self.others:
@@ -55,9 +85,9 @@ class RowTable:
         """As of `NameScope`: there are no aggregates among rows."""
         return None
 
-    def having(self, **columns: RowValue) -> RowTable:
-        """The same with more columns."""
-        return replace(self, columns={**self.columns, **columns})
+    def beside(self, called: Sequence[str], columns: Mapping[str, RowValue]) -> RowTable:
+        """The same with the columns of a joined table."""
+        return replace(self, joined={**self.joined, **dict.fromkeys(called, columns)})
 
 
 class FromClause:
@@ -160,33 +190,35 @@ class FromClause:
         column, key = _keys(node, called)
         own = table.column(column)
         self.seen.append((own, what))
-        table = replace(table, called=table.called | {*called})
+        if {*called} & {*table.called, *table.joined} - {""}:
+            refuse(what, "a table of that name is there already: say AS and another")
+        using = bool(node.args.get("using"))
+        if own.plain == column.name and not using:  # the log has it
+            table = replace(table, columns={**table.columns, column.name: own})
+        if using or (key == column.name and side != "LEFT"):
+            table = replace(table, shared={**table.shared, key: own})
         values = _declared(what, key)
         if values is not None:
             if side != "RIGHT":
                 refuse(what, "declared values are joined by RIGHT JOIN: all of them are published")
-            return self._declaring(table, key, own, values, what)
+            return self._declaring(table.beside(called, {key: own}), own, values, what)
         public = self._public.get(what.name) if isinstance(what, exp.Table) else None
         if public is None or self._joined or side not in ("", "LEFT", "RIGHT"):
             refuse(what, _HOW)
         self._joined = True
         known, columns = public.joined(key, own, what)
-        if columns.keys() & table.columns.keys():
-            refuse(what, "a column of the public table has a name of another column")
         if side == "RIGHT":
-            table = self._declaring(table, key, own, public.values(key) or "", what)
-        elif key != column.name:
-            columns[key] = own
+            table = self._declaring(table, own, public.values(key) or "", what)
+        # LEFT JOIN keeps rows that the table has no key for, which is NULL there.
+        there = RowValue(f"if({known.text}, {own.text}, null)", own.names)
+        columns[key] = there if side == "LEFT" else own
         where = table.where if side else (*table.where, known)
-        return replace(table.having(**columns), where=where)
+        return replace(table.beside(called, columns), where=where)
 
-    def _declaring(
-        self, table: RowTable, key: str, own: RowValue, values: str, node: exp.Expr
-    ) -> RowTable:
-        if key in table.declared:
+    def _declaring(self, table: RowTable, own: RowValue, values: str, node: exp.Expr) -> RowTable:
+        if own.text in table.declared:
             refuse(node, "the values of this column are declared already")
-        declared = table.having(**{key: own._replace(values=values)})
-        return replace(declared, declared=table.declared | {key})
+        return replace(table, declared={**table.declared, own.text: values})
 
 
 def named(item: exp.Expr) -> tuple[str, Any]:

@@ -203,7 +203,17 @@ metrics:
     }
     Path("plan.yaml").write_text(plan.replace("city,", "hour,").replace("BY city", "BY hour"))
     assert run(["check", "plan.yaml"]).code == 0  # values that another metric declares
+    clause = "sql: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) "
+    clause += f"COUNT(*, {BOUNDS.format(6)}) AS n FROM log"
     for wrong, said in (
+        (clause.format("delta=1e-12"), "plan.yaml, line 15: sql: the plan alone says its delta"),
+        (clause.format("epsilon=19"), "column 50: epsilon is said beside the query, too"),
+        (clause.format("privacy_unit_column=hour"), "privacy_unit_column is said beside the"),
+        (
+            "sql: SELECT AVG(seconds) FROM log",
+            "write AVG(x, contribution_bounds_per_group => (low, high))\n",
+        ),
+        ("sql: SELECT COUNT(*) FROM log", "or say rows_per_user 10\n"),
         ("sql: SELECT MAX(x) FROM log", "plan.yaml, line 15: sql, line 1, column 8: MAX"),
         ("sql: SELECT COUNT(*) FROM 'x.csv'\n  rows_per_user: 2", "the plan says its input"),
         ("sq: SELECT COUNT(*) FROM log", "did you mean sql"),
@@ -221,6 +231,79 @@ metrics:
         outcome = run(["check", "plan.yaml"])
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)
         assert said in outcome.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_joined_table_does_not_hide_the_columns_of_the_log() -> None:
+    log = pa.table({"city": ["Oslo"] * 600 + ["Bern"] * 400, "zone": ["b"] * 1000})
+    zones = pa.table({"zone": ["a", "b"], "city": ["Oslo", "Bern"]})
+    given: dict[str, Any] = {"tables": {"log": log}, "public": {"z": zones}, "epsilon": 20}
+    for on in ("USING (zone)", "ON log.zone = z.zone"):
+        text = "SELECT COUNTIF(log.city = 'Oslo') AS own, COUNTIF(z.city = 'Oslo') AS public, "
+        text += f"COUNTIF(z.city = 'Bern') AS bern FROM log JOIN z {on}"
+        table = hushbeam.sql(text, **given).table
+        for label, truth in {"own": 600, "public": 0, "bern": 1000}.items():
+            near(table, label, [truth])
+        with pytest.raises(RequestError, match=r"^query, line 1, column 16: several tables have"):
+            hushbeam.sql(text.replace("log.city", "city"), **given)
+    for join in ("JOIN z USING (zone)", "RIGHT JOIN UNNEST(['b']) AS city ON log.zone = city"):
+        by = "log.city" + ", log.zone" * join.startswith("RIGHT")
+        text = f"SELECT {by}, COUNT(*) AS n FROM log {join} GROUP BY {by}"
+        near(hushbeam.sql(text, groups={"city": ["Oslo", "Bern"]}, **given).table, "n", [600, 400])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_what_fails_on_a_row_is_null_and_does_not_count() -> None:
+    log = pa.table({"x": [1.0, 0.0] * 500, "z": [0.0] * 700 + [2.0] * 300, "w": [1.0] * 1000})
+    text = (
+        "SELECT COUNT(x / z) AS a, COUNTIF(x / z > 0.2) AS b, COUNT(z / z) AS c, COUNTIF(CAST(w "
+        "AS STRING) = '1.0') AS d, COUNT(CAST(w * 5e18 AS INT64)) AS e, "
+        "COUNT(SAFE_DIVIDE(x, z)) AS f FROM log"
+    )
+    table = hushbeam.sql(text, tables={"log": log}, epsilon=20).table
+    wanted = {"a": 300, "b": 150, "c": 300, "d": 1000, "e": 1000, "f": 300}
+    for label, truth in wanted.items():
+        near(table, label, [truth])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_clause_of_a_plan_promises_what_the_plan_does(run: Any, trips: Any) -> None:
+    path, _ = trips
+    plan = (
+        "{collection: t, version: 1, unit: user, user_column: rider, input: PATH, output: out, "
+        "epsilon: 1, DELTA metrics: [{name: q, kind: query, sql: 'SELECT WITH DIFFERENTIAL_PRIVACY "
+        "OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=rider) COUNT(*, "
+        "contribution_bounds_per_group => (0, 6)) AS n FROM log'}]}"
+    ).replace("PATH", path)
+    for delta, code in (("delta: 1e-6,", 0), ("delta: 0.000001,", 0), ("delta: 1e-7,", 2), ("", 2)):
+        Path("plan.yaml").write_text(plan.replace("DELTA", delta))
+        outcome = run(["check", "plan.yaml"])
+        assert (outcome.code, outcome.err.count("\n")) == (code, code // 2), outcome.said
+
+
+@pytest.mark.usefixtures("workspace")
+def test_the_unit_column_is_not_read_beside_a_query_either(run: Any, trips: Any) -> None:
+    path, _ = trips
+    text = f"SELECT COUNT(DISTINCT rider) AS n FROM '{path}'"
+    words = ["--user-column", "rider", "--epsilon", "1", "--output", "out"]
+    for more, where in (
+        (["--derive", "u=rider + 0", "--derive", "v=u"], "--derive u: the unit column"),
+        (["--where", "rider == 17"], "--where: the unit column"),
+    ):
+        outcome = run(["query", text, *words, *more])
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert where in outcome.err
+        assert "17" not in outcome.err
+    assert not Path("out").exists()
+    plan = (
+        "{collection: t, version: 1, unit: user, user_column: rider, input: PATH, output: out, "
+        "epsilon: 1, derive: {u: rider + 0, v: u * 2, h: hour * 2}, metrics: [{name: q, "
+        "kind: query, rows_per_user: 2, sql: SELECT COUNTIF(NAME > 17) AS n FROM log}]}"
+    ).replace("PATH", path)
+    for name, code in (("u", 2), ("v", 2), ("h", 0)):
+        Path("plan.yaml").write_text(plan.replace("NAME", name))
+        outcome = run(["check", "plan.yaml"])
+        assert (outcome.code, "column 16: the unit column" in outcome.err) == (code, code == 2)
 
 
 @pytest.mark.usefixtures("workspace")

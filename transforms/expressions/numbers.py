@@ -22,7 +22,7 @@ from transforms.expressions.values import (
     of_all,
 )
 
-_LARGEST = 2.0**62  # of numbers that are made whole
+_BEYOND = 2.0**63  # the least number that no int64 holds
 _EXACT = 2.0**51  # multiples up to here are told apart with room for the error of a division
 _TENS = 22  # 10^22 is the last power of ten that a double holds
 
@@ -34,15 +34,16 @@ _TALL = pa.decimal256(WIDE.precision, 0)  # in which no product of two is cut of
 @function(
     "x + y",
     "also `-`, `*`, `/`: whole numbers stay whole and exact but for `/`, null beyond 64 bits (of "
-    "uint64: beyond 37 digits); all else gives a number with decimals",
+    "uint64: beyond 37 digits); all else gives a number with decimals, null where x is divided by "
+    "0 or the result is beyond what doubles hold",
     "+", "-", "*", "/",
 )  # fmt: skip
 def _arithmetic(given: Given) -> Bound:
     kinds, sign = {bound.kind for bound in given.bound}, given.call.name
     if kinds <= WHOLE and sign != "/":
         return _exact(sign, *given.bound)
-    combine, left, right = _PLAIN[sign], given.values(0, NUMBER), given.values(1, NUMBER)
-    return Bound(NUMBER, lambda batch: combine(left(batch), right(batch)))
+    left, right = given.values(0, NUMBER), given.values(1, NUMBER)
+    return Bound(NUMBER, lambda batch: _by_doubles(sign, left(batch), right(batch)))
 
 
 @function("-x", "the number below 0, or above it", "0 -")
@@ -52,6 +53,16 @@ def _negative(given: Given) -> Bound:
         return _exact("-", Bound(INTEGER, lambda _: zero), given.bound[0])
     values = given.values(0, NUMBER)
     return Bound(NUMBER, lambda batch: pc.negate(values(batch)))
+
+
+def _by_doubles(sign: str, left: Values, right: Values) -> Values:
+    """Null where SQL fails: of a division by 0, and where finite numbers give another one."""
+    made = _PLAIN[sign](left, right)
+    of_finite = pc.and_(pc.is_finite(left), pc.is_finite(right))
+    fails = pc.and_(of_finite, pc.invert(pc.is_finite(made)))
+    if sign == "/":
+        fails = pc.or_(fails, pc.equal(right, 0.0))
+    return pc.if_else(fails, pa.scalar(None, NUMBER), made)
 
 
 def _exact(sign: str, left: Bound, right: Bound) -> Bound:
@@ -177,8 +188,8 @@ def made_whole(values: Values, step: Callable[[Any], Any]) -> Values:
     """Numbers made whole; null where they are not finite, or beyond what 64 bits hold."""
 
     def made(part: pa.Array) -> pa.Array:
-        numbers = step(np.asarray(part.to_numpy(zero_copy_only=False), np.float64))
-        fits = np.abs(numbers) < _LARGEST  # not of NaN, which nulls are
+        numbers = np.asarray(step(np.asarray(part.to_numpy(zero_copy_only=False), np.float64)))
+        fits = (numbers >= -_BEYOND) & (numbers < _BEYOND)  # not of NaN, which nulls are
         return pa.array(np.where(fits, numbers, 0).astype(np.int64), INTEGER, mask=~fits)
 
     return of_all(made, values)

@@ -46,11 +46,17 @@ def _whole(numbers: Any, _: pa.DataType) -> Any:
     return made_whole(numbers, lambda x: pc.round(x, round_mode="half_towards_infinity"))
 
 
+def _decimals(numbers: Any, kind: pa.DataType) -> Any:
+    """To texts as GoogleSQL's: 1.0 keeps its decimal, and 0 has no sign."""
+    texts = pc.cast(pc.add(numbers, 0.0), kind)
+    return pc.replace_substring_regex(texts, "^(-?[0-9]+)$", r"\1.0")
+
+
 _STEPS: dict[tuple[pa.DataType, pa.DataType], Callable[[Any, pa.DataType], Any]] = {
     (NUMBER, INTEGER): _whole, (WIDE, INTEGER): narrowed, (TRUTH, INTEGER): _plain,
     (TEXT, INTEGER): _read(_WHOLE), (INTEGER, NUMBER): _plain, (WIDE, NUMBER): _plain,
     (TEXT, NUMBER): _read(_NUMBER), (INTEGER, TEXT): _plain, (WIDE, TEXT): _plain,
-    (NUMBER, TEXT): _plain, (TRUTH, TEXT): _plain, (INTEGER, TRUTH): _plain,
+    (NUMBER, TEXT): _decimals, (TRUTH, TEXT): _plain, (INTEGER, TRUTH): _plain,
     (TEXT, TRUTH): _read(_TRUTH),
 }  # fmt: skip
 

@@ -129,6 +129,18 @@ class View:
                 wanted = (wanted - {name}) | {column.name for column in columns(tree)}
         return frozenset(wanted)
 
+    def derived_of(self, name: str) -> frozenset[str]:
+        """The columns that are computed of one, by way of others too.
+
+        >>> sorted(View.read([("m", "seconds / 60"), ("h", "m / 60")], ()).derived_of("seconds"))
+        ['h', 'm']
+        """
+        names = {name}
+        for own, tree in self.derived:
+            if not names.isdisjoint(column.name for column in columns(tree)):
+                names.add(own)
+        return frozenset(names - {name})
+
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns of a file, and the derived ones.
 

@@ -182,6 +182,39 @@ def test_on_names_the_column_of_either_side() -> None:
         assert made.answer.groups == (("c", ("Oslo", "Bern")),)
 
 
+def test_a_column_is_of_the_table_that_is_named() -> None:
+    lookup = "lookup(`zone`, 'Oslo', 'north', 'Bern', 'south', 'Rom', 'south')"
+    known = "`zone` in ('Oslo', 'Bern', 'Rom')"
+    for on, joined, text in (
+        ("JOIN zones z ON t.zone = z.city", "t.land", "(`land` == 'x')"),
+        ("JOIN zones z ON t.zone = z.city", "z.land", f"({lookup} == 'x')"),
+        ("JOIN zones z ON t.zone = z.city", "land", f"({lookup} == 'x')"),
+        ("JOIN zones z ON t.zone = z.city", "t.city", "(`city` == 'x')"),
+        ("JOIN zones z ON t.zone = z.city", "z.city", "(`zone` == 'x')"),
+        ("LEFT JOIN zones z ON t.zone = z.city", "z.city", f"(if(({known}), `zone`, null) == 'x')"),
+        ("JOIN zones USING (city)", "t.land", "(`land` == 'x')"),
+        ("JOIN zones USING (city)", "city", "(`city` == 'x')"),
+    ):
+        counted = only(f"SELECT COUNTIF({joined} = 'x') FROM t {on}")
+        assert counted["where"][-1] == text
+    right = "FROM t RIGHT JOIN UNNEST(['Oslo']) AS home ON t.town = home"
+    for by in ("home", "t.town"):
+        made = query(f"SELECT {by} AS h, COUNTIF(t.home = 'x') AS n {right} GROUP BY h")
+        assert made.metrics[0]["group"] == ['town=["Oslo"]']
+        assert made.metrics[0]["where"] == ["(`home` == 'x')"]
+        assert made.answer.bare == ((("home", made.answer.text.index("home")),) * (by == "home"))
+
+
+def test_values_of_a_join_come_before_those_that_another_declares() -> None:
+    text = "SELECT hour, COUNT(*) FROM t RIGHT JOIN UNNEST([1, 2]) AS hour USING (hour) GROUP BY 1"
+    assert only(text)["group"] == ['hour=["1", "2"]']  # and not 0..23 of the request
+
+
+def test_how_columns_of_a_joined_table_are_used_says_nothing_of_the_log() -> None:
+    text = "SELECT COUNTIF(z.land > 5), COUNTIF(t.x > 5) FROM t JOIN zones z USING (city)"
+    assert query(text).types == {"x": "float"}
+
+
 def test_bounds_that_nobody_says_are_chosen_once_for_each_expression() -> None:
     text = "SELECT AVG(x / 60) a, SUM(x) s, APPROX_QUANTILES(x, 2) q, COUNT(*) n FROM t WHERE y > 1"
     waiting = query(text, bounds={})
@@ -218,6 +251,18 @@ def test_quantiles_of_one_column_are_one_distribution() -> None:
     made = query(f"SELECT {parts} FROM t")
     assert [metric["quantiles"] for metric in made.metrics] == ["0.5,0.9"]
     assert [figure.quantiles for figure in made.answer.figures] == [(0.9,), (0.5,)]
+
+
+def test_figures_whose_names_differ_in_signs_alone_are_metrics_of_their_own() -> None:
+    bounds = f"{GROUP} => (0, 9)"
+    text = f"SELECT SUM(x, {bounds}) AS `n 2`, SUM(y, {bounds}) AS n, AVG(z, {bounds}) AS N, "
+    made = query(f"{text} SUM(w, {bounds}) AS `n-2`, SUM(v, {bounds}) AS `n!` FROM t")
+    of = {metric["name"]: (metric["kind"], metric["column"]) for metric in made.metrics}
+    assert len(of) == len(made.metrics) == 5
+    assert [(figure.label, of[figure.metric][1]) for figure in made.answer.figures] == [
+        ("n 2", "x"), ("n", "y"), ("N", "z"), ("n-2", "w"), ("n!", "v"),
+    ]  # fmt: skip
+    assert all(figure.kind == of[figure.metric][0] for figure in made.answer.figures)
 
 
 def test_names_with_dots_stay_whole_and_named_arguments_are_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -72,7 +73,16 @@ FORBIDDEN = {
     "SELECT COUNT(*) FROM t JOIN zones ON t.city > zones.city": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones ON LOWER(t.city) = zones.city": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones ON t.rider = zones.city": "unit column",
-    "SELECT COUNT(*) FROM t JOIN zones USING (city) JOIN zones USING (city)": "beside the log",
+    "SELECT COUNT(*) FROM t JOIN zones USING (city) JOIN zones USING (city)": "there already",
+    "SELECT COUNT(*) FROM t JOIN zones a USING (city) JOIN zones b USING (city)": "beside the log",
+    "SELECT COUNTIF(city = 'Oslo') FROM t LEFT JOIN zones ON t.city = zones.city": "say whose",
+    "SELECT COUNTIF(land = 'n') FROM t JOIN zones ON t.land = zones.city": "say whose",
+    "SELECT COUNTIF(land = 'n') FROM (SELECT city, land FROM t) JOIN zones USING (city)":
+        "say whose",
+    "SELECT COUNTIF(z.town = 'n') FROM t JOIN zones z USING (city)": "no such column",
+    "SELECT COUNTIF(zones.land = 'n') FROM t JOIN zones z USING (city)": "no table of that name",
+    "SELECT t.home, COUNT(*) FROM t RIGHT JOIN UNNEST(['a']) AS home ON t.town = home GROUP BY "
+    "t.home": "UNNEST.*--groups home=FILE",
     "SELECT COUNT(*) FROM t FULL JOIN zones USING (city)": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones USING (land)": "key of a public table",
     "SELECT COUNT(*) FROM zones": "FROM names the log",
@@ -185,6 +195,22 @@ def test_the_place_is_that_of_what_is_wrong() -> None:
 def test_bounds_that_no_first_round_chooses_are_refused(text: str, why: str) -> None:
     with pytest.raises(RequestError, match=f"^query, line 1, column [0-9]+: .*{why}"):
         compiled(text, ASKED._replace(bounds={}, rows=None))
+
+
+def test_a_first_round_is_named_where_there_can_be_one() -> None:
+    cases: tuple[tuple[Any, bool], ...] = ((None, True), (False, False))
+    for bounds, there in cases:
+        with pytest.raises(RequestError, match=r"write AVG\(x, ") as caught:
+            compiled("SELECT AVG(x) FROM t", ASKED._replace(bounds=bounds))
+        assert ("choose-bounds" in str(caught.value)) == there
+    assert QueryTerms().bounds is False  # plans and steps of pipelines are one round
+
+
+def test_columns_that_are_derived_of_the_unit_are_refused_like_it() -> None:
+    terms = ASKED._replace(of_unit=frozenset(["u"]))
+    for text in ("SELECT COUNT(*) FROM t WHERE u = 1", "SELECT u, COUNT(*) FROM t GROUP BY u"):
+        with pytest.raises(RequestError, match="the unit column stands"):
+            compiled(text, terms)
 
 
 def test_an_epsilon_that_promises_nothing_is_refused() -> None:

@@ -96,6 +96,25 @@ def test_whole_numbers_are_what_pythons_are(left: int, right: int, sign: str) ->
 
 
 @pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("x / z", [None, None, None, math.inf, None, 0.5]),
+        ("z / z", [None, None, None, 1.0, None, 1.0]),
+        ("n / 0", [None] * 6),
+        ("1 / n", [1.0, None, None, 0.25, None, 0.1]),
+        ("x * 1e200", [1e200, 0.0, None, math.inf, None, 1e200]),
+        ("x - -1e308 * 1.7", [1.7e308, 1.7e308, None, math.inf, None, 1.7e308]),
+        ("x + x", [2.0, 0.0, None, math.inf, None, 2.0]),
+        ("x / z > 0", [None, None, None, True, None, True]),
+    ],
+)
+def test_what_fails_on_a_row_is_null(expression: str, wanted: list[Any]) -> None:
+    x, z = [1.0, 0.0, 1.7e308, math.inf, None, 1.0], [0.0, -0.0, 0.0, 2.0, 0.0, 2.0]
+    batch = pa.record_batch({"x": x, "z": z, "n": [1, 0, None, 4, None, 10]})
+    assert computed(expression, batch) == wanted
+
+
+@pytest.mark.parametrize(
     ("x", "width", "wanted"),
     [
         (0.3, 0.1, 0.3), (0.7, 0.1, 0.7), (1.1, 0.1, 1.1), (0.29, 0.01, 0.29), (4.35, 0.05, 4.35),

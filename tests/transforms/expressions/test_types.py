@@ -16,6 +16,7 @@ COLUMNS = pa.record_batch({
     "number": [2.5, -2.5, NAN, 1e300], "truth": [True, False, None, True],
     "text": ["+7", " -12 ", "1.5", "9223372036854775808"],
     "other": ["1.5e3", "nan", "TRUE", "false"], "moment": pa.array([0] * 4, pa.timestamp("s")),
+    "ends": [5e18, -(2.0**63), 2.0**63, -(2.0**63) - 2048],
 })  # fmt: skip
 
 
@@ -34,6 +35,9 @@ COLUMNS = pa.record_batch({
         ("cast(whole, 'text')", ["1", "0", None, str(LAST)]),
         ("cast(wide, 'text')", ["1", "0", None, str(2**64 - 1)]),
         ("cast(number, 'text')", ["2.5", "-2.5", "nan", "1e+300"]),
+        ("cast(number * 0, 'text')", ["0.0", "0.0", "nan", "0.0"]),
+        ("cast(number * 2, 'text')", ["5.0", "-5.0", "nan", "2e+300"]),
+        ("cast(ends, 'whole')", [5 * 10**18, -(2**63), None, None]),
         ("cast(truth, 'text')", ["true", "false", None, "true"]),
         ("cast(whole, 'truth')", [True, False, None, True]),
         ("cast(other, 'truth')", [None, None, True, False]),
