@@ -26,6 +26,7 @@ from pipelines.metrics import registry
 from pipelines.request.options import undashed
 from pipelines.rows.budgets import JointBudget, PromisedFigures
 from pipelines.rows.steps import FIGURES, FILES, STATEMENTS
+from pipelines.rows.tables import schema_of
 
 require_own()
 
@@ -292,6 +293,11 @@ class Query(_Private):
             own |= {"confidence": confidence}
             beside["name"] = metric["name"]
             self._promised.append(PromisedFigures(budget, metric["kind"], own, **beside))
+
+    def expand(self, rows: beam.PCollection) -> Any:
+        schema = schema_of(rows.element_type, self._beside["types"])
+        self._answer.require_clear(() if schema is None else schema.names)
+        return super().expand(rows)
 
     def _stated(self, statements: list[dict[str, Any]]) -> dict[str, Any]:
         return {one["metric"]: one for one in statements}

@@ -127,9 +127,9 @@ def _bounded(
     job = unread_job(plan, _WINDOW, seen=headed(plan, _WINDOW))
     if not options.explain:
         _require_same(whole)
-        if release.holds_release(output):
+        if release.holds_release(output) and not release.holds_release(whole.output):
             Screen().say(f"released before: {output}; its bounds are taken")
-        elif pays is not None:
+        elif pays is not None and not release.holds_release(output):
             _require_both(job, whole)
         with answers.apart(), warnings.catch_warnings():
             # One row of a user counts in this round: that others do not is no news.

@@ -156,7 +156,7 @@ def test_a_model_is_told_in_lines_that_are_not_cut() -> None:
         "of_the_published_model": {"error": 0.0123456, "lower": 0.01, "upper": 0.02},
     }  # fmt: skip
     text = shown(
-        train.show, {"model": model, "error": error, "n": 1_000_000, "request": {"unit": "user"}}
+        train.show, {"model": model, "error": error, "n": 1_000_000, "request": {"unit": "row"}}
     )
     assert f"This model errs less than {LONG}." in text
     assert "linear regression, 91 parameters, from 1,000,000 rows" in text

@@ -140,3 +140,18 @@ def test_the_clause_says_unit_and_epsilon() -> None:
         other = sql.replace("epsilon = 2, delta = 1e-6, ", one)
         with pytest.raises(RequestError, match="the budget says it: leave it out of the query"):
             private.Query(other, types=TYPES, budget=private.Budget(1.0, 1e-3))
+
+
+def test_names_of_a_join_are_resolved_by_their_table(workspace: Path) -> None:
+    """A public table with a column of the rows' name hides none of theirs."""
+    Path("zones.csv").write_text("rider,city\n" + "".join(f"r{i},Rome\n" for i in range(90)))
+    join = "FROM log JOIN zones USING (rider)"
+    words: dict[str, Any] = {
+        "public": {"zones": "zones.csv"}, "epsilon": CLEAR, "types": TYPES, "rows_per_user": 1
+    }  # fmt: skip
+    sql = f"SELECT COUNTIF(log.city = 'Oslo') AS a, COUNTIF(zones.city = 'Rome') AS b {join}"
+    (row,) = answers(beam.Create(TRIPS), private.Query(sql, **words))
+    assert (row["a"], row["b"]) == pytest.approx((300, 900), abs=5)
+    bare = private.Query(f"SELECT COUNTIF(city = 'Oslo') AS a {join}", **words)
+    with pytest.raises(RequestError, match="sql, line 1, column 16: "):
+        _ = beam.Pipeline("FnApiRunner") | beam.Create(TRIPS) | bare
