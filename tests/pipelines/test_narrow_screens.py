@@ -160,7 +160,7 @@ def test_a_model_is_told_in_lines_that_are_not_cut() -> None:
     )
     assert f"This model errs less than {LONG}." in text
     assert "linear regression, 91 parameters, from 1,000,000 rows" in text
-    assert f"0.012346 (0.01 to 0.02) on public rows of {LONG}" in text
+    assert f"0.0123 (0.0100 to 0.0200) on public rows of {LONG}" in text
 
 
 def test_what_is_cut_would_be_seen() -> None:
