@@ -81,10 +81,11 @@ def test_a_public_table_is_not_the_log() -> None:
     assert release.table["region"].to_pylist() == ["north", "south"]
     assert near({"estimate": release.table["n"][0].as_py(), "standard_error": 3.0}, 400)
     assert "CANARY" not in json.dumps(release.statement) + release.page
-    both = hushbeam.sql(
-        "SELECT region, COUNT(*) AS n FROM log JOIN zones USING (zone) GROUP BY region",
-        tables={"log": log}, public={"zones": public}, epsilon=1,
-    )  # fmt: skip
+    words = {"tables": {"log": log}, "public": {"zones": public}, "epsilon": 1}
+    text = "SELECT {} AS region, COUNT(*) AS n FROM log JOIN zones USING (zone) GROUP BY region"
+    with pytest.raises(hushbeam.RequestError, match="several tables have a column of this name"):
+        hushbeam.sql(text.format("region"), **words)
+    both = hushbeam.sql(text.format("zones.region"), **words)
     assert both.table["region"].to_pylist() == ["north", "south"]
     assert "CANARY" not in json.dumps(both.statement) + both.page
 
