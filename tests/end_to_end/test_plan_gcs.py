@@ -107,6 +107,7 @@ def test_a_template_of_the_job_is_written_and_not_run(run: Run) -> None:
     text = (ROOT / "examples" / "flights.yaml").read_text()
     for file in ("flights.parquet", "airports.txt"):
         text = text.replace(f": {file}", f": {ROOT}/examples/{file}")
+    text = text.replace("metrics:\n", "drawn_by: each-report\nmin_reports: 300000\nmetrics:\n")
     text = text.replace("output: ../flights-release", f"output: gs://{BUCKET}/out")
     text = text.replace("ledger: ../flights-ledger.sqlite", f"ledger: {LEDGER}")
     put(PLAN, text.encode())
