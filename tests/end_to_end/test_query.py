@@ -361,6 +361,10 @@ def test_bounds_are_chosen_by_a_first_round_that_is_priced_and_published(
     near(table, "total", sums[["Oslo", "Bern"]])
     spent = run(["ledger", "show", "--ledger", "l.sqlite", "--json"])
     assert [one["state"] for one in json.loads(spent.out)] == ["committed", "committed"], spent.out
+    # The second round counts at what was fixed before the first, and by no curve of its answer.
+    (loss,) = json.loads(spent.out)[1]["losses"]
+    assert loss["epsilon"] == pytest.approx(18)
+    assert not loss.get("profile")
     again = run(words)
     assert (again.code, again.out.count("released before")) == (0, 1)
 

@@ -104,6 +104,23 @@ MUTANTS = (
         _SHOWN,
     ),
     Mutant(
+        "who-lacks-one-number-lacks-an-average",
+        "Users with one bad row among many are said to have no value that can be used.",
+        "transforms/encoders/reports.py",
+        "if self.averaged:  # so that shares are of units that are counted once",
+        "if False:",
+        _ROWS,
+    ),
+    Mutant(
+        "second-rounds-compose-by-curves-of-answers",
+        "A ledger composes a curve that follows from what a first round has answered.",
+        "pipelines/plan/run.py",
+        "if any(query.chosen for query in plan.queries):",
+        "if False:",
+        ("tests/end_to_end/test_query.py",),
+        known_by="first_round",
+    ),
+    Mutant(
         "averages-of-rows-in-the-clause",
         "An average within GoogleSQL's clause is of rows, and not of what users have on average.",
         "pipelines/query/aggregates.py",

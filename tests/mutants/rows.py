@@ -130,6 +130,15 @@ MUTANTS = (
         known_by="refused",
     ),
     Mutant(
+        "batches-are-counted",
+        "Beam's own counters of batches tell how many rows there are.",
+        "pipelines/rows/tables.py",
+        "record_metrics=False",
+        "record_metrics=True",
+        _PRICE,
+        known_by="no_counter",
+    ),
+    Mutant(
         "late-rows-publish-again",
         "A row that comes late publishes its window again.",
         _CALENDAR,

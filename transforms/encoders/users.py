@@ -45,8 +45,14 @@ class UserDigest:
 
     @staticmethod
     def accepts(column: pa.DataType) -> bool:
-        """Whether users can be told apart by a column of this type."""
+        """Whether users can be told apart by a column of this type.
+
+        A column without a single value has Arrow's null type: to refuse it would tell that nobody
+        took part.
+        """
         kind = value_type(column)
+        if pa.types.is_null(kind):
+            return True
         binary = kind in (pa.binary(), pa.large_binary(), pa.binary_view())
         return is_integer(kind) or is_text(kind) or binary or pa.types.is_fixed_size_binary(kind)
 
