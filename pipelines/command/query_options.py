@@ -64,8 +64,8 @@ examples:
         (), metavar="[NAME=]FILE", repeated=True,
     )  # fmt: skip
     max_groups: Count | None = option(
-        "how many groups of a user count, drawn uniformly where it has more: "
-        "max_groups_contributed of the query's clause (default: 1)",
+        "how many groups of a user count, drawn uniformly where it has more (default: 1); "
+        "max_groups_contributed of the query's clause",
         None, group=PROMISE, metavar="K", essential=True,
     )  # fmt: skip
     rows_per_user: Count | None = option(
@@ -74,7 +74,9 @@ examples:
         None, group=PROMISE, metavar="R", essential=True,
     )  # fmt: skip
     choose_bounds: bool = option(
-        f"bounds that AVG, SUM of rows and quantiles lack: {ROUND}", False, essential=True
+        f"choose bounds that AVG, SUM of rows and quantiles lack, for a tenth of epsilon; {ROUND}",
+        False,
+        essential=True,
     )
     explain: bool = option(
         "show what the query compiles to, what each figure means, its predicted error and the "
