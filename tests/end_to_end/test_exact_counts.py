@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fakes.few import few
-from tests.fakes.parties import TRUNCATED
+from tests.fakes.parties import BY_NOISE
 
 USERS, NOBODY = 1009, 1213  # users with several rows each, and rows without a user
 NAMES = ("qq1", "qq2", "qq3")  # of logs: the same, the same, and one with more rows
@@ -106,8 +106,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_by_noise(line: Any) -> bool:
-    """Whether noise decides that it is said: that many were cut, or what a model is worth."""
-    return isinstance(line, str) and any(said in line for said in (TRUNCATED, "his model errs"))
+    """Whether noise decides that it is said: what was cut or unusable, what a model is worth."""
+    return isinstance(line, str) and any(said in line for said in (*BY_NOISE, "his model errs"))
 
 
 def counts(folder: Path, outcome: Any) -> set[tuple[str, int]]:

@@ -9,6 +9,8 @@ from typing import Any
 
 TRUNCATED = "had more than was counted"
 """What a release says by a noisy number, so now and then of nobody: one time in two thousand."""
+BY_NOISE = (TRUNCATED, "that cannot be used")
+"""All that it says so."""
 
 
 def key(kind: str = "public") -> str:
@@ -42,9 +44,8 @@ def masked(text: str, window: str, drawn: str = "created|release_id") -> str:
 def _certain(value: Any) -> Any:
     """A statement without the cautions that noise alone may bring."""
     if isinstance(value, list):
-        noisy = (TRUNCATED, "that cannot be used")
         texts = (
-            one for one in value if not (isinstance(one, str) and any(x in one for x in noisy))
+            one for one in value if not (isinstance(one, str) and any(x in one for x in BY_NOISE))
         )
         return [_certain(one) for one in texts]
     if not isinstance(value, dict):
