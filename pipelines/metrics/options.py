@@ -324,6 +324,14 @@ class SeveralOptions(ShuffledOptions):
         """About how many take part, as far as that is known."""
         return self.expected or 1_000_000
 
+    @property
+    def shared(self) -> bool:
+        """Whether all rows of a user share what one of them would count, where they are of bins.
+
+        Only the job adds up parts of a one.
+        """
+        return self.unit == "user" and self.rows_per_user == 1 and self.hidden_by == ADDED
+
 
 class BoundedOptions(SeveralOptions):
     """What a person says of counters whose dummies devices may draw."""

@@ -105,8 +105,15 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        yield from self._reports(users, rows["cells"], numbers, names, applies)
-        for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
+        size = names.size
+        if getattr(self._reporting, "parts", 1) > 1:
+            cells = rows["cells"].astype(np.int64)
+            words = self._reporting.divided(users, cells, size, applies, self._rng)
+            size = len(words)
+            yield SlotBlock(words, None)
+        else:
+            yield from self._reports(users, rows["cells"], numbers, names, applies)
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 

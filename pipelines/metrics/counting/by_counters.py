@@ -24,7 +24,7 @@ from pipelines.metrics.counting.design import MOST_SEALED, target_of
 from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
-from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.counting.shapes.shape import SHARED, Shape
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.options import EitherOptions
@@ -187,6 +187,11 @@ class ByCounters(OfStatistic):
 
     def evidence(self, estimate: Counted) -> Evidence:
         return self.shape.evidence(self, estimate)
+
+    @property
+    def parts(self) -> int:
+        """Into how many what a unit raises is divided among its rows; 1 where it is not."""
+        return getattr(self.reporting, "parts", 1)
 
     @property
     def worth(self) -> float:
@@ -453,7 +458,7 @@ class ByCounters(OfStatistic):
             words["group"] = [f"{column}: {many}" for column, many in pairs][len(files) :]
         words |= {"delta": self.design.delta, **self.statistic.wording.request}
         if self.unit == "user":
-            settled |= {"rows_of_a_user": self.shape.rows_of_a_user}
+            settled |= {"rows_of_a_user": SHARED if self.parts > 1 else self.shape.rows_of_a_user}
         return words | settled
 
     @property
