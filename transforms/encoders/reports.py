@@ -20,6 +20,7 @@ from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import NUMBERED, RowBlock, pieces
+from transforms.encoders.strings import distinct
 
 LIMITED, UNUSABLE, LACKING, MISSING = "limited", "unusable", "lacking", "missing"
 
@@ -184,13 +185,14 @@ class Reporting(Levelled):
         applies: NDArray[np.bool_] | None,
         rng: RandomSource,
     ) -> Messages:
-        """(k, F) the reports of n units whose rows share what each raises, added up.
+        """(k, F) the reports of n units, whose different groups share what each raises, added up.
 
         Args:
             users, cells, n, applies, rng: as of `reports_of`.
         """
-        some = slice(None) if applies is None else applies
-        places, totals = _added_up(users[some], cells[some], n, self.parts, rng)
+        some, groups = slice(None) if applies is None else applies, self.amounts.groups
+        whose, different = np.divmod(np.unique(users[some] * groups + cells[some]), groups)
+        places, totals = _added_up(whose, different, n, self.parts, rng)
         return self.reported(Layout(self.levels), [places[:, None]], [totals[:, None]])
 
     def words(
@@ -439,10 +441,31 @@ class TabReporting(RowReporting):
     Attributes:
         rows: the tables.
         beside: nothing, for every row has a cell.
+        parts: as of `PathReporting`.
     """
 
     rows: CrossTabs  # type: ignore[assignment]
     beside: tuple[str, ...] = ()
+    parts: int = 1
+
+    @property
+    def whole(self) -> bool:
+        return self.parts > 1
+
+    def divided(
+        self,
+        users: NDArray[np.int64],
+        rows: NDArray[np.integer],
+        n: int,
+        applies: NDArray[np.bool_] | None,
+        rng: RandomSource,
+    ) -> Messages:
+        """As of `Reporting`; rows are of the places of values."""
+        some = slice(None) if applies is None else applies
+        first, alike = distinct(rows[some])
+        _, totals = _added_up(users[some], alike, n, self.parts, rng)
+        sets = self.rows.encode(rows[some][first])
+        return self.reported(Layout(self.levels), sets, [totals[:, None]] * len(sets))
 
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
         return self.reported(layout, self.rows.encode(part.categories))

@@ -102,7 +102,7 @@ class Histogram(Statistic):
         values = "one value" if k == 1 else f"{k:,} different values"
         several = f"; a user counts for {values} at the most, drawn uniformly"
         if self.options.shared:
-            several = "; all rows of a user share its one alike"
+            several = "; different values of a user share its one alike"
         words = (
             f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "
             f"is for a count; for a share, divide it by the number of {unit}s."

@@ -74,6 +74,7 @@ class _Units(_Cells):
     """Units are counted, in all or of each group."""
 
     rows_of_a_user = "those of each value"
+    shared = "all, whose different values share one alike"
 
     def influence(self, release: ByCounters) -> float:
         return super().influence(release) / release.parts

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.levels import Portion
 from mechanisms.counters.tree import Tree
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.postprocess.simplex import rising
@@ -24,6 +23,7 @@ from pipelines.metrics.counting.shapes.shape import (
     Shape,
     beside,
     parts_of,
+    portions,
     rounding_of,
 )
 from pipelines.metrics.counting.shapes.shape import far as far_of
@@ -57,7 +57,7 @@ class _Paths(Shape):
         for fanout, growth in _BY_JOB if by_job else _SHAPES:
             reporting = PathReporting(Tree.uniform(bins.bins, fanout, growth), parts=parts)
             levels = reporting.tree.levels
-            more = {"parts": (Portion(1, 0, parts),) * len(levels)} if parts > 1 else {}
+            more = portions(parts, len(levels))
             try:
                 design = meeting(options, levels, reporting.sides, sealed, **more)
             except RequestError as refused:
