@@ -108,7 +108,7 @@ class ReportUsersDoFn(ReportDoFn):
             for name in ("amounts", "applies")
         )  # fmt: skip
         size = names.size
-        if getattr(self._reporting, "parts", 1) > 1:
+        if getattr(self._reporting, "divides", False):
             (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
             own = cells.astype(np.int64)
             words = self._reporting.divided(users, own, size, applies, self._rng)
