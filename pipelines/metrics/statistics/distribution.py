@@ -42,7 +42,7 @@ _READING = (
 )
 _BINS = 1024  # of counters, where nobody says
 _FEWEST_BINS, _USUAL_CELLS = 64, 1 << 20  # the same of many groups
-_MOST_CELLS = 1 << 25  # of all groups
+_MOST_CELLS = 1 << 23  # of all groups
 _MOST_QUANTILES = 1000
 
 

@@ -45,8 +45,8 @@ def value_group(domains: Domains) -> dict[str, str]:
 
 
 def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
-    columns = [column for column, _ in domains]
-    more = len(columns) - len(LABELS)
+    names, columns = [*names], [column for column, _ in domains]
+    more = len(columns) - len(names)
     if more > 0:
         columns = [TOGETHER.join(columns[: more + 1]), *columns[more + 1 :]]
     return dict(zip(names, columns, strict=True))
