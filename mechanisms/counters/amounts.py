@@ -138,6 +138,9 @@ class Amounts:
         parts = np.asarray(total, np.float64).reshape(-1, self.groups)
         return np.asarray(parts[0] - parts[1] if self.signed else parts[0])
 
+    rounded = staticmethod(whole_amounts)
+    """What takes numbers to amounts."""
+
     coin = 0.25
     """The variance of a number's rounding, at the most, in squared units of totals."""
 

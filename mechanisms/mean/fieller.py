@@ -7,6 +7,7 @@ Source: Fieller, "Some problems in interval estimation", J. Royal Statistical So
     1954.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 
 _TRIED, _FAR = 4001, 40.0  # candidates for a mean, within so many standard errors
+_MEANS = 33  # tried of an interval of means
 _FARTHER = 25.0  # times as far where none of these is refuted; so steps stay below 1 % of the way
 
 
@@ -103,9 +105,9 @@ def quotients(
     sums: Floats,
     numbers: Floats,
     sum_error: Floats | float,
-    number_error: float,
+    number_error: Floats | float,
     far: float,
-    covariance: float = 0.0,
+    covariance: Floats | float = 0.0,
 ) -> RatioEstimate:
     """Sums over numbers whose noises are known.
 
@@ -138,3 +140,52 @@ def quotients(
     lower = np.where(certain, np.clip((middle - root) / safe, -1, 1), -1.0)
     upper = np.where(certain, np.clip((middle + root) / safe, -1, 1), 1.0)
     return RatioEstimate(ratio, error, lower, upper)
+
+
+def variances(
+    moments: tuple[Floats, Floats, Floats],
+    covariance: Floats,
+    rounding: Floats,
+    far: float,
+    means: tuple[Floats, Floats],
+) -> RatioEstimate:
+    """How far numbers in [-1, 1] scatter, from noisy totals of them and of their squares.
+
+    At a mean m the sum of (x - m)^2 - variance is 0: a variance is refuted by it as a quotient is.
+    Of means all are tried that their own interval holds, so both together hold as often as they do
+    each, added up (Bonferroni); no mean is far from the estimated one but where few take part.
+
+    Args:
+        moments: (k,) each, unbiased: how many there are, their sum, and that of their squares.
+        covariance: (3, 3) of the noises of these.
+        rounding: (k,) the variance of the roundings of such a sum, at the most.
+        far: how many standard deviations refute.
+        means: (k,) each, the ends of intervals of the means.
+
+    >>> known = tuple(np.array([x]) for x in (1000.0, 0.0, 250.0)), 9 * np.eye(3), np.zeros(1)
+    >>> found = variances(*known, 2.0, (np.array([-0.01]), np.array([0.01])))
+    >>> [round(float(x[0]), 4) for x in found]
+    [0.25, 0.0031, 0.2438, 0.2563]
+    """
+    people, sums, squares = moments
+
+    def around(mean: Floats) -> RatioEstimate:
+        weights = np.stack([0 * mean, -2 * mean, 1 + 0 * mean])
+        own = np.sqrt(np.einsum("ik,ij,jk->k", weights, covariance, weights) + rounding)
+        beside = covariance[0] @ weights
+        at = squares - 2 * mean * sums
+        return quotients(at, people, own, math.sqrt(covariance[0, 0]), far, beside)
+
+    divisors = np.where(people > 0, people, np.nan)
+    ratio = sums / divisors
+    best = around(np.clip(np.nan_to_num(ratio), -1, 1))
+    low, high = np.full_like(ratio, np.inf), np.full_like(ratio, -np.inf)
+    for part in np.linspace(0, 1, _MEANS):
+        mean = means[0] + part * (means[1] - means[0])
+        one = around(mean)
+        low, high = np.minimum(low, one.lower + mean**2), np.maximum(high, one.upper + mean**2)
+    # Numbers in [-1, 1] scatter least at the ends.
+    most = 1 - np.square(np.clip(0, *means))
+    low, high = np.clip(low, 0, most), np.clip(high, 0, most)
+    spread = squares / divisors - ratio**2
+    return RatioEstimate(spread, best.error, low, high)

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.mean.fieller import RatioEstimate, quotients
-from mechanisms.postprocess.intervals import opened
+from mechanisms.mean.fieller import RatioEstimate, quotients, variances
+from mechanisms.postprocess.intervals import normal_quantile, opened
 from pipelines.metrics.counting.result import FigureError, Noisy, columns
 
 Limits = tuple[Floats, Floats]
 """Lower ones and upper ones."""
 
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
+
+_OF_MEANS = 0.1  # of the risk of an interval of a variance: that its mean lies elsewhere
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Accuracy:
         coin: the variance that rounding one number adds to a total, at the most.
         deviation: of a total's noise where part of it goes with the number of people; None where
             it is that of `total`.
+        moments: (3, 3) covariance of the noises of a number of people, of their total and of that
+            of their squares; None where no squares are added up.
     """
 
     total: FigureError
@@ -41,6 +45,7 @@ class Accuracy:
     covariance: float = 0.0
     coin: float = 0.0
     deviation: float | None = None
+    moments: Floats | None = None
 
     @property
     def noise(self) -> float:
@@ -147,6 +152,38 @@ class Evidence:
         # Heavier tails than a normal law's count for both.
         far = max(accuracy.total.far(confidence), accuracy.others.far(confidence))
         return quotients(self.totals, self.people, total, number, far, accuracy.covariance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentEvidence(Evidence):
+    """What is known of numbers in -1 .. 1 and of their squares.
+
+    Attributes:
+        squares: (groups,) their totals, unbiased.
+        one: of the noise of one counter.
+        scatter: the variance that rounding one number adds to a total of squared distances.
+    """
+
+    squares: Floats
+    one: FigureError
+    scatter: float
+
+    def variances(self, confidence: float) -> RatioEstimate:
+        """How far numbers scatter around their mean: the mean squared distance, with intervals.
+
+        Args:
+            confidence: of each interval.
+        """
+        moments, risk = self.accuracy.moments, 1 - confidence
+        if moments is None:
+            raise ValueError("no squares were added up")
+        # Means that lie farther off matter little, so theirs is a small part of the risk.
+        means, confidence = self.means(1 - _OF_MEANS * risk), 1 - (1 - _OF_MEANS) * risk
+        most = np.maximum(self.people + _FAR * self.accuracy.people, 0)
+        # The tails of one counter are heavier than those of sums of several.
+        far = max(self.one.far(confidence), normal_quantile(confidence))
+        known = (self.people, self.totals, self.squares), moments, self.scatter * most
+        return variances(*known, far, (means.lower, means.upper))
 
 
 @dataclass(frozen=True, kw_only=True)

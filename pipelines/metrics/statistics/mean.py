@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _ERRORS = ErrorTerms(
     "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, stands "
     "beside it: the fewer take part, the larger.",
@@ -50,11 +53,11 @@ class Mean(Statistic):
     bounds: Bounds
 
     @classmethod
-    def read(cls, options: MeanOptions, source: inputs.Source) -> tuple[Mean, inputs.Telemetry]:
+    def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
         counted = options.hides_presence
-        if not counted:
+        if not counted and isinstance(options, MeanOptions):
             require_sense(options)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=counted)

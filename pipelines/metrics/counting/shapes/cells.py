@@ -21,13 +21,14 @@ from mechanisms.counters.amounts import (
     units,
 )
 from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.moments import Moments, WholeMoments
 from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import Shape, beside
 from pipelines.metrics.options import JOB
-from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence, MomentEvidence
 from pipelines.metrics.statistics.statistic import Workload
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
 
@@ -203,13 +204,55 @@ class _Means(_Cells):
         return np.asarray(amounts.number(levels) / amounts.most)
 
 
-_UNITS, _SUMS, _MEANS = _Units(), _Sums(), _Means()
+class _Moments(_Means):
+    """Numbers and their squares are added up."""
+
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
+        options, work = statistic.options, statistic.workload
+        low, high = work.amount
+        whole = options.drawn_by == JOB
+        kind = WholeMoments if whole else Moments
+
+        def reporting(steps: int, shared: bool) -> Reporting:
+            clip = Clip(low, high, steps, low)
+            amounts = kind(work.groups, work.most_groups, steps)
+            return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True, rows=work.rows)
+
+        # Of numbers that are no digits there may be twice as many: they cost nothing.
+        steps = min((finest(options) + 1) * (1 + whole) - 1, LARGEST)
+        return rounded(options, steps, min(steps, 3), reporting, sealed)
+
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        amounts, design = release.reporting.amounts, release.design
+        moments = np.array(amounts.covariance) * (design.column_variance / amounts.most**2)
+        part = 1 / amounts.most
+        people = FigureError(None, math.sqrt(moments[0, 0]) / part, part)
+        total = FigureError.of(design, 2, 1, unit=part)
+        return Accuracy(total, people, coin=part**2, moments=moments)
+
+    def evidence(self, release: ByCounters, estimate: Counted) -> MomentEvidence:
+        centred, amounts = release.design.centred(estimate.counts), release.reporting.amounts
+        known = amounts.moments(centred[: len(amounts.levels)])
+        law = FigureError.of(release.design, 1)
+        return MomentEvidence(
+            known.sums, known.people, release.accuracy, partial(beside, release, estimate),
+            squares=known.squares, one=law, scatter=amounts.coin / amounts.most**2,
+        )  # fmt: skip
+
+    def influence(self, release: ByCounters) -> float:
+        """Of a sum of squares of numbers in [-1, 1]."""
+        return float(release.statistic.workload.most_groups * (release.statistic.workload.rows or 1))
+
+
+_UNITS, _SUMS, _MEANS, _MOMENTS = _Units(), _Sums(), _Means(), _Moments()
 
 
 def of_cells(work: Workload) -> Shape:
     """How totals of cells travel."""
     if work.amount is None:
         return _UNITS
+    if work.squares:
+        return _MOMENTS
     return _MEANS if work.people == "groups" else _SUMS
 
 
