@@ -106,8 +106,9 @@ def quotients(
     numbers: Floats,
     sum_error: Floats | float,
     number_error: Floats | float,
-    far: float,
+    far: Floats | float,
     covariance: Floats | float = 0.0,
+    most: float = 1.0,
 ) -> RatioEstimate:
     """Sums over numbers whose noises are known.
 
@@ -121,6 +122,7 @@ def quotients(
         number_error: that of a number.
         far: how many standard deviations refute.
         covariance: of a sum's noise and its number's.
+        most: the largest quotient there can be, in place of 1.
 
     >>> found = quotients(np.array([50.0, 1.0]), np.array([100.0, 1.0]), 3.0, 4.0, 2.0)
     >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
@@ -129,7 +131,7 @@ def quotients(
     known = numbers > 0
     divisors = np.where(known, numbers, 1.0)
     ratio = np.where(known, sums / divisors, np.nan)
-    inside = np.clip(ratio, -1, 1)
+    inside = np.clip(ratio, -most, most)
     variance = sum_error**2 - 2 * inside * covariance + (inside * number_error) ** 2
     error = np.sqrt(np.maximum(variance, 0.0)) / divisors
     a = numbers**2 - (far * number_error) ** 2
@@ -137,8 +139,8 @@ def quotients(
     safe = np.where(certain, a, 1.0)
     middle = sums * numbers - far**2 * covariance
     root = np.sqrt(np.maximum(middle**2 - a * (sums**2 - (far * sum_error) ** 2), 0.0))
-    lower = np.where(certain, np.clip((middle - root) / safe, -1, 1), -1.0)
-    upper = np.where(certain, np.clip((middle + root) / safe, -1, 1), 1.0)
+    lower = np.where(certain, np.clip((middle - root) / safe, -most, most), -most)
+    upper = np.where(certain, np.clip((middle + root) / safe, -most, most), most)
     return RatioEstimate(ratio, error, lower, upper)
 
 

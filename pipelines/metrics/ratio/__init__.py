@@ -1,0 +1,1 @@
+"""Ratios of sums, and rates: what is asked."""
