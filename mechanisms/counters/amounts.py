@@ -7,7 +7,7 @@ remainder may have one weight, and are told apart by their place.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -138,7 +138,7 @@ class Amounts:
         parts = np.asarray(total, np.float64).reshape(-1, self.groups)
         return np.asarray(parts[0] - parts[1] if self.signed else parts[0])
 
-    rounded = staticmethod(whole_amounts)
+    rounded: ClassVar[Callable[..., Any]] = staticmethod(whole_amounts)
     """What takes numbers to amounts."""
 
     coin = 0.25

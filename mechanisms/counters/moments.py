@@ -1,16 +1,15 @@
 """Totals of numbers, of their squares, and how many there are: what variances are made of.
 
-Of a number v in [-1, 1], an average in the middle of its bounds, the job adds (v^2 + v) / 2,
-(v^2 - v) / 2 and (1 - v^2) / 2 to a total each. All three together move by 1 at the most, as far as
-a mean alone has totals move (`WholeEnds`), and v, v^2 and 1 are sums of them: a variance costs no
-more than a mean. For values that spread evenly its noise has 0.13 times the variance of an equal
-split of epsilon among v, v^2 and 1.
+Of a number v in [-1, 1] the job adds (v^2 + v) / 2, (v^2 - v) / 2 and (1 - v^2) / 2 to a total
+each. All three together move by 1 at the most, as far as a mean alone has totals move
+(`WholeEnds`), and v, v^2 and 1 are sums of them. Where numbers are spread evenly, noise of a
+variance is 0.13 times that of an equal split of epsilon among v, v^2 and 1.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,37 +19,17 @@ from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.randomness import RandomSource
 from mechanisms.specification import Digits
 
-Covariance = tuple[tuple[float, float, float], ...]
-
-
-class MomentTotals(NamedTuple):
-    """Unbiased totals of numbers in [-1, 1].
-
-    Attributes:
-        people: (groups,) how many have a number.
-        sums: (groups,) of the numbers.
-        squares: (groups,) of their squares.
-    """
-
-    people: Floats
-    sums: Floats
-    squares: Floats
+Three = tuple[Floats, Floats, Floats]
+"""Of each group: how many have a number, the sum of these, and that of their squares."""
 
 
 @dataclass(frozen=True)
 class Moments(Ends):
-    """Digits of each number and of its square, both told from both ends.
-
-    >>> from mechanisms.randomness import SeededRandom
-    >>> told = Moments(groups=2, most_groups=2, most=3)
-    >>> told.rounded(np.array([[0.0, 1.0, 3.0]]), 3.0, 3, SeededRandom(0))[..., 0].tolist()
-    [[0, 1, 3]]
-    """
+    """Digits of each number and of its square, both told from both ends."""
 
     digits: ClassVar[Digits] = "moments"
-    coin = 4.25
-    # Of (people, sums, squares), in variances of a counter of each level.
-    covariance: ClassVar[Covariance] = ((1, 0, 0.5), (0, 2, 0), (0.5, 0, 0.75))
+    # Of what `moments` returns, in variances of the weighted sum of one counter of each level.
+    covariance: ClassVar[Sequence[Sequence[float]]] = ((1, 0, 0.5), (0, 2, 0), (0.5, 0, 0.75))
 
     @cached_property
     def _both(self) -> Ends:
@@ -62,14 +41,11 @@ class Moments(Ends):
         return self._both.levels
 
     def rounded(self, numbers: Floats, bound: float, most: int, rng: RandomSource) -> Slots:
-        """Numbers and their squares in units, each rounded by a coin of its own.
+        """(n, k, 2) numbers and their squares in units, each rounded by a coin of its own.
 
         Args:
             numbers: (n, k) how far they are from the lower end, at most `bound`.
             bound, most, rng: as of `whole_amounts`.
-
-        Returns:
-            (n, k, 2) integers in 0 .. most; those of squares are of v^2.
         """
         squares = bound * np.square(2 * numbers / bound - 1)
         parts = (whole_amounts(part, bound, most, rng) for part in (numbers, squares))
@@ -79,11 +55,11 @@ class Moments(Ends):
         both = np.hstack([groups, np.where(groups < 0, -1, groups + self.groups)])
         return self._both.encode(both, np.hstack([*np.moveaxis(amounts, -1, 0)]))
 
-    def moments(self, counts: Sequence[Floats]) -> MomentTotals:
-        """What counters tell; arguments as of `estimate`."""
+    def moments(self, counts: Sequence[Floats]) -> Three:
+        """What counters tell, unbiased; arguments as of `estimate`."""
         sums, squares = np.split(self._both.estimate(counts) / self.most, 2)
         people = np.mean(np.split(self._both.number(counts) / self.most, 2), axis=0)
-        return MomentTotals(people, sums, (squares + people) / 2)
+        return people, sums, (squares + people) / 2
 
 
 @dataclass(frozen=True)
@@ -94,8 +70,7 @@ class WholeMoments(WholeEnds):
     [[[2]], [[0]], [[1]]]
     """
 
-    coin = 5.0
-    covariance: ClassVar[Covariance] = ((6, 0, 2), (0, 2, 0), (2, 0, 2))
+    covariance: ClassVar[Sequence[Sequence[float]]] = ((6, 0, 2), (0, 2, 0), (2, 0, 2))
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:
@@ -124,7 +99,7 @@ class WholeMoments(WholeEnds):
         cells, rest = np.moveaxis(amounts, -1, 0)
         return [cells - rest, self.most - cells - rest, rest]
 
-    def moments(self, counts: Sequence[Floats]) -> MomentTotals:
+    def moments(self, counts: Sequence[Floats]) -> Three:
         """As of `Moments`."""
         above, below, rest = (np.asarray(count) / self.most for count in counts)
-        return MomentTotals(above + below + 2 * rest, above - below, above + below)
+        return above + below + 2 * rest, above - below, above + below

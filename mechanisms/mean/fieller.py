@@ -153,9 +153,8 @@ def variances(
 ) -> RatioEstimate:
     """How far numbers in [-1, 1] scatter, from noisy totals of them and of their squares.
 
-    At a mean m the sum of (x - m)^2 - variance is 0: a variance is refuted by it as a quotient is.
-    Of means all are tried that their own interval holds, so both together hold as often as they do
-    each, added up (Bonferroni); no mean is far from the estimated one but where few take part.
+    At the mean m the sum of (x - m)^2 - variance is 0: a variance is refuted as a quotient is. All
+    means are tried that an interval of theirs holds; the risks of both add up (Bonferroni).
 
     Args:
         moments: (k,) each, unbiased: how many there are, their sum, and that of their squares.
@@ -172,22 +171,18 @@ def variances(
     people, sums, squares = moments
 
     def around(mean: Floats) -> RatioEstimate:
+        """The variance less the square of the mean."""
         weights = np.stack([0 * mean, -2 * mean, 1 + 0 * mean])
         own = np.sqrt(np.einsum("ik,ij,jk->k", weights, covariance, weights) + rounding)
-        beside = covariance[0] @ weights
-        at = squares - 2 * mean * sums
-        return quotients(at, people, own, math.sqrt(covariance[0, 0]), far, beside)
+        one, beside = math.sqrt(covariance[0, 0]), covariance[0] @ weights
+        return quotients(squares - 2 * mean * sums, people, own, one, far, beside)
 
-    divisors = np.where(people > 0, people, np.nan)
-    ratio = sums / divisors
-    best = around(np.clip(np.nan_to_num(ratio), -1, 1))
-    low, high = np.full_like(ratio, np.inf), np.full_like(ratio, -np.inf)
-    for part in np.linspace(0, 1, _MEANS):
-        mean = means[0] + part * (means[1] - means[0])
-        one = around(mean)
-        low, high = np.minimum(low, one.lower + mean**2), np.maximum(high, one.upper + mean**2)
-    # Numbers in [-1, 1] scatter least at the ends.
-    most = 1 - np.square(np.clip(0, *means))
-    low, high = np.clip(low, 0, most), np.clip(high, 0, most)
-    spread = squares / divisors - ratio**2
-    return RatioEstimate(spread, best.error, low, high)
+    mean = sums / np.where(people > 0, people, np.nan)
+    best = around(np.clip(mean, -1, 1))
+    tried = [means[0] + part * (means[1] - means[0]) for part in np.linspace(0, 1, _MEANS)]
+    found = [(at**2, around(at)) for at in tried]
+    most = 1 - np.square(np.clip(0, *means))  # the farther the mean, the less room there is
+    low = np.min([one.lower + square for square, one in found], axis=0)
+    high = np.max([one.upper + square for square, one in found], axis=0)
+    spread = best.ratio + 2 * mean * np.clip(mean, -1, 1) - mean**2
+    return RatioEstimate(spread, best.error, np.clip(low, 0, most), np.clip(high, 0, most))

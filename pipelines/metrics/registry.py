@@ -33,7 +33,6 @@ _OURS = {
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
     "count": "pipelines.metrics.counting.options:CountOptions",
     "sum": "pipelines.metrics.counting.options:SumOptions",
-    "ratio": "pipelines.metrics.ratio.options:RatioOptions",
     "active-users": "pipelines.metrics.active_users.options:ActiveUsersOptions",
     "cross-tab": "pipelines.metrics.cross_tab.options:CrossTabOptions",
 }

@@ -325,10 +325,10 @@ def _of_sample(
     """Variances, or their roots, of samples: n / (n - 1) times as large."""
     unit = "rows" if "rows" in table.column_names else "users"
     n, error = (table[name].to_numpy() for name in (unit, f"{unit}_standard_error"))
-    made = {}
+    made, power = {}, 0.5 if root else 1
     for end, away in zip(_ENDS, (0, 0, _FAR, -_FAR), strict=True):
         many = np.maximum(n + away * error, 2)  # of one there is no sample's variance
-        made[label + end] = pa.array(columns[label + end] * (many / (many - 1)) ** (0.5 if root else 1))
+        made[label + end] = pa.array(columns[label + end] * (many / (many - 1)) ** power)
     return made
 
 

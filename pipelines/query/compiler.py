@@ -191,8 +191,8 @@ class _Compiler:
             self._figures.append(ResultColumn(name, "", "ratio", (), meaning, over=over))
             return f"f{len(self._figures) - 1}"
         if any(map(is_aggregate, node.walk())):
-            refuse(node, "an aggregate stands alone, or as SUM(a) / SUM(b) and with COUNTs: compute "
-                   "all else with what is published afterwards")  # fmt: skip
+            why = "an aggregate stands alone, or as in SUM(a) / COUNT(*): compute afterwards"
+            refuse(node, why)
         return self._group(node, "an answer has aggregates, and columns that GROUP BY names")
 
     def _group(self, node: exp.Expr, why: str) -> str:

@@ -18,9 +18,8 @@ from pipelines.metrics.counting.result import FigureError, Noisy, columns
 Limits = tuple[Floats, Floats]
 """Lower ones and upper ones."""
 
+_SCATTER = 5  # times the coin of a number, at the most: 4 in its square, and that has a coin, too
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
-
-_OF_MEANS = 0.1  # of the risk of an interval of a variance: that its mean lies elsewhere
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Accuracy:
         coin: the variance that rounding one number adds to a total, at the most.
         deviation: of a total's noise where part of it goes with the number of people; None where
             it is that of `total`.
-        moments: (3, 3) covariance of the noises of a number of people, of their total and of that
-            of their squares; None where no squares are added up.
+        moments: (3, 3) covariances of the noise of a number of people, of its total and of that of
+            squares; None where there are none.
     """
 
     total: FigureError
@@ -160,13 +159,9 @@ class MomentEvidence(Evidence):
 
     Attributes:
         squares: (groups,) their totals, unbiased.
-        one: of the noise of one counter.
-        scatter: the variance that rounding one number adds to a total of squared distances.
     """
 
     squares: Floats
-    one: FigureError
-    scatter: float
 
     def variances(self, confidence: float) -> RatioEstimate:
         """How far numbers scatter around their mean: the mean squared distance, with intervals.
@@ -174,16 +169,15 @@ class MomentEvidence(Evidence):
         Args:
             confidence: of each interval.
         """
-        moments, risk = self.accuracy.moments, 1 - confidence
-        if moments is None:
+        accuracy, risk = self.accuracy, 1 - confidence
+        if accuracy.moments is None:
             raise ValueError("no squares were added up")
         # Means that lie farther off matter little, so theirs is a small part of the risk.
-        means, confidence = self.means(1 - _OF_MEANS * risk), 1 - (1 - _OF_MEANS) * risk
-        most = np.maximum(self.people + _FAR * self.accuracy.people, 0)
-        # The tails of one counter are heavier than those of sums of several.
-        far = max(self.one.far(confidence), normal_quantile(confidence))
-        known = (self.people, self.totals, self.squares), moments, self.scatter * most
-        return variances(*known, far, (means.lower, means.upper))
+        means, sure = self.means(1 - risk / 10), 1 - 0.9 * risk
+        most = np.maximum(self.people + _FAR * accuracy.people, 0)
+        far = max(accuracy.total.far(sure), normal_quantile(sure))
+        totals, rounding = (self.people, self.totals, self.squares), _SCATTER * accuracy.coin * most
+        return variances(totals, accuracy.moments, rounding, far, (means.lower, means.upper))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
@@ -23,9 +23,6 @@ from pipelines.views.digits import three_digits
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Statistic):
@@ -37,15 +34,14 @@ class Sum(Statistic):
     bounds: Bounds
 
     @classmethod
-    def read(
-        cls, options: Any, source: inputs.Source, **more: Any
-    ) -> tuple[Self, inputs.Telemetry]:
+    def read(cls, options: SumOptions, source: inputs.Source) -> tuple[Sum, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=True, moments=False)
-        domains = declared(telemetry, pair, *grouped(options))
-        statistic = cls(options=options, domains=domains, bounds=bounds, **more)
+        statistic = cls(
+            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
+        )
         require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
 
@@ -54,18 +50,14 @@ class Sum(Statistic):
         options, groups = self.options, self.encoder.size
         return Workload(
             groups, 1 if options.by_row else options.rows_per_user, amount=self.bounds,
-            whole=self._whole, limited=True, rows=options.rows,
+            whole=options.whole_numbers, limited=True, rows=options.rows,
         )  # fmt: skip
 
     @property
     def encoder(self) -> GroupEncoder:
         options = self.options
         drops = options.undeclared == "drop"
-        return GroupEncoder(self.domains, options.column, self._whole, drops)
-
-    @property
-    def _whole(self) -> bool:
-        return getattr(self.options, "whole_numbers", False)
+        return GroupEncoder(self.domains, options.column, options.whole_numbers, drops)
 
     @property
     def heading(self) -> Heading:

@@ -1,1 +1,1 @@
-"""Variances and standard deviations of numbers: what is asked."""
+"""The variance of a column of numbers, or of each group of rows."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -170,13 +170,14 @@ class _Means(_Cells):
     """Numbers are added up from both ends, so that all that is sent of one adds up to a count."""
 
     rows_of_a_user = "all, averaged in each group"
+    kinds: ClassVar[tuple[type[Amounts], ...]] = (Ends, WholeEnds)
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         low, high = work.amount
 
         def reporting(steps: int, shared: bool) -> Reporting:
-            clip, kind = Clip(low, high, steps, low), WholeEnds if options.drawn_by == JOB else Ends
+            clip, kind = Clip(low, high, steps, low), self.kinds[options.drawn_by == JOB]
             amounts = kind(work.groups, work.most_groups, steps)
             return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True, rows=work.rows)
 
@@ -207,41 +208,27 @@ class _Means(_Cells):
 class _Moments(_Means):
     """Numbers and their squares are added up."""
 
-    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
-        options, work = statistic.options, statistic.workload
-        low, high = work.amount
-        whole = options.drawn_by == JOB
-        kind = WholeMoments if whole else Moments
-
-        def reporting(steps: int, shared: bool) -> Reporting:
-            clip = Clip(low, high, steps, low)
-            amounts = kind(work.groups, work.most_groups, steps)
-            return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True, rows=work.rows)
-
-        # Of numbers that are no digits there may be twice as many: they cost nothing.
-        steps = min((finest(options) + 1) * (1 + whole) - 1, LARGEST)
-        return rounded(options, steps, min(steps, 3), reporting, sealed)
+    kinds = (Moments, WholeMoments)
 
     def accuracy(self, release: ByCounters) -> Accuracy:
-        amounts, design = release.reporting.amounts, release.design
-        moments = np.array(amounts.covariance) * (design.column_variance / amounts.most**2)
+        amounts, column = release.reporting.amounts, release.design.column_variance
         part = 1 / amounts.most
+        moments = np.array(amounts.covariance) * column * part**2
+        # By the law of one counter: the tails of sums of several are lighter.
+        total = FigureError.of(release.design, 1, unit=math.sqrt(2) * part)
         people = FigureError(None, math.sqrt(moments[0, 0]) / part, part)
-        total = FigureError.of(design, 2, 1, unit=part)
         return Accuracy(total, people, coin=part**2, moments=moments)
 
     def evidence(self, release: ByCounters, estimate: Counted) -> MomentEvidence:
-        centred, amounts = release.design.centred(estimate.counts), release.reporting.amounts
-        known = amounts.moments(centred[: len(amounts.levels)])
-        law = FigureError.of(release.design, 1)
-        return MomentEvidence(
-            known.sums, known.people, release.accuracy, partial(beside, release, estimate),
-            squares=known.squares, one=law, scatter=amounts.coin / amounts.most**2,
-        )  # fmt: skip
+        amounts = release.reporting.amounts
+        centred = release.design.centred(estimate.counts)[: len(amounts.levels)]
+        people, sums, squares = amounts.moments(centred)
+        known = release.accuracy, partial(beside, release, estimate)
+        return MomentEvidence(sums, people, *known, squares=squares)
 
     def influence(self, release: ByCounters) -> float:
-        """Of a sum of squares of numbers in [-1, 1]."""
-        return float(release.statistic.workload.most_groups * (release.statistic.workload.rows or 1))
+        """Of a sum of squares, in those of halves of the distance of bounds."""
+        return float(release.reporting.amounts.most_groups * (release.reporting.rows or 1))
 
 
 _UNITS, _SUMS, _MEANS, _MOMENTS = _Units(), _Sums(), _Means(), _Moments()

@@ -98,11 +98,11 @@ class ReportShape:
         Yields:
             (units, F) words.
         """
-        cells = np.concatenate([block.cells for block in blocks] or [np.empty(0, np.int64)])
+        cells = np.concatenate([np.empty(0, np.int64), *(block.cells for block in blocks)])
         numbers = [block.amounts for block in blocks if hasattr(block, "amounts")]
         holds = [block.applies for block in blocks if block.applies is not None]
-        n = min(1, len(cells)) if one else len(cells)
-        users = np.zeros(len(cells), np.int64) if one else np.arange(n)
+        n = min(1, cells.size) if one else cells.size
+        users = np.zeros(cells.size, np.int64) if one else np.arange(n)
         amounts = np.concatenate(numbers) if numbers else None
         applies, groups = np.concatenate(holds) if holds else None, cells.astype(np.int64)
         yield from reports_of(release.reporting, users, groups, amounts, n, applies, rng)

@@ -1,1 +1,0 @@
-"""Ratios of sums, and rates: what is asked."""
