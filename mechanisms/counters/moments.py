@@ -24,7 +24,7 @@ Three = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True)
-class Moments(Ends):
+class MomentDigits(Ends):
     """Digits of each number and of its square, both told from both ends."""
 
     digits: ClassVar[Digits] = "moments"
@@ -83,7 +83,7 @@ class WholeMoments(WholeEnds):
         return (Portion(3, -(self.most // 8) - 2, self.most + 1),)
 
     def rounded(self, numbers: Floats, bound: float, most: int, rng: RandomSource) -> Slots:
-        """As of `Moments`, but in the place of v^2 half of 1 - v^2."""
+        """As of `MomentDigits`, but in the place of v^2 half of 1 - v^2."""
         cells = whole_amounts(numbers, bound, most, rng)
         # A cell's own square is too large by what its rounding scatters: the last term, on average.
         off = np.abs(numbers / bound * most - cells)
@@ -100,6 +100,6 @@ class WholeMoments(WholeEnds):
         return [cells - rest, self.most - cells - rest, rest]
 
     def moments(self, counts: Sequence[Floats]) -> Three:
-        """As of `Moments`."""
+        """As of `MomentDigits`."""
         above, below, rest = (np.asarray(count) / self.most for count in counts)
         return above + below + 2 * rest, above - below, above + below

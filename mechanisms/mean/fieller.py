@@ -164,8 +164,8 @@ def variances(
         means: (k,) each, the ends of intervals of the means.
 
     >>> known = tuple(np.array([x]) for x in (1000.0, 0.0, 250.0)), 9 * np.eye(3), np.zeros(1)
-    >>> found = variances(*known, 2.0, (np.array([-0.01]), np.array([0.01])))
-    >>> [round(float(x[0]), 4) for x in found]
+    >>> ratios = variances(*known, 2.0, (np.array([-0.01]), np.array([0.01])))
+    >>> [round(float(x[0]), 4) for x in ratios]
     [0.25, 0.0031, 0.2438, 0.2563]
     """
     people, sums, squares = moments
@@ -180,9 +180,9 @@ def variances(
     mean = sums / np.where(people > 0, people, np.nan)
     best = around(np.clip(mean, -1, 1))
     tried = [means[0] + part * (means[1] - means[0]) for part in np.linspace(0, 1, _MEANS)]
-    found = [(at**2, around(at)) for at in tried]
+    ratios = [(at**2, around(at)) for at in tried]
     most = 1 - np.square(np.clip(0, *means))  # the farther the mean, the less room there is
-    low = np.min([one.lower + square for square, one in found], axis=0)
-    high = np.max([one.upper + square for square, one in found], axis=0)
+    low = np.min([one.lower + square for square, one in ratios], axis=0)
+    high = np.max([one.upper + square for square, one in ratios], axis=0)
     spread = best.ratio + 2 * mean * np.clip(mean, -1, 1) - mean**2
     return RatioEstimate(spread, best.error, np.clip(low, 0, most), np.clip(high, 0, most))

@@ -186,10 +186,10 @@ class QueryResult:
         # As far as their own intervals reach, of the one that reaches farther.
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.fmax(np.fmax((a_most - a) / a_error, (b_most - b) / b_error), 0)
-        found = quotients(a, b, a_error, b_error, far, most=np.inf)
+        ratios = quotients(a, b, a_error, b_error, far, most=np.inf)
         counted = all(one.kind == "count" for one in figure.over)
-        lower = np.maximum(found.lower, 0) if counted else found.lower
-        columns = zip(_ENDS, (found.ratio, found.error, lower, found.upper), strict=True)
+        lower = np.maximum(ratios.lower, 0) if counted else ratios.lower
+        columns = zip(_ENDS, (ratios.ratio, ratios.error, lower, ratios.upper), strict=True)
         return {
             figure.label + end: pa.array(column, mask=~np.isfinite(column))
             for end, column in columns

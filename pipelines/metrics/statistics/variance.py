@@ -70,13 +70,13 @@ class Variance(Mean):
 
     def _spreads(self, evidence: MomentEvidence, confidence: float) -> dict[str, dict[str, Any]]:
         """Table -> columns, in the units of the bounds: of roots, and of variances."""
-        found, half = evidence.variances(confidence), self.bounds.half
-        variance = np.clip(found.ratio, found.lower, found.upper)
-        squares = {"estimate": variance, "lower": found.lower, "upper": found.upper}
+        spread, half = evidence.variances(confidence), self.bounds.half
+        variance = np.clip(spread.ratio, spread.lower, spread.upper)
+        squares = {"estimate": variance, "lower": spread.lower, "upper": spread.upper}
         roots = {name: half * np.sqrt(values) for name, values in squares.items()}
         # How far a standard error of the variance takes its root up: finite where it is near 0.
-        roots["standard_error"] = half * np.sqrt(variance + found.error) - roots["estimate"]
-        squares |= {"standard_error": found.error, "unclipped": found.ratio}
+        roots["standard_error"] = half * np.sqrt(variance + spread.error) - roots["estimate"]
+        squares |= {"standard_error": spread.error, "unclipped": spread.ratio}
         return {
             "deviation": roots,
             "variance": {name: half**2 * values for name, values in squares.items()},

@@ -21,7 +21,7 @@ from mechanisms.counters.amounts import (
     units,
 )
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.moments import Moments, WholeMoments
+from mechanisms.counters.moments import MomentDigits, WholeMoments
 from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
@@ -208,7 +208,7 @@ class _Means(_Cells):
 class _Moments(_Means):
     """Numbers and their squares are added up."""
 
-    kinds = (Moments, WholeMoments)
+    kinds = (MomentDigits, WholeMoments)
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         amounts, column = release.reporting.amounts, release.design.column_variance
