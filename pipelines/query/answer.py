@@ -190,10 +190,7 @@ class QueryResult:
         counted = all(one.kind == "count" for one in figure.over)
         lower = np.maximum(ratios.lower, 0) if counted else ratios.lower
         columns = zip(_ENDS, (ratios.ratio, ratios.error, lower, ratios.upper), strict=True)
-        return {
-            figure.label + end: pa.array(column, mask=~np.isfinite(column))
-            for end, column in columns
-        }
+        return {figure.label + end: pa.array(x, mask=~np.isfinite(x)) for end, x in columns}
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.Array:
         """Which rows are shown, in their order."""

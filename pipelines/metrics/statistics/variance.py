@@ -55,18 +55,15 @@ class Variance(Mean):
         return Wording(_ERRORS, [*super().wording.words, _POPULATION])
 
     def tables(self, evidence: MomentEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
-        confidence, domains = self.options.confidence, self.domains
+        confidence = self.options.confidence
         means, made = self.columns(evidence, confidence), self._spreads(evidence, confidence)
         wider = self._spreads(evidence, evidence.alone(confidence))
         people = {name: x for name, x in means.items() if name.startswith(("rows", "users"))}
         for name, columns in made.items():
             ends = {f"{end}_simultaneous": wider[name][end] for end in ("lower", "upper")}
             made[name] = columns | (ends if evidence.people.size > 1 else {}) | people
-        labels = label_columns(self.heading.labels, domains)
-        return {
-            f"{name}.parquet": with_labels(labels, columns)
-            for name, columns in (made | {"mean": means}).items()
-        }
+        labels, made["mean"] = label_columns(self.heading.labels, self.domains), means
+        return {f"{name}.parquet": with_labels(labels, one) for name, one in made.items()}
 
     def _spreads(self, evidence: MomentEvidence, confidence: float) -> dict[str, dict[str, Any]]:
         """Table -> columns, in the units of the bounds: of roots, and of variances."""
@@ -77,10 +74,7 @@ class Variance(Mean):
         # How far a standard error of the variance takes its root up: finite where it is near 0.
         roots["standard_error"] = half * np.sqrt(variance + spread.error) - roots["estimate"]
         squares |= {"standard_error": spread.error, "unclipped": spread.ratio}
-        return {
-            "deviation": roots,
-            "variance": {name: half**2 * values for name, values in squares.items()},
-        }
+        return {"deviation": roots, "variance": {n: half**2 * x for n, x in squares.items()}}
 
     def statement(self, evidence: MomentEvidence) -> dict[str, Any]:  # type: ignore[override]
         return {}

@@ -20,13 +20,15 @@ class VarianceOptions(CountingOptions, GroupedOptions):
         "of each group of rows. A user counts with the average of its rows; with --by-row each row "
         f"counts. Numbers are clipped to --bounds; how many were is not published. {PRESENCE}"
     )
+    examples: ClassVar[str] = """\
+example:
+  hushbeam variance --input 'logs/*.parquet' --column seconds --bounds 0,600 --epsilon 1 --output v
+"""
     mechanism: ClassVar[str] = "counters"
 
     column: str = option("the column of numbers")
     bounds: str = declared_bounds()
-    group_by: str | None = option(
-        "one figure for each value of this column", None, metavar="COLUMN"
-    )
+    group_by: str | None = option("one for each value of this column", None, metavar="COLUMN")
     groups: str | None = option(
         "the groups: a text file with one a line, or a range of integers; public knowledge, not "
         "taken from the data. All other rows share one more",

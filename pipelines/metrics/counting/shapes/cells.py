@@ -228,7 +228,8 @@ class _Moments(_Means):
 
     def influence(self, release: ByCounters) -> float:
         """Of a sum of squares, in those of halves of the distance of bounds."""
-        return float(release.reporting.amounts.most_groups * (release.reporting.rows or 1))
+        slots = release.design.levels[0].slots * (release.reporting.rows or 1)
+        return float(slots * (max(release.design.lifts) if release.by_devices else 1))
 
 
 _UNITS, _SUMS, _MEANS, _MOMENTS = _Units(), _Sums(), _Means(), _Moments()
