@@ -22,6 +22,8 @@ from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
 
+_CELLS = ("cells", "categories")  # what blocks call them
+
 weighed(AmountBlock)
 weighed(SlotBlock)
 
@@ -105,8 +107,16 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        yield from self._reports(users, rows["cells"], numbers, names, applies)
-        for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
+        size = names.size
+        if getattr(self._reporting, "divides", False):
+            (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
+            own = cells.astype(np.int64)
+            words = self._reporting.divided(users, own, size, applies, self._rng)
+            size = len(words)
+            yield SlotBlock(words, None)
+        else:
+            yield from self._reports(users, rows["cells"], numbers, names, applies)
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 
