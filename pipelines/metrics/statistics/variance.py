@@ -25,7 +25,8 @@ _ERRORS = ErrorTerms(
 )
 _POPULATION = (
     "The variance is that of the numbers that count, as of a whole population; as of a sample it "
-    "is n / (n - 1) times as large. Intervals are for what the noise may have moved."
+    "is n / (n - 1) times as large. Intervals are for what the noise may have moved. The bound on "
+    "poisoning is for the sum of squared distances from the middle of the bounds."
 )
 _EVEN = 1 / 3  # the variance of numbers that are spread evenly over [-1, 1]
 

@@ -243,9 +243,10 @@ class _Moments(_Means):
         return MomentEvidence(sums, people, *known, squares=squares)
 
     def influence(self, release: ByCounters) -> float:
-        """Of a sum of squares, in those of halves of the distance of bounds."""
-        slots = release.design.levels[0].slots * (release.reporting.rows or 1)
-        return float(slots * (max(release.design.lifts) if release.by_devices else 1))
+        """Of a sum of squared distances from the middle of the bounds."""
+        slots, work = release.design.levels[0].slots, release.statistic.workload
+        lies = slots * (work.rows or 1) * (max(release.design.lifts) if release.by_devices else 1)
+        return float(lies * work.amount.half**2)
 
 
 _UNITS, _SUMS, _MEANS, _MOMENTS = _Units(), _Sums(), _Means(), _Moments()
