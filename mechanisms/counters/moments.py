@@ -48,8 +48,7 @@ class MomentDigits(Ends):
             bound, most, rng: as of `whole_amounts`.
         """
         squares = bound * np.square(2 * numbers / bound - 1)
-        parts = (whole_amounts(part, bound, most, rng) for part in (numbers, squares))
-        return np.stack([*parts], axis=-1)
+        return np.stack([whole_amounts(x, bound, most, rng) for x in (numbers, squares)], axis=-1)
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         both = np.hstack([groups, np.where(groups < 0, -1, groups + self.groups)])

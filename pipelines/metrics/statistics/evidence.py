@@ -170,14 +170,12 @@ class MomentEvidence(Evidence):
             confidence: of each interval.
         """
         accuracy, risk = self.accuracy, 1 - confidence
-        if accuracy.moments is None:
-            raise ValueError("no squares were added up")
         # Means that lie farther off matter little, so theirs is a small part of the risk.
         means, sure = self.means(1 - risk / 10), 1 - 0.9 * risk
         most = np.maximum(self.people + _FAR * accuracy.people, 0)
         far = max(accuracy.total.far(sure), normal_quantile(sure))
-        totals, rounding = (self.people, self.totals, self.squares), _SCATTER * accuracy.coin * most
-        return variances(totals, accuracy.moments, rounding, far, (means.lower, means.upper))
+        totals, coins = (self.people, self.totals, self.squares), _SCATTER * accuracy.coin * most
+        return variances(totals, np.array(accuracy.moments), coins, far, (means.lower, means.upper))
 
 
 @dataclass(frozen=True, kw_only=True)

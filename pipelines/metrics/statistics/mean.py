@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class Mean(Statistic):
     """
 
     kind = "mean"
+    liars: ClassVar[str] = (
+        "The bound on poisoning is for the sum; for a mean, divide it by the number of {unit}s. "
+    )
 
     options: MeanOptions
     bounds: Bounds
@@ -91,10 +94,7 @@ class Mean(Statistic):
         users = self.options.unit == "user" and not self.options.by_row
         whose = "The average of all rows of a user" if users else "The number of a row"
         groups = ", in each of its groups," * (users and bool(self.domains))
-        liars = (
-            "The bound on poisoning is for the sum; for a mean, divide it by the number of "
-            f"{self.options.unit}s. "
-        )
+        liars = self.liars.format(unit=self.options.unit)
         words = (
             f"{whose}{groups} counts once, clipped to {self.bounds.low:g} .. "
             f"{self.bounds.high:g}. {liars * (self.options.mechanism != SPLIT_MIX)}"

@@ -25,8 +25,7 @@ _ERRORS = ErrorTerms(
 )
 _POPULATION = (
     "The variance is that of the numbers that count, as of a whole population; as of a sample it "
-    "is n / (n - 1) times as large. Intervals are for what the noise may have moved. The bound on "
-    "poisoning is for the sum of squared distances from the middle of the bounds."
+    "is n / (n - 1) times as large. Intervals are for what the noise may have moved."
 )
 _EVEN = 1 / 3  # the variance of numbers that are spread evenly over [-1, 1]
 
@@ -36,6 +35,7 @@ class Variance(Mean):
     """The variance, its root, and the mean of those who have a number; totals are as of `Mean`."""
 
     kind = "variance"
+    liars = "The bound on poisoning is for the sum of squared distances from the bounds' middle. "
 
     options: VarianceOptions  # type: ignore[assignment]
 
