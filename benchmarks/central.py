@@ -98,6 +98,17 @@ def mean(groups: int) -> float:
     return min(quotient(law, law) for law in (spent, squared))
 
 
+def moments() -> float:
+    """Of a standard deviation and a mean together, of numbers that are spread evenly.
+
+    A number has three totals, by Bernstein's polynomials of degree 2: they add up to 1. Squares are
+    the outer two less the middle one, and people are all three.
+    """
+    noise, even = math.sqrt(2) / EPSILON / PEOPLE, 1 / 3
+    variance = math.sqrt(2 * (1 - even) ** 2 + (1 + even) ** 2)
+    return noise * math.hypot(variance / (2 * math.sqrt(even)), math.sqrt(2))
+
+
 def prefixes(bins: int) -> float:
     """Of shares below the ends of bins, on average: by the best of many trees, made consistent."""
     shares, errors = np.linspace(0, 1, bins + 1), []
@@ -200,6 +211,9 @@ def _numbers() -> Iterator[Kind]:
     yield Kind("sum, 12 groups of a user", _total(asked("sum", **numbers, **groups)), 5000 * many)
     yield Kind("mean", _mean(asked("mean", **numbers)), mean(1))
     yield Kind("mean, 12 groups of a user", _mean(asked("mean", **numbers, **groups)), mean(12))
+    spread = asked("variance", **numbers)  # in halves of the range, as its mean in the middle
+    both = math.hypot(spread.error / 2500, spread.accuracy.noise / PEOPLE)
+    yield Kind("variance, and its mean", both, moments())
     for bins in (64, 1024):
         release = asked("distribution", **numbers, bins=bins)
         tree, shares = release.reporting.tree, np.linspace(0, 1, bins + 1)

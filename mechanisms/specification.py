@@ -170,9 +170,9 @@ class NumberUnits:
     sign: int
 
 
-Digits = Literal["whole", "signed", "lifted", "ends"]
+Digits = Literal["whole", "signed", "lifted", "ends", "moments"]
 """Of totals that are at least 0; with counters of their own for negative ones; with negative ones
-lifted by the least; told from both ends."""
+lifted by the least; told from both ends; likewise, with their squares."""
 
 
 @dataclass(frozen=True, kw_only=True)

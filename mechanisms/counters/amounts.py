@@ -7,7 +7,7 @@ remainder may have one weight, and are told apart by their place.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -137,6 +137,9 @@ class Amounts:
         total = sum(level.weight * row for level, row in zip(self.levels, counts, strict=True))
         parts = np.asarray(total, np.float64).reshape(-1, self.groups)
         return np.asarray(parts[0] - parts[1] if self.signed else parts[0])
+
+    rounded: ClassVar[Callable[..., Any]] = staticmethod(whole_amounts)
+    """What takes numbers to amounts."""
 
     coin = 0.25
     """The variance of a number's rounding, at the most, in squared units of totals."""

@@ -7,6 +7,7 @@ Source: Fieller, "Some problems in interval estimation", J. Royal Statistical So
     1954.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 
 _TRIED, _FAR = 4001, 40.0  # candidates for a mean, within so many standard errors
+_MEANS = 33  # tried of an interval of means
 _FARTHER = 25.0  # times as far where none of these is refuted; so steps stay below 1 % of the way
 
 
@@ -103,9 +105,10 @@ def quotients(
     sums: Floats,
     numbers: Floats,
     sum_error: Floats | float,
-    number_error: float,
-    far: float,
-    covariance: float = 0.0,
+    number_error: Floats | float,
+    far: Floats | float,
+    covariance: Floats | float = 0.0,
+    most: float = 1.0,
 ) -> RatioEstimate:
     """Sums over numbers whose noises are known.
 
@@ -119,6 +122,7 @@ def quotients(
         number_error: that of a number.
         far: how many standard deviations refute.
         covariance: of a sum's noise and its number's.
+        most: the largest quotient there can be, in place of 1.
 
     >>> found = quotients(np.array([50.0, 1.0]), np.array([100.0, 1.0]), 3.0, 4.0, 2.0)
     >>> found.lower.round(3).tolist(), found.upper.round(3).tolist()
@@ -127,7 +131,7 @@ def quotients(
     known = numbers > 0
     divisors = np.where(known, numbers, 1.0)
     ratio = np.where(known, sums / divisors, np.nan)
-    inside = np.clip(ratio, -1, 1)
+    inside = np.clip(ratio, -most, most)
     variance = sum_error**2 - 2 * inside * covariance + (inside * number_error) ** 2
     error = np.sqrt(np.maximum(variance, 0.0)) / divisors
     a = numbers**2 - (far * number_error) ** 2
@@ -135,6 +139,50 @@ def quotients(
     safe = np.where(certain, a, 1.0)
     middle = sums * numbers - far**2 * covariance
     root = np.sqrt(np.maximum(middle**2 - a * (sums**2 - (far * sum_error) ** 2), 0.0))
-    lower = np.where(certain, np.clip((middle - root) / safe, -1, 1), -1.0)
-    upper = np.where(certain, np.clip((middle + root) / safe, -1, 1), 1.0)
+    lower = np.where(certain, np.clip((middle - root) / safe, -most, most), -most)
+    upper = np.where(certain, np.clip((middle + root) / safe, -most, most), most)
     return RatioEstimate(ratio, error, lower, upper)
+
+
+def variances(
+    moments: tuple[Floats, Floats, Floats],
+    covariance: Floats,
+    rounding: Floats,
+    far: float,
+    means: tuple[Floats, Floats],
+) -> RatioEstimate:
+    """How far numbers in [-1, 1] scatter, from noisy totals of them and of their squares.
+
+    At the mean m the sum of (x - m)^2 - variance is 0: a variance is refuted as a quotient is. All
+    means are tried that an interval of theirs holds; the risks of both add up (Bonferroni).
+
+    Args:
+        moments: (k,) each, unbiased: how many there are, their sum, and that of their squares.
+        covariance: (3, 3) of the noises of these.
+        rounding: (k,) the variance of the roundings of such a sum, at the most.
+        far: how many standard deviations refute.
+        means: (k,) each, the ends of intervals of the means.
+
+    >>> known = tuple(np.array([x]) for x in (1000.0, 0.0, 250.0)), 9 * np.eye(3), np.zeros(1)
+    >>> ratios = variances(*known, 2.0, (np.array([-0.01]), np.array([0.01])))
+    >>> [round(float(x[0]), 4) for x in ratios]
+    [0.25, 0.0031, 0.2438, 0.2563]
+    """
+    people, sums, squares = moments
+
+    def around(mean: Floats) -> RatioEstimate:
+        """The variance less the square of the mean."""
+        weights = np.stack([0 * mean, -2 * mean, 1 + 0 * mean])
+        own = np.sqrt(np.einsum("ik,ij,jk->k", weights, covariance, weights) + rounding)
+        one, beside = math.sqrt(covariance[0, 0]), covariance[0] @ weights
+        return quotients(squares - 2 * mean * sums, people, own, one, far, beside)
+
+    mean = sums / np.where(people > 0, people, np.nan)
+    best = around(np.clip(mean, -1, 1))
+    tried = [means[0] + part * (means[1] - means[0]) for part in np.linspace(0, 1, _MEANS)]
+    ratios = [(at**2, around(at)) for at in tried]
+    most = 1 - np.square(np.clip(0, *means))  # the farther the mean, the less room there is
+    low = np.min([one.lower + square for square, one in ratios], axis=0)
+    high = np.max([one.upper + square for square, one in ratios], axis=0)
+    spread = best.ratio + 2 * mean * np.clip(mean, -1, 1) - mean**2
+    return RatioEstimate(spread, best.error, np.clip(low, 0, most), np.clip(high, 0, most))

@@ -232,6 +232,9 @@ def _explain(query: Compiled, plan: PlanDocument) -> int:
     screen, facts = Screen(), []
     table = numbers_table(("figure", "metric", "of"), ("predicted error", "epsilon", "delta"))
     for figure in query.answer.figures:
+        if figure.over:  # at no price
+            table.add_row(figure.label, "", figure.meaning, "that of both", "", "")
+            continue
         metric, own = by_name[figure.metric], by_name[figure.metric].guarantees[0]
         free = query.unbounded and figure.kind != "count"
         error = "known when bounds are chosen" if free else metric.expected_error

@@ -28,6 +28,7 @@ _OURS = {
     "histogram": "pipelines.metrics.histogram.options:HistogramOptions",
     "strings": "pipelines.metrics.strings.options:StringsOptions",
     "mean": "pipelines.metrics.mean.options:MeanOptions",
+    "variance": "pipelines.metrics.variance.options:VarianceOptions",
     "distribution": "pipelines.metrics.distribution.options:DistributionOptions",
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
     "count": "pipelines.metrics.counting.options:CountOptions",

@@ -13,8 +13,11 @@ from pipelines.query.clause import QueryTerms
 from pipelines.query.rows import RowExpressions, RowValue, literal, name_of, whole
 
 PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-_NUMBERS = {"SUM": "sum", "AVG": "mean"}
+_TABLES = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), "variance")
+_TABLES |= dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP"), "deviation")
+_NUMBERS = {"SUM": "sum", "AVG": "mean"} | dict.fromkeys(_TABLES, "variance")
 _QUANTILES = ("PERCENTILE_CONT", "APPROX_QUANTILES")
+TOTALS = ("COUNT", "COUNTIF", "SUM")
 AGGREGATES = ("COUNT", "COUNTIF", *_NUMBERS, *_QUANTILES)
 _MOST_PARTS = 100
 _UNCHOSEN = (0.0, 1.0)  # stand in until a first round has chosen
@@ -28,12 +31,16 @@ class Aggregate(NamedTuple):
         options: of it, but for groups and what must hold of all rows.
         meaning: in words.
         quantiles: of a distribution, those that are asked.
+        table: of a variance, that which is asked.
+        sample: whether it is that of a sample.
     """
 
     kind: str
     options: Mapping[str, Any]
     meaning: str
     quantiles: tuple[float, ...] = ()
+    table: str = ""
+    sample: bool = False
 
 
 class Aggregates:
@@ -118,12 +125,14 @@ class Aggregates:
                 refuse(node, f"rows have chosen bounds, and a user's sum other ones: write {call}"
                        + " or say --rows-per-user 10" * (not self._terms.private))  # fmt: skip
         options = {"column": self._column(what, row), "bounds": "{!r},{!r}".format(*bounds)}
+        spread: dict[str, Any] = {"table": _TABLES.get(name, "")}
+        spread["sample"] = name in _TABLES and not name.endswith("_POP")
         if per == PER_ROW or self._terms.unit is None:
             options |= self._by_row(node, call, bounded=True)
-            return Aggregate(_NUMBERS[name], options, "rows, clipped")
+            return Aggregate(_NUMBERS[name], options, "rows, clipped", **spread)
         added = "added up" if name == "SUM" else "averaged"
         words = f"each user's rows of a group, {added} and then clipped"
-        return Aggregate(_NUMBERS[name], options | self._by_group(), words)
+        return Aggregate(_NUMBERS[name], options | self._by_group(), words, **spread)
 
     def _quantiles(
         self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]

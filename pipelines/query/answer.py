@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from mechanisms.mean.fieller import quotients
 from pipelines.compat.google_sql import place_of
 from pipelines.errors import RequestError
 from pipelines.metrics.first_round import ChosenBounds
@@ -29,6 +30,7 @@ from transforms.expressions.view import View
 
 _MOST_SHOWN = 100  # rows on a screen and on a page
 _ENDS = ("", "_standard_error", "_lower", "_upper")
+_FAR = 3  # standard errors of a number of rows that a sample's interval allows for
 _MOST_FIRST = 3  # figures of one row
 _KNOWN = {"estimate": "", **{name: f"_{name}" for name in ("standard_error", "lower", "upper")}}
 
@@ -40,9 +42,11 @@ class ResultColumn:
     Attributes:
         label: what it is called; empty of one that HAVING or ORDER BY alone look at.
         metric: that publishes it.
-        kind: of that.
+        kind: of that; of a variance its table; "ratio" of two others.
         quantiles: of a distribution, those that are asked.
         meaning: what it is of, in words.
+        sample: whether a variance is that of a sample.
+        over: of a ratio, what is divided and by what.
     """
 
     label: str
@@ -50,6 +54,8 @@ class ResultColumn:
     kind: str
     quantiles: tuple[float, ...] = ()
     meaning: str = ""
+    sample: bool = False
+    over: tuple[ResultColumn, ...] = ()
 
     @property
     def labels(self) -> list[str]:
@@ -64,9 +70,10 @@ class ResultColumn:
         return (_ENDS[0], *_ENDS[2:]) if self.quantiles else _ENDS
 
     @property
-    def table(self) -> str:
-        """The file that holds it."""
-        return f"{self.metric}/{'quantiles' if self.quantiles else self.kind}.parquet"
+    def tables(self) -> list[str]:
+        """The files that hold it."""
+        own = f"{self.metric}/{'quantiles' if self.quantiles else self.kind}.parquet"
+        return [own] if not self.over else [name for one in self.over for name in one.tables]
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,8 @@ class QueryResult:
             for i, ((label, _), column) in enumerate(zip(self.groups, labels, strict=True))
         }
         for i, one in enumerate(self.figures):
-            made[f"f{i}"] = self._columns(one, tables[one.table])
+            parts = [tables[name] for name in one.tables]
+            made[f"f{i}"] = self._ratio(one, parts) if one.over else self._columns(one, *parts)
         first = {place: next(iter(columns.values())) for place, columns in made.items()}
         shown = {name: one for place in self.columns for name, one in made[place].items()}
         return pa.table(shown).take(self._chosen(pa.RecordBatch.from_pydict(first)))
@@ -164,9 +172,25 @@ class QueryResult:
                 name = together if together in part.column_names else end[1:] or "estimate"
                 if name in part.column_names:
                     made[label + end] = part[name].combine_chunks()
+            if figure.sample:
+                made |= _of_sample(made, label, part, figure.kind == "deviation")
             if figure.kind == "count":  # as floats in the columns that all kinds share
                 made[label] = made[label].cast(pa.int64())
         return made
+
+    def _ratio(self, figure: ResultColumn, tables: Sequence[pa.Table]) -> dict[str, pa.Array]:
+        """The columns of a quotient of two figures, whose noises are independent."""
+        parts = [[*self._columns(one, table).values()]
+                 for one, table in zip(figure.over, tables, strict=True)]  # fmt: skip
+        (a, a_error, _, a_most), (b, b_error, _, b_most) = np.array(parts, np.float64)
+        # As far as their own intervals reach, of the one that reaches farther.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.fmax(np.fmax((a_most - a) / a_error, (b_most - b) / b_error), 0)
+        ratios = quotients(a, b, a_error, b_error, far, most=np.inf)
+        counted = all(one.kind == "count" for one in figure.over)
+        lower = np.maximum(ratios.lower, 0) if counted else ratios.lower
+        columns = zip(_ENDS, (ratios.ratio, ratios.error, lower, ratios.upper), strict=True)
+        return {figure.label + end: pa.array(x, mask=~np.isfinite(x)) for end, x in columns}
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.Array:
         """Which rows are shown, in their order."""
@@ -201,7 +225,7 @@ class QueryResult:
         Args:
             files: name -> content.
         """
-        needed = {figure.table for figure in self.figures}
+        needed = {name for figure in self.figures for name in figure.tables}
         if not needed <= files.keys():
             return None
         return self.table({name: pq.read_table(io.BytesIO(files[name])) for name in needed})
@@ -276,7 +300,8 @@ class QueryResult:
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
         values = pa.array([" · ".join(map(str, row)) for row in rows], pa.string())
         of = {"value": values if names else pa.nulls(len(table), pa.string())}
-        means = {label for one in self.figures if one.kind == "mean" for label in one.labels}
+        kinds = {"mean", "variance", "deviation", "ratio"}
+        means = {label for one in self.figures if one.kind in kinds for label in one.labels}
         whose = {"value": names[0]} if len(names) == 1 else {}
         order = {"table": "", "rows": FIRST if self.order else LARGEST}
         first = []
@@ -289,6 +314,19 @@ class QueryResult:
             one = headline(figures, said)
             first.append(one._replace(lines=[line._replace(unit=label) for line in one.lines]))
         return Headline([line for one in first for line in one.lines], first[0].which, "")
+
+
+def _of_sample(
+    columns: Mapping[str, pa.Array], label: str, table: pa.Table, root: bool
+) -> dict[str, pa.Array]:
+    """Variances, or their roots, of samples: n / (n - 1) times as large."""
+    unit = "rows" if "rows" in table.column_names else "users"
+    n, error = (table[name].to_numpy() for name in (unit, f"{unit}_standard_error"))
+    made, power = {}, 0.5 if root else 1
+    for end, away in zip(_ENDS, (0, 0, _FAR, -_FAR), strict=True):
+        many = np.maximum(n + away * error, 2)  # of one there is no sample's variance
+        made[label + end] = pa.array(columns[label + end] * (many / (many - 1)) ** power)
+    return made
 
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
-from pipelines.query.aggregates import Aggregate, Aggregates, column_of, is_aggregate
+from pipelines.query.aggregates import TOTALS, Aggregate, Aggregates, column_of, is_aggregate
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import QueryTerms, with_clause
@@ -25,6 +25,7 @@ from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
 
 _MOST_GROUPS = 1_000_000
+_MOMENTS = {"mean", "variance"}  # of which the latter publishes the former, too, at its price
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 _UNDECLARED = (
     "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
@@ -184,8 +185,14 @@ class _Compiler:
         """A column of the answer."""
         if is_aggregate(node):
             return self._figure(node, name)
+        if (parts := _quotient(node)) is not None:
+            over = tuple(self._figures[int(self._figure(part, "")[1:])] for part in parts)
+            meaning = " over ".join(one.meaning for one in over)
+            self._figures.append(ResultColumn(name, "", "ratio", (), meaning, over=over))
+            return f"f{len(self._figures) - 1}"
         if any(map(is_aggregate, node.walk())):
-            refuse(node, "an aggregate stands alone: compute with what is published afterwards")
+            why = "an aggregate stands alone, or as in SUM(a) / COUNT(*): compute afterwards"
+            refuse(node, why)
         return self._group(node, "an answer has aggregates, and columns that GROUP BY names")
 
     def _group(self, node: exp.Expr, why: str) -> str:
@@ -204,8 +211,10 @@ class _Compiler:
         """
         statistic = self._aggregates.statistic(node)
         for name, one in self._metrics.items():
-            if (one.kind, one.options) == (statistic.kind, statistic.options):
-                self._metrics[name] = one._replace(quantiles=one.quantiles + statistic.quantiles)
+            kinds = {one.kind, statistic.kind}
+            if one.options == statistic.options and (len(kinds) == 1 or kinds == _MOMENTS):
+                both = one.quantiles + statistic.quantiles
+                self._metrics[name] = one._replace(kind=max(kinds), quantiles=both)
                 break
         else:
             own = f"{self._name}-{label}" if self._name != "query" else label
@@ -213,9 +222,11 @@ class _Compiler:
             others = (f"{name}-{place}" for place in count(1))
             name = next(one for one in chain([name], others) if one not in self._metrics)
             self._metrics[name] = statistic
-        figure = ResultColumn(label, name, statistic.kind, statistic.quantiles, statistic.meaning)
-        for place, known in enumerate(self._figures):
-            if label in ("", known.label) and replace(known, label=label) == figure:
+        kind = statistic.table or statistic.kind
+        known = label, name, kind, statistic.quantiles, statistic.meaning, statistic.sample
+        figure = ResultColumn(*known)
+        for place, other in enumerate(self._figures):
+            if label in ("", other.label) and replace(other, label=label) == figure:
                 return f"f{place}"
         self._figures.append(figure)
         return f"f{len(self._figures) - 1}"
@@ -290,6 +301,17 @@ def _items(node: exp.Select) -> list[tuple[str, Any]]:
             refuse(item, "two columns of the answer have one name: say AS and another")
         items.append((name, value))
     return items
+
+
+def _quotient(node: Any) -> list[exp.Expr] | None:
+    """The two totals of a quotient of them; None of anything else."""
+    node = node.unnest()
+    called = isinstance(node, exp.Anonymous) and name_of(node) == "SAFE_DIVIDE"
+    parts = node.expressions if called else [node.args.get("this"), node.args.get("expression")]
+    if not (called or isinstance(node, exp.Div)) or len(parts) != 2:
+        return None
+    totals = [part.unnest() for part in parts]
+    return totals if all(is_aggregate(one) and name_of(one) in TOTALS for one in totals) else None
 
 
 def _by(node: Any, items: Sequence[tuple[str, Any]]) -> tuple[str, Any]:

@@ -65,7 +65,8 @@ _FUNCTIONS: dict[str, tuple[int, int, str]] = {
 }  # fmt: skip
 _OF_NUMBERS = {
     "SUM", "AVG", "PERCENTILE_CONT", "APPROX_QUANTILES", "ROUND", "FLOOR", "ABS", "SAFE_DIVIDE",
-    "TIMESTAMP_SECONDS", "TIMESTAMP_MILLIS", "TIMESTAMP_MICROS",
+    "TIMESTAMP_SECONDS", "TIMESTAMP_MILLIS", "TIMESTAMP_MICROS", "VARIANCE", "VAR_SAMP", "VAR_POP",
+    "STDDEV", "STDDEV_SAMP", "STDDEV_POP",
 }  # fmt: skip
 FUNCTIONS = (*_FUNCTIONS, "IF", "EXTRACT", "CAST", "SAFE_CAST")
 """What rows are computed by, beside operators, CASE, IN, BETWEEN and IS NULL."""

@@ -44,6 +44,9 @@ LABELS = ("group", "value")
 Never in a column with the name of the log's: that may be the name of any column of these tables.
 """
 
+AVERAGES = frozenset({"mean", "standard deviation", "variance"})
+"""Figures that are divided by how many there are, which a column beside them says."""
+
 _METADATA = b"hushbeam"
 
 
@@ -162,7 +165,7 @@ def _figures(table: pa.Table, statement: Mapping[str, Any], figure: str) -> dict
             figures.setdefault(f"{end}_simultaneous", figures[end])
     unit = statement["guarantees"]["release"]["unit"]
     people, took_part = f"{unit}s", statement.get("took_part")
-    if figure == "mean" and people in table.column_names and "n" not in figures:
+    if figure in AVERAGES and people in table.column_names and "n" not in figures:
         figures |= {"n": table[people], "n_standard_error": table[f"{people}_standard_error"]}
     elif "n" in figures or "n" in statement:
         figures.setdefault("n", pa.repeat(float(statement.get("n", 0)), len(table)))

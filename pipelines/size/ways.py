@@ -19,6 +19,7 @@ from pipelines.metrics.options import JOB
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.statistics.mean import Mean
 from pipelines.metrics.statistics.sum import Sum
+from pipelines.metrics.statistics.variance import Variance
 from pipelines.request import answers
 from pipelines.request.requests import Neighbours, request
 from pipelines.size.question import OUT_OF_REACH, SENT, PlannerQuestion, empty
@@ -71,7 +72,7 @@ def table(question: PlannerQuestion, limits: str, users: int) -> Table:
     """
     bounds = read_bounds(limits)
     made = empty(
-        f"sum and mean of a number in {bounds.low:g} .. {bounds.high:g}, {users:,} users, "
+        f"sum, mean and spread of a number in {bounds.low:g} .. {bounds.high:g}, {users:,} users, "
         f"{question.terms}",
         _CAPTION.format(split=SPLIT_MIX),
         "", "", "messages", "bytes", "dummies", "error", "ranges", texts=2,
@@ -104,13 +105,14 @@ def _ways(neighbours: Neighbours, n: int) -> Iterator[_Way]:
     drawn = {"neighbours": neighbours, "expected": n, "drawn_by": "shuffler"}
     enrolled = drawn | {"enrolled": n}
     devices, split = enrolled | {"drawn_by": "devices"}, enrolled | {"mechanism": SPLIT_MIX}
-    for name in (Sum.kind, Mean.kind):
+    for name in (Sum.kind, Mean.kind, Variance.kind):
         yield _Way(name, "the job's noise", drawn | {"drawn_by": JOB})
         yield _Way(name, "correlated dummies", drawn)
         yield _Way(name, "same, three parties", drawn, ByCounters.divided)
         yield _Way(name, "independent dummies", drawn, _alone)
         yield _Way(name, "devices' dummies", devices)
-        yield _Way(name, SPLIT_MIX, split)
+        if name != Variance.kind:
+            yield _Way(name, SPLIT_MIX, split)
     yield _Way("mean", "one report", {"min_reports": n})
 
 

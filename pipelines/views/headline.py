@@ -33,9 +33,9 @@ BARS, LINE, HEAT, TRIANGLE = "bars", "line", "heat", "triangle"
 """Which picture a release has, as its `headline` says; without a word there are bars."""
 
 _MOST = 3
-_UNITS = {"share": "%", "sum": "", "mean": "", QUANTILE: ""}  # of others: their own name
-KNOWN = frozenset({"mean"})
+KNOWN = schema.AVERAGES
 """Figures of which the largest are those that noise knows least of."""
+_UNITS = {"share": "%", "sum": "", **dict.fromkeys(KNOWN, ""), QUANTILE: ""}  # else: its own name
 
 
 class Line(NamedTuple):

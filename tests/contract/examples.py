@@ -113,6 +113,14 @@ def sum_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.nansum(x)), True)
 
 
+def variance_of_all_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.nanvar(x)), True)
+
+
+def deviation_of_all_groups(log: Log) -> dict[Key, float]:
+    return _of_groups(log, lambda x: float(np.nanstd(x)), True)
+
+
 def mean(log: Log) -> dict[Key, float]:
     return {(None,): float(np.nanmean(log["size"]))}
 
@@ -252,6 +260,11 @@ _MEANS = (
     ),
 )  # fmt: skip
 
+_SPREADS = (
+    Truth("deviation.parquet", deviation_of_all_groups, keys=("group",), processed=True),
+    Truth("variance.parquet", variance_of_all_groups, keys=("group",), processed=True),
+    Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
+)
 _UP_TO = Truth(
     "distribution.parquet", below_middles, keys=("high",), estimate="cumulative", error=None,
     interval=("cumulative_lower", "cumulative_upper"),
@@ -331,6 +344,14 @@ EXAMPLES = {
             "devices": Form(_COUNTED | _BOUNDS | _BY_GROUP | _DEVICES, _MEANS),
             "job": Form(_COUNTED | _BOUNDS | _BY_GROUP | _EXPECTED, _MEANS),
             "split-mix": Form(_COUNTED | _BOUNDS | _DEVICES, (_MEAN,)),
+        },
+    ),
+    "variance": Example(
+        {"column": "size"} | _BOUNDS | _BY_GROUP,
+        {
+            "shuffler": Form(_COUNTED | _EXPECTED, _SPREADS),
+            "devices": Form({"epsilon": 2} | _DEVICES, _SPREADS),
+            "job": Form(_COUNTED | _EXPECTED, _SPREADS),
         },
     ),
     "distribution": Example(

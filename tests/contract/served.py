@@ -73,6 +73,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "strings by levels": ("strings", {"search": "levels"}),
     "mean": ("mean", _BOUNDED),
     "mean by group": ("mean", _BOUNDED | _GROUPS),
+    "variance": ("variance", {"group_by": None, "groups": None}),
+    "variance by group": ("variance", {}),
     "distribution": ("distribution", {}),
     "vector-mean": ("vector-mean", {}),
     "count": ("count", {}),

@@ -48,6 +48,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "count": {},
     "sum": {"column": "distance", "bounds": "0,5000"},
     "mean": {"column": "distance", "bounds": "0,5000"},
+    "variance": {"column": "distance", "bounds": "0,5000"},
     "distribution": {"column": "distance", "bounds": "0,5000", "bins": 64},
     "vector-mean": {"number": ("f*=-1,1",)},
     "cross-tab": {"columns": ("carrier",), "domains": ("carrier=examples/carriers.txt",)},

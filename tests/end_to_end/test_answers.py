@@ -51,6 +51,8 @@ COUNTING = {
     "count": [["count", "--input", "LOG", "--epsilon", "8", "--output", "out"]],
     "sum": [["sum", "--input", "LOG", "--column", "number", "--bounds=-3,3", "--whole-numbers",
              "--epsilon", "8", "--output", "out"]],
+    "variance": [["variance", "--input", "LOG", "--column", "number", "--bounds=-3,3",
+                  "--epsilon", "8", "--output", "out"]],
     "active-users": [["active-users", "--input", "LOG", "--user-column", "user", "--time", "moment",
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",

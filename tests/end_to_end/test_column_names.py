@@ -49,6 +49,10 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "mean", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D",
          "drawn_by": "shuffler"}, "group",
     ),
+    "variance": (
+        {"kind": "variance", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D"},
+        "group",
+    ),
     "mean of reports": (
         {"kind": "mean", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D",
          "min_reports": 300}, "group",

@@ -25,7 +25,46 @@ _JOB_RELEASE = "tests/end_to_end/test_job_totals_release.py"
 _JOB_NOISE = "mechanisms/counters/job_noise.py"
 _GEOMETRIC = "tests/mechanisms/sampling/test_exact_geometric.py"
 
+_MOMENTS = "mechanisms/counters/moments.py"
+_SQUARES = "tests/mechanisms/counters/test_moments.py"
+
 MUTANTS = (
+    Mutant(
+        "squares-at-half-the-price",
+        "A number and its square move three totals by twice as much as noise is paid for.",
+        _MOMENTS,
+        "Portion(3, -(self.most // 8) - 2, self.most + 1)",
+        "Portion(3, -(self.most // 8) - 2, self.most // 2 + 1)",
+        (_SQUARES,),
+        known_by="enumeration",
+    ),
+    Mutant(
+        "squares-move-one-total-too-far",
+        "Under replace one of the three moves farther than the profile counts.",
+        _MOMENTS,
+        "Portion(3, -(self.most // 8) - 2, self.most + 1)",
+        "Portion(3, 0, self.most + 1)",
+        (_SQUARES,),
+        known_by="one_total_moves",
+    ),
+    Mutant(
+        "squares-of-rounded-numbers",
+        "A square is that of a number after its rounding, and so too large on average.",
+        _MOMENTS,
+        "rest = (2 * cells * (most - cells) + off) / most",
+        "rest = (2 * cells * (most - cells) + 0 * off) / most",
+        (_SQUARES,),
+        known_by="roundings_keep",
+    ),
+    Mutant(
+        "variances-of-people-known-exactly",
+        "An interval of a variance leaves the noise of the number of people out.",
+        "mechanisms/mean/fieller.py",
+        "one, beside = math.sqrt(covariance[0, 0]), covariance[0] @ weights",
+        "one, beside = 0.0, 0.0 * covariance[0] @ weights",
+        ("tests/mechanisms/mean/test_variances.py",),
+        known_by="test_",
+    ),
     Mutant(
         "job-noise-of-half-the-scale",
         "What the job adds falls twice as fast as the epsilon that it promises.",

@@ -11,6 +11,24 @@ _ROWS = ("tests/transforms/encoders/test_rows_alone.py",)
 
 MUTANTS = (
     Mutant(
+        "a-quotient-of-an-exact-divisor",
+        "An interval of a quotient leaves the noise of what it is divided by out.",
+        "pipelines/query/answer.py",
+        "ratios = quotients(a, b, a_error, b_error, far, most=np.inf)",
+        "ratios = quotients(a, b, a_error, 0 * b_error, far, most=np.inf)",
+        _SHOWN,
+        known_by="quotient",
+    ),
+    Mutant(
+        "a-sample-as-a-population",
+        "VARIANCE is that of a population.",
+        "pipelines/query/answer.py",
+        "            if figure.sample:",
+        "            if False:",
+        _SHOWN,
+        known_by="samples",
+    ),
+    Mutant(
         "rows-that-count-for-themselves-are-not-told-to-the-noise",
         "Noise of the job is of one row of a unit, however many rows count.",
         "pipelines/metrics/counting/design.py",

@@ -26,6 +26,7 @@ FIGURES: list[dict[str, Any]] = [
     {"kind": "sum", "column": "x", "bounds": "-3,3"},
     {"kind": "sum", "column": "x", "bounds": "2,5"},
     {"kind": "mean", "column": "x", "bounds": "-1,4"},
+    {"kind": "variance", "column": "x", "bounds": "-1,4"},
 ]
 GROUPS: list[list[str]] = [[], ['city=["a","b","c"]'], ['city=["a","b","c"]', "zone=1..20"]]
 NUMBERS = [-50, 50, 0, 3, -3, 1, 5, 2, math.nan, -1, 4]

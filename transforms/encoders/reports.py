@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,7 +239,8 @@ class Reporting(Levelled):
         else:
             beside[UNUSABLE] = none if users is None else self._unusable(users, none, n)
             totals = contributions.averages if self.averaged else contributions.amounts
-            amounts, beyond = _units(self.clip, contributions.groups, totals, rng)
+            known = self.clip, contributions.groups, totals, rng
+            amounts, beyond = _units(*known, self.amounts.rounded)
             contributions = contributions._replace(cut=contributions.cut | beyond)
         beside[LIMITED] = contributions.cut
         layout = Layout(self.levels)
@@ -285,14 +286,18 @@ def shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
 
 
 def _units(
-    clip: Clip, groups: NDArray[np.int64], totals: Floats, rng: RandomSource
+    clip: Clip,
+    groups: NDArray[np.int64],
+    totals: Floats,
+    rng: RandomSource,
+    rounded: Callable[..., Slots] = whole_amounts,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Totals in units, and whose were clipped."""
     used = groups >= 0
     clipped = np.where(used, np.clip(totals, clip.low, clip.high), clip.origin)
     # Differences may round past the bound by a hair.
     away = np.clip(clip.sign * (clipped - clip.origin), -clip.bound, clip.bound)
-    units = whole_amounts(away, clip.bound, clip.units, rng)
+    units = rounded(away, clip.bound, clip.units, rng)
     return units, (used & (clipped != totals)).any(axis=1)
 
 

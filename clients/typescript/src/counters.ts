@@ -124,6 +124,7 @@ async function inUnits(
 /** The counters that tell of totals, digit by digit. */
 function digitsOf(unit: plan.GroupTotals, found: Total[]): number[][] {
   const { digits, groups, least, weights } = unit;
+  if (digits === "moments") throw new Error("this client sends no squares of numbers");
   const whole = Math.floor(Math.log2(unit.most + 1)); // digits of the weights 1, 2, 4, ...
   const rest = weights.length > whole ? weights[whole] : 0;
   const sets: number[][] = weights.map(() => []);

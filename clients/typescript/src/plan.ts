@@ -67,7 +67,7 @@ export interface GroupTotals {
   groups: number;
   most_groups: number;
   most: number;
-  digits: "whole" | "signed" | "lifted" | "ends";
+  digits: "whole" | "signed" | "lifted" | "ends" | "moments";
   least: number;
   weights: number[];
   numbers: NumberUnits | null;

@@ -88,7 +88,7 @@ class BySplitMix(ByCounters):
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
         if drawn_by != "shuffler":
             return "the shuffler adds the noise: leave --drawn-by at that"
-        if work.shape != "cells" or work.amount is None:
+        if work.shape != "cells" or work.amount is None or work.squares:
             return "it hides one sum or one mean of numbers, and nothing else"
         return None if work.groups == 1 else "it hides one figure, and not one of each group"
 

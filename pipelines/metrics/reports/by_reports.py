@@ -30,6 +30,8 @@ class ByReports(OfStatistic, Randomised):
             return _UNTOLD[work.shape]
         if work.shape == "cells" and work.people == "nobody":
             return "how many units report is published exactly: ask for shares or a mean"
+        if work.squares:
+            return "one report tells a number, and its square is needed beside"
         return "one report tells one value of a unit" if _several(work) else None
 
     @classmethod

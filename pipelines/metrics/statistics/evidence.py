@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
-from mechanisms.mean.fieller import RatioEstimate, quotients
-from mechanisms.postprocess.intervals import opened
+from mechanisms.mean.fieller import RatioEstimate, quotients, variances
+from mechanisms.postprocess.intervals import normal_quantile, opened
 from pipelines.metrics.counting.result import FigureError, Noisy, columns
 
 Limits = tuple[Floats, Floats]
 """Lower ones and upper ones."""
 
+_SCATTER = 5  # times the coin of a number, at the most: 4 in its square, and that has a coin, too
 _FAR = 3  # standard deviations of a count, to which roundings are allowed for
 
 
@@ -33,6 +34,8 @@ class Accuracy:
         coin: the variance that rounding one number adds to a total, at the most.
         deviation: of a total's noise where part of it goes with the number of people; None where
             it is that of `total`.
+        moments: (3, 3) covariances of the noise of a number of people, of its total and of that of
+            squares; None where there are none.
     """
 
     total: FigureError
@@ -41,6 +44,7 @@ class Accuracy:
     covariance: float = 0.0
     coin: float = 0.0
     deviation: float | None = None
+    moments: Floats | None = None
 
     @property
     def noise(self) -> float:
@@ -147,6 +151,31 @@ class Evidence:
         # Heavier tails than a normal law's count for both.
         far = max(accuracy.total.far(confidence), accuracy.others.far(confidence))
         return quotients(self.totals, self.people, total, number, far, accuracy.covariance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentEvidence(Evidence):
+    """What is known of numbers in -1 .. 1 and of their squares.
+
+    Attributes:
+        squares: (groups,) their totals, unbiased.
+    """
+
+    squares: Floats
+
+    def variances(self, confidence: float) -> RatioEstimate:
+        """How far numbers scatter around their mean: the mean squared distance, with intervals.
+
+        Args:
+            confidence: of each interval.
+        """
+        accuracy, risk = self.accuracy, 1 - confidence
+        # Means that lie farther off matter little, so theirs is a small part of the risk.
+        means, sure = self.means(1 - risk / 10), 1 - 0.9 * risk
+        most = np.maximum(self.people + _FAR * accuracy.people, 0)
+        far = max(accuracy.total.far(sure), normal_quantile(sure))
+        totals, coins = (self.people, self.totals, self.squares), _SCATTER * accuracy.coin * most
+        return variances(totals, np.array(accuracy.moments), coins, far, (means.lower, means.upper))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _ERRORS = ErrorTerms(
     "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, stands "
     "beside it: the fewer take part, the larger.",
@@ -45,16 +48,19 @@ class Mean(Statistic):
     """
 
     kind = "mean"
+    liars: ClassVar[str] = (
+        "The bound on poisoning is for the sum; for a mean, divide it by the number of {unit}s. "
+    )
 
     options: MeanOptions
     bounds: Bounds
 
     @classmethod
-    def read(cls, options: MeanOptions, source: inputs.Source) -> tuple[Mean, inputs.Telemetry]:
+    def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
         counted = options.hides_presence
-        if not counted:
+        if not counted and isinstance(options, MeanOptions):
             require_sense(options)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=counted)
@@ -88,10 +94,7 @@ class Mean(Statistic):
         users = self.options.unit == "user" and not self.options.by_row
         whose = "The average of all rows of a user" if users else "The number of a row"
         groups = ", in each of its groups," * (users and bool(self.domains))
-        liars = (
-            "The bound on poisoning is for the sum; for a mean, divide it by the number of "
-            f"{self.options.unit}s. "
-        )
+        liars = self.liars.format(unit=self.options.unit)
         words = (
             f"{whose}{groups} counts once, clipped to {self.bounds.low:g} .. "
             f"{self.bounds.high:g}. {liars * (self.options.mechanism != SPLIT_MIX)}"

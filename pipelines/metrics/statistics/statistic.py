@@ -55,6 +55,7 @@ class Workload:
     limited: bool = False
     shape: Shape = "cells"
     rows: int | None = None
+    squares: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -256,6 +256,42 @@ def test_quantiles_of_one_column_are_one_distribution() -> None:
     assert [figure.quantiles for figure in made.answer.figures] == [(0.9,), (0.5,)]
 
 
+def test_spreads_and_the_mean_of_one_column_are_one_metric() -> None:
+    names = ("VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP", "AVG")
+    aggregates = ", ".join(f"{name}(x, {ROW} => (0, 9)) AS {name}" for name in names)
+    for order in (
+        f"SELECT {aggregates} FROM t",
+        f"SELECT AVG(x, {ROW} => (0, 9)), {aggregates} FROM t",
+    ):
+        made = query(order)
+        assert [metric["kind"] for metric in made.metrics] == ["variance"]
+        figures = {one.label: (one.kind, one.sample) for one in made.answer.figures}
+        assert figures["VAR_POP"] == ("variance", False)
+        assert figures["STDDEV_POP"] == ("deviation", False)
+        assert figures["VARIANCE"] == figures["VAR_SAMP"] == ("variance", True)
+        assert figures["STDDEV"] == figures["STDDEV_SAMP"] == ("deviation", True)
+        assert figures["AVG"] == ("mean", False)
+        (metric,) = made.metrics
+        assert {one.tables[0] for one in made.answer.figures} == {
+            f"{metric['name']}/{name}.parquet" for name in ("variance", "deviation", "mean")
+        }
+    others = query(f"SELECT AVG(x, {ROW} => (0, 8)), STDDEV(x, {ROW} => (0, 9)) FROM t")
+    assert [metric["kind"] for metric in others.metrics] == ["mean", "variance"]
+
+
+@pytest.mark.parametrize("text", ["{} / {}", "SAFE_DIVIDE({}, ({}))", "(({}) / {})"])
+def test_a_quotient_of_totals_is_made_of_what_is_published(text: str) -> None:
+    total = f"SUM(x, {GROUP} => (0, 9))"
+    divided = text.format(total, "COUNT(DISTINCT rider)")
+    made = query(f"SELECT {total} AS s, {divided} AS r FROM t HAVING {total} / 2 > 1 ORDER BY r")
+    assert [metric["kind"] for metric in made.metrics] == ["sum", "count"]  # each priced once
+    shown, divisor, ratio = made.answer.figures
+    assert ratio.over == (shown, divisor)
+    assert (ratio.kind, divisor.label, made.answer.columns) == ("ratio", "", ("f0", "f2"))
+    assert made.answer.order == (("f2", False),)
+    assert made.answer.names[-4:] == ["r", "r_standard_error", "r_lower", "r_upper"]
+
+
 def test_figures_whose_names_differ_in_signs_alone_are_metrics_of_their_own() -> None:
     bounds = f"{GROUP} => (0, 9)"
     text = f"SELECT SUM(x, {bounds}) AS `n 2`, SUM(y, {bounds}) AS n, AVG(z, {bounds}) AS N, "

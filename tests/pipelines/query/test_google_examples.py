@@ -31,6 +31,7 @@ def private(aggregate: str, options: str = OPTIONS, clause: str = "DIFFERENTIAL_
     ("aggregate", "kind"),
     [
         (f"AVG(pieces, {GROUP})", "mean"),
+        (f"VAR_POP(pieces, {GROUP})", "variance"),
         (f"SUM(pieces, {GROUP})", "sum"),
         (f"COUNT(tool, {GROUP})", "count"),
         (f"COUNT(*, {GROUP})", "count"),
@@ -64,7 +65,7 @@ def test_the_example_of_public_groups_runs_as_it_stands() -> None:
         (private("COUNT(*)", NOISELESS), "an epsilon above 60"),
         (private("COUNT(*)"), r"COUNT\(\*, contribution_bounds_per_group => \(0, 10\)\)"),
         (private("AVG(pieces)"), r"AVG\(x, contribution_bounds_per_group => \(low, high\)\)"),
-        (private(f"VAR_POP(pieces, {ROW})"), "ask COUNT, SUM or AVG"),
+        (private("VAR_POP(pieces)"), r"VAR_POP\(x, contribution_bounds_per_group => \(low, high"),
         (
             private("ANON_AVG(pieces CLAMPED BETWEEN 0 AND 100)", clause="ANONYMIZATION"),
             "write AVG",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from mechanisms.counters.amounts import (
     units,
 )
 from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.moments import MomentDigits, WholeMoments
 from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import Shape, beside, parts_of, rounding_of
 from pipelines.metrics.options import JOB
-from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.evidence import Accuracy, Evidence, MomentEvidence
 from pipelines.metrics.statistics.statistic import Workload
 from transforms.encoders.reports import LIMITED, UNUSABLE, Clip, Reporting, reach
 
@@ -185,13 +186,14 @@ class _Means(_Cells):
     """Numbers are added up from both ends, so that all that is sent of one adds up to a count."""
 
     rows_of_a_user = "all, averaged in each group"
+    kinds: ClassVar[tuple[type[Amounts], ...]] = (Ends, WholeEnds)
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         low, high = work.amount
 
         def reporting(steps: int, shared: bool) -> Reporting:
-            clip, kind = Clip(low, high, steps, low), WholeEnds if options.drawn_by == JOB else Ends
+            clip, kind = Clip(low, high, steps, low), self.kinds[options.drawn_by == JOB]
             amounts = kind(work.groups, work.most_groups, steps)
             return Reporting(amounts, clip, (LIMITED, UNUSABLE), averaged=True, rows=work.rows)
 
@@ -219,13 +221,43 @@ class _Means(_Cells):
         return np.asarray(amounts.number(levels) / amounts.most)
 
 
-_UNITS, _SUMS, _MEANS = _Units(), _Sums(), _Means()
+class _Moments(_Means):
+    """Numbers and their squares are added up."""
+
+    kinds = (MomentDigits, WholeMoments)
+
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        amounts, column = release.reporting.amounts, release.design.column_variance
+        part = 1 / amounts.most
+        moments = np.array(amounts.covariance) * column * part**2
+        # By the law of one counter: the tails of sums of several are lighter.
+        total = FigureError.of(release.design, 1, unit=math.sqrt(2) * part)
+        people = FigureError(None, math.sqrt(moments[0, 0]) / part, part)
+        return Accuracy(total, people, coin=part**2, moments=moments)
+
+    def evidence(self, release: ByCounters, estimate: Counted) -> MomentEvidence:
+        amounts = release.reporting.amounts
+        centred = release.design.centred(estimate.counts)[: len(amounts.levels)]
+        people, sums, squares = amounts.moments(centred)
+        known = release.accuracy, partial(beside, release, estimate)
+        return MomentEvidence(sums, people, *known, squares=squares)
+
+    def influence(self, release: ByCounters) -> float:
+        """Of a sum of squared distances from the middle of the bounds."""
+        slots, work = release.design.levels[0].slots, release.statistic.workload
+        lies = slots * (work.rows or 1) * (max(release.design.lifts) if release.by_devices else 1)
+        return float(lies * work.amount.half**2)
+
+
+_UNITS, _SUMS, _MEANS, _MOMENTS = _Units(), _Sums(), _Means(), _Moments()
 
 
 def of_cells(work: Workload) -> Shape:
     """How totals of cells travel."""
     if work.amount is None:
         return _UNITS
+    if work.squares:
+        return _MOMENTS
     return _MEANS if work.people == "groups" else _SUMS
 
 
