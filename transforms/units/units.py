@@ -16,7 +16,7 @@ from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 from transforms.elements.conservation import BOUNDED, CHOSEN
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting, RowReporting, reports_of
+from transforms.encoders.reports import RowReporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
@@ -40,17 +40,23 @@ class ReportUnits(beam.PTransform):
     """
 
     encoder: GroupEncoder
-    reporting: Reporting
+    reporting: Any
     users: UserDigest | None = None
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
 
+    @property
+    def steps(self) -> tuple[type[ReportDoFn], type[ReportUsersDoFn]]:
+        """What makes the reports of rows, and of users."""
+        return ReportDoFn, ReportUsersDoFn
+
     def expand(self, tables: beam.PCollection) -> EncodedContributions:
         encoded = tables | "Encode" >> Encode(
             self.encoder, self.users, self.open_rng, reported=False
         )
-        step = ReportDoFn(self.reporting, self.open_rng, self.named)
+        of_rows, of_users = self.steps
+        step = of_rows(self.reporting, self.open_rng, self.named)
         if self.users is None:
             blocks = encoded.blocks | "Report" >> beam.ParDo(step)
             return EncodedContributions(blocks, encoded.tallies)
@@ -59,7 +65,7 @@ class ReportUnits(beam.PTransform):
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
             | "Group by user bucket" >> GroupOnce()
             | "Report"
-            >> beam.ParDo(ReportUsersDoFn(self.reporting, self.open_rng, self.named)).with_outputs(
+            >> beam.ParDo(of_users(self.reporting, self.open_rng, self.named)).with_outputs(
                 ReportUsersDoFn.FLOW, main="blocks"
             )
         )
@@ -72,7 +78,7 @@ class ReportUnits(beam.PTransform):
 class ReportDoFn(DrawingDoFn):
     """The report of each row."""
 
-    def __init__(self, reporting: Reporting, open_rng: Generator, named: bool) -> None:
+    def __init__(self, reporting: Any, open_rng: Generator, named: bool) -> None:
         self._reporting, self._open_rng, self._named = reporting, open_rng, named
 
     def process(self, block: Any) -> Iterator[Any]:
@@ -105,8 +111,11 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        yield from self._reports(users, rows["cells"], numbers, names, applies)
-        for name, amount in ((BOUNDED, rows.size), (CHOSEN, names.size)):
+        sent = 0
+        for block in self._reports(users, rows["cells"], numbers, names, applies):
+            sent += block.size
+            yield block
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, sent)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 

@@ -71,6 +71,23 @@ def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]
     return columns
 
 
+def joined_labels(
+    names: Sequence[str], values: Sequence[Sequence[str | None]]
+) -> dict[str, pa.Array]:
+    """Column -> (groups,) the values of groups that were found; as of `label_columns`.
+
+    Args:
+        names: of the columns.
+        values: (groups,) of each column that is grouped by; None where one is missing.
+    """
+    columns = [pa.array(column, pa.string()) for column in values]
+    first = len(columns) - len(names) + 1  # that share a label
+    if first > 1:
+        both = pc.binary_join_element_wise(*columns[:first], TOGETHER, null_handling="replace")
+        columns = [both, *columns[first:]]
+    return dict(zip(names, columns, strict=True))
+
+
 def with_labels(labels: Mapping[str, Sequence[Any]], columns: Mapping[str, Any]) -> pa.Table:
     """A table of figures behind what they are of; where there is no number, there is a null.
 

@@ -1,0 +1,395 @@
+"""Totals of groups that nobody declared: which of them are published, and the noise of what is.
+
+A unit has up to k groups. It adds a weight to each, which is the smaller the more it has, and
+perhaps a number. The job adds noise to both totals of every group that somebody has, and publishes
+those whose noisy weight is above a threshold. Groups that nobody has are never published.
+
+What holds: where a unit comes, the groups that others have, too, move by a loss of some delta_1, as
+those of `JobTotals`. The t groups that it has alone are there with it only, and each is published
+with probability p. So with P = 1 - (1 - p)^t, in both directions,
+
+    delta(epsilon) <= P + (1 - P) delta_1(epsilon).
+
+For an outcome without groups of its own has the law (1 - P) X in one of the inputs and X' in the
+other, those of what others have; and X' - e^epsilon (1 - P) X is (1 - P) (X' - e^epsilon X) + P X'.
+The worst case is over how many groups the unit has (n), and how many of these alone (t): the more
+are its own, the less moves of the others.
+
+Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi, Yekhanin, "Differentially private set union", ICML
+    2020, weighted Gaussian and weighted Laplace. There delta is halved between P and delta_1; here
+    both are looked at together, and weights are whole numbers, rounded down.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from mechanisms.channel import Floats, Guarantee, Neighbours, require_epsilon, require_integer
+from mechanisms.counters.job_noise import Law, Moves, moved
+from mechanisms.counters.levels import Level, Portion
+from mechanisms.counters.noise import recorded
+from mechanisms.counters.price import require_neighbours
+from mechanisms.heavy_hitters.crowds import MOST
+from mechanisms.heavy_hitters.schedule import MISSED
+from mechanisms.privacy.divergence import require_delta
+from mechanisms.privacy.loss import PrivacyLoss
+from mechanisms.privacy.search import gaussian_mu
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.exact_geometric import ExactGeometric
+from mechanisms.sampling.integer_noise import IntegerNoise, weighted_sum
+from mechanisms.sampling.rounded_gaussian import RoundedGaussian
+
+_GRID = 1 << 14  # weights of a hundred groups are rounded by 0.02 %, and draws are off by 1e-8
+_EVERY, _STEP = 64, 1.05  # numbers of groups that are looked at one by one, and then in ranges
+_ASIDE = 1 / 64  # of delta: what is left of it to groups that one unit has alone, among others
+_PARTS = 1 << 30  # of a nat: epsilons are rounded down to so many
+_POINTS, _FAR = 300, 9.0  # of a profile, and how many deviations of a loss it goes
+
+
+class PublishedGroups(NamedTuple):
+    """What is told of some groups.
+
+    Attributes:
+        kept: (m,) which are published.
+        weights: (m,) noisy; of the others they are nobody's business, as are totals.
+        totals: (m, L) noisy.
+    """
+
+    kept: NDArray[np.bool_]
+    weights: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class GroupTotals:
+    """Groups, the noise of their weights and of their totals, and what holds.
+
+    Attributes:
+        most_groups: k, how many of a unit count.
+        selection: of the noise of weights: Laplace noise goes with weights 1 / n, Gaussian with
+            1 / sqrt(n).
+        threshold: the largest weight that is not published.
+        parts: what is added to the totals of a group, if there are any.
+        laws: of the noise of these.
+        rows: of how many rows a unit adds it, once for each, and perhaps to the same group.
+        neighbours: which inputs look alike.
+        epsilon: of all that is published, in nats.
+        delta: of the same; the chance that a group of one unit alone is there is part of it.
+
+    >>> found = GroupTotals.meeting(100, "add or remove", epsilon=1.0, delta=1e-5)
+    >>> round(found.threshold / found.grid, 1), round(found.limit(1)), round(found.limit(100))
+    (21.7, 27, 266)
+    """
+
+    most_groups: int
+    selection: Law
+    threshold: int
+    parts: tuple[Portion, ...]
+    laws: tuple[Law, ...]
+    rows: int
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_delta(self.delta)
+        require_neighbours(self.neighbours)
+        require_integer("rows", self.rows, 1)
+        require_integer("most_groups", self.most_groups, 1, MOST)
+        require_integer("threshold", self.threshold, 0)
+        if not len(self.parts) == len(self.laws) <= 1:
+            raise ValueError("totals of a group have one law of noise")
+
+    @classmethod
+    def meeting(
+        cls,
+        most_groups: int,
+        neighbours: Neighbours,
+        epsilon: float,
+        delta: float,
+        parts: tuple[Portion, ...] = (),
+        rows: int = 1,
+        share: float = 0.5,
+    ) -> "GroupTotals":
+        """The totals that meet a target, and the threshold: of four pairs of laws the best one.
+
+        Args:
+            most_groups, neighbours, epsilon, delta, parts, rows: as above.
+            share: of squared moves, or of epsilon, for the weights; of both where laws differ.
+
+        Raises:
+            ValueError: an argument is out of range, or the target out of reach.
+        """
+        if not 0 < share < 1:
+            raise ValueError(f"the share of the selection must lie in (0, 1), not {share}")
+        require_delta(delta)
+        common = most_groups, parts, rows, neighbours, epsilon, delta
+        cls(most_groups, RoundedGaussian(1.0), 0, parts, (RoundedGaussian(1.0),) * len(parts),
+            *common[2:])  # fmt: skip
+        made = []
+        for selection in (ExactGeometric, RoundedGaussian):
+            for figures in (ExactGeometric, RoundedGaussian)[: 2 if parts else 1]:
+                design = _least(common, share if parts else 1.0, selection, figures)
+                made += [] if design is None else [design]
+        if not made:
+            raise ValueError(
+                f"epsilon {epsilon:g} at delta {delta:g} is out of reach for groups that nobody "
+                "declared: have more of either, or let fewer of a user count"
+            )
+        return min(made, key=lambda design: design._cost)
+
+    # ---- what a unit adds ----------------------------------------------------------------------
+
+    @property
+    def grid(self) -> int:
+        """The weight of a unit with one group."""
+        return 1 if self.most_groups == 1 else _GRID
+
+    @property
+    def divides(self) -> bool:
+        """Whether weights are 1 / n, and not its root."""
+        return isinstance(self.selection, ExactGeometric)
+
+    def weights(self, groups: ArrayLike) -> NDArray[np.int64]:
+        """What units add to the weight of each of their groups.
+
+        Args:
+            groups: (n,) how many of them a unit has, 1 .. k.
+        """
+        n = np.asarray(groups, np.int64)
+        if self.divides:
+            return self.grid // n
+        # The root of a whole number below 2^53, rounded down: one too many would square to more.
+        roots = np.sqrt((self.grid**2 // n).astype(np.float64)).astype(np.int64)
+        return roots - (roots * roots * n > self.grid**2)
+
+    # ---- what holds ----------------------------------------------------------------------------
+
+    @property
+    def _moves(self) -> list[Moves]:
+        """Of the weights, and of totals."""
+        several = 2 if self.neighbours == "replace" else 1
+        grid, k = self.grid, self.most_groups
+        step = grid * several
+        weights = Moves(k * several, 1, step, grid**2 * several)
+        slots = k if self.rows == 1 else 1  # of a row, which is of one group
+        levels = [[Level(slots, 2 * k)] * part.levels for part in self.parts]
+        pairs = zip(levels, self.parts, strict=True)
+        return [weights, *(moved(*one, self.neighbours).times(self.rows) for one in pairs)]
+
+    def _unit(self) -> tuple[Floats, list[Floats]]:
+        """Over how many groups a unit has, and has alone: P, and which part of each law moves."""
+        least, most = _ranges(self.most_groups)
+        n, t = (axis.ravel() for axis in np.meshgrid(np.arange(least.size), np.arange(least.size)))
+        n, t = n[t <= n], t[t <= n]
+        chance = self._passing(self.weights(least))[n]
+        alone = -np.expm1(most[t] * np.log1p(-chance))
+        # Of n groups all but the fewest that may be its own; one that has none is the first row.
+        alone = np.append(0.0, alone)
+        left, of = np.append(1, most[n] - least[t]), np.append(1, most[n])
+        weights: Floats = left / of
+        totals: Floats = np.append(1.0, left[1:] / self.most_groups)
+        if self.rows > 1:  # which may all be of one group
+            totals = (left > 0).astype(np.float64)
+        if self.neighbours == "replace":  # whoever comes in its place has all that others have
+            weights = totals = np.ones_like(weights)
+        return alone, [weights, *[totals] * len(self.parts)]
+
+    def _passing(self, weights: NDArray[np.int64]) -> Floats:
+        """The probability that a group of one unit is published, by its weight there."""
+        above = self.threshold + 1 - weights
+        law = self.selection
+        if isinstance(law, ExactGeometric):
+            # Two-sided: where nothing has to be added, all is left to the safe side.
+            slope = float(law.decay)
+            return np.where(above > 0, np.exp(-slope * above) / (1 + math.exp(-slope)), 1.0)
+        passing = scipy.special.ndtr(-(above - 0.5) / law.sigma) * math.exp(law.slack)
+        return np.asarray(np.minimum(passing, 1.0))
+
+    def deltas(self, epsilons: ArrayLike) -> Floats:
+        """(m,) an upper bound of delta at each, in both directions.
+
+        Args:
+            epsilons: (m,) nonnegative.
+        """
+        alone, parts = self._unit()
+        squares = losses = np.zeros_like(alone)
+        slack = 1e-12
+        for law, moves, part in zip((self.selection, *self.laws), self._moves, parts, strict=True):
+            if isinstance(law, ExactGeometric):
+                losses = losses + part * float(law.decay * moves.all)
+            else:
+                squares = squares + part * moves.squares / law.sigma**2
+                slack += moves.totals * law.slack
+        mu = np.maximum(np.sqrt(squares), 1e-9)
+        worst = []
+        for epsilon in np.asarray(epsilons, np.float64).ravel().tolist():
+            left = epsilon * (1 + 1e-15) - losses - slack * (squares > 0)
+            ends = scipy.special.ndtr(mu / 2 - left / mu)
+            with np.errstate(over="ignore", invalid="ignore"):
+                shown = ends - np.exp(left + scipy.special.log_ndtr(-mu / 2 - left / mu))
+            shown = np.where(squares > 0, np.maximum(shown, 0.0), left < 0)
+            shown = np.minimum(shown * math.exp(slack) * (1 + 1e-9), 1.0)
+            worst.append(float((alone + (1 - alone) * shown).max()) * (1 + 1e-9))
+        return np.minimum(np.array(worst), 1.0)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What holds against who sees the groups and their totals.
+
+        Raises:
+            ValueError: the noise is too small for what is claimed, or the threshold too low.
+        """
+        if not self.deltas([self.epsilon])[0] <= self.delta:
+            raise ValueError(
+                f"this does not meet epsilon {self.epsilon} at delta {self.delta}: see `meeting`"
+            )
+        return Guarantee(
+            "central", self.epsilon, self.delta, "user",
+            "closed form: noise on the weights and totals of groups that somebody has, and a "
+            "threshold; delta covers that a group of one unit alone passes it "
+            f"({self.neighbours})",
+            self.neighbours,
+        )  # fmt: skip
+
+    def profile(self) -> PrivacyLoss:
+        """The curve that a ledger composes; under add or remove, that of a replacement with it."""
+        own = self._curve()
+        if self.neighbours == "replace":
+            return own
+        return replace(own, apart=replace(self, neighbours="replace")._curve())
+
+    def _curve(self) -> PrivacyLoss:
+        """The bound of delta at some epsilons."""
+        rows = [*zip((self.selection, *self.laws), self._moves, strict=True)]
+        least = sum(float(law.decay * m.all) for law, m in rows if isinstance(law, ExactGeometric))
+        mu = math.sqrt(
+            sum(m.squares / law.sigma**2 for law, m in rows if isinstance(law, RoundedGaussian))
+        )
+        ends = np.linspace(0, mu**2 / 2 + _FAR * mu, _POINTS if mu else 1) + least * (1 + 1e-12)
+        ends = np.unique(np.append(ends, self.epsilon))  # what is claimed is met to the last digit
+        return PrivacyLoss.from_profile(ends, self.deltas(ends))
+
+    # ---- the job -------------------------------------------------------------------------------
+
+    def publish(self, weights: ArrayLike, totals: ArrayLike, rng: RandomSource) -> PublishedGroups:
+        """Noisy totals of groups, drawn once: of no group that nobody has.
+
+        Args:
+            weights: (m,) what units add up to in each of some groups, above 0.
+            totals: (m, L) exact, L as many as the levels of the parts.
+            rng: the generator of whoever draws the noise.
+        """
+        noisy = np.asarray(weights, np.int64) + self.selection.draw(np.size(weights), rng)
+        kept, exact = noisy > self.threshold, np.array(totals, np.int64)
+        for law in self.laws:
+            exact[kept] += law.draw(exact[kept].size, rng).reshape(-1, exact.shape[1])
+        return PublishedGroups(kept, noisy, exact)
+
+    # ---- what is known of its errors, as of `JobTotals` ----------------------------------------
+
+    messages = 0.0  # what units contribute never leaves the job
+    number = 0  # there are no dummies
+    codes = 1  # nor counters
+
+    def limit(self, groups: int = 1) -> float:
+        """How many units, of so many groups each, all but surely get a group published.
+
+        Args:
+            groups: 1 .. k.
+        """
+        need = self.threshold + 1 + self.selection.isf(MISSED)
+        return float(need / self.weights(groups))
+
+    @property
+    def _cost(self) -> float:
+        """What is to be small: how many units a group takes, and noise, of users of sqrt(k)."""
+        spread = math.sqrt(self.law.var()) if self.laws else 1.0
+        return self.limit(math.isqrt(self.most_groups)) * spread
+
+    @property
+    def law(self) -> Law:
+        """Of the noise of totals; of weights, where these are all that there is."""
+        return self.laws[0] if self.laws else self.selection
+
+    @property
+    def column_variance(self) -> float:
+        """Of a total."""
+        return self.law.var()
+
+    @property
+    def lifts(self) -> list[int]:
+        """How far one unit raises a total of each level, at the most."""
+        return [
+            max(part.high, -part.low) * self.rows for part in self.parts for _ in range(part.levels)
+        ]
+
+    def error_law(self, columns: int = 1, taken: int = 0) -> Law | IntegerNoise:
+        """The exact law of the error of so many totals, as of `JobTotals`."""
+        del taken
+        law = self.law
+        return law if columns == 1 else weighted_sum([(law.first, law.pmf, 1)] * columns)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What the noise is, for statements."""
+        return {
+            "threshold": self.threshold / self.grid,
+            "grid": self.grid,
+            "parts": [list(part) for part in self.parts],
+            "noise": recorded((self.selection, *self.laws)),
+            **({"rows": self.rows} if self.rows > 1 else {}),
+        }
+
+
+def _ranges(most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where ranges of the numbers 1 .. most begin and end: of one number each, then longer ones."""
+    ends = [*range(1, min(most, _EVERY) + 1)]
+    while ends[-1] < most:
+        ends.append(min(int(ends[-1] * _STEP) + 1, most))
+    last = np.array(ends, np.int64)
+    return np.append(1, last[:-1] + 1), last
+
+
+@lru_cache(maxsize=256)  # it is asked for again wherever a plan is looked at
+def _least(
+    common: tuple[Any, ...], share: float, selection: type[Law], figures: type[Law]
+) -> GroupTotals | None:
+    """The totals of two laws with the least threshold that meet a target; None if none do."""
+    k, parts, rows, neighbours, epsilon, delta = common
+    plain = RoundedGaussian(1.0)
+    shape = GroupTotals(
+        k, plain if selection is RoundedGaussian else ExactGeometric(1, 1), 0, parts,
+        (plain,) * len(parts), rows, neighbours, epsilon, delta,
+    )  # fmt: skip
+    moves = shape._moves
+    kinds, shares = [selection, *[figures] * len(parts)], [share, *[1 - share] * len(parts)]
+    bought = sum(own for kind, own in zip(kinds, shares, strict=True) if kind is RoundedGaussian)
+    laws: list[Law] = []
+    try:
+        for kind, own, m in zip(kinds, shares, moves, strict=True):
+            if kind is ExactGeometric:
+                spent = int(epsilon * own * _PARTS * (1 - 1e-9))
+                laws.append(ExactGeometric.falling(Fraction(spent, _PARTS) / m.all))
+            else:
+                mu = gaussian_mu(epsilon * bought, delta * (1 - _ASIDE)) * (1 - 1e-6)
+                laws.append(RoundedGaussian(math.sqrt(m.squares * bought / own) / mu))
+    except ValueError:
+        return None
+    made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))
+    # Rare beyond all that a delta may be.
+    low, high = 0, int(made.grid + 64 * math.sqrt(made.selection.var()))
+    if not replace(made, threshold=high).deltas([epsilon])[0] <= delta:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        met = replace(made, threshold=middle).deltas([epsilon])[0] <= delta
+        low, high = (low, middle) if met else (middle + 1, high)
+    return replace(made, threshold=low)

@@ -1,0 +1,200 @@
+"""Totals of groups that nobody declared: the job finds those that enough units have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mechanisms.heavy_hitters.group_selection import GroupTotals
+from pipelines.errors import RequestError
+from pipelines.metrics.counting.by_job import ByJob, mechanism_of
+from pipelines.metrics.counting.design import target_of
+from pipelines.metrics.metric import MetricReports, viewed
+from pipelines.metrics.options import JOB
+from pipelines.metrics.shuffling import Shuffling, untouched
+from pipelines.metrics.statistics.evidence import Evidence
+from pipelines.metrics.statistics.labels import joined_labels, with_labels
+from pipelines.metrics.statistics.statistic import Workload
+from pipelines.metrics.statistics.wording import Forecast
+from pipelines.views.digits import three_digits
+from transforms.encoders.undeclared import GroupSums, UndeclaredGroups
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+_FOUND = (
+    "Groups were not declared: those are here that enough {unit}s have, and a group that few have "
+    "is absent. A {unit} with one group counts as 1, one with n groups as {weight} in each; noise "
+    "is added to what that comes to, and a group is here where it is above {threshold:.4g}. So a "
+    "group of {alone:,} {unit}s that have no other is here with probability 0.9 or more. "
+    "A group that one {unit} alone has is here with a probability that is part of delta. Figures "
+    "have noise of their own, so they are no larger for having been found. How many groups there "
+    "were is not published."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfUndeclaredGroups(ByJob):
+    """A statistic by groups that are found in the log."""
+
+    design: GroupTotals  # type: ignore[assignment]
+    reporting: GroupSums
+
+    @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        if options.drawn_by != JOB:
+            raise RequestError(
+                f"--drawn-by {options.drawn_by}: groups that nobody declared are found by the job "
+                "alone: declare them with --groups (of counts --domain), or leave --drawn-by out"
+            )
+        if options.delta == 0:
+            raise RequestError(
+                "--delta must be greater than 0: a group that one user alone has is found with "
+                "that probability; or declare the groups with --groups"
+            )
+        super().require(options, kind)
+
+    @classmethod
+    def objection(cls, work: Workload, drawn_by: str) -> str | None:
+        return None
+
+    @classmethod
+    def least(cls, statistic: Any, sealed: bool = False) -> tuple[GroupTotals, GroupSums]:
+        options, work = statistic.options, statistic.workload
+        usual = super().least(statistic, sealed)[1]  # with as many totals, of groups of a list
+        rows, parts = work.rows, usual.amounts.parts
+        bounds = {"parts": parts, "rows": rows or 1, "share": options.selection_share}
+        try:
+            design = GroupTotals.meeting(rows or work.most_groups, *target_of(options), **bounds)
+        except ValueError as error:
+            raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
+        return design, GroupSums(design, usual.amounts, usual.clip, usual.averaged, rows)
+
+    def rescaled(self, options: Any) -> None:
+        return None  # the threshold goes with epsilon, and which laws are the best
+
+    @property
+    def undivided(self) -> str:
+        return "groups that nobody declared are found by one job, which sees the rows"
+
+    @property
+    def shuffling(self) -> Shuffling:
+        return untouched("nothing is shuffled where the job finds groups")
+
+    # The job.
+
+    def encoder(self, coins: Any = None) -> UndeclaredGroups:
+        usual = self.statistic.encoder
+        by = tuple(column for column, _ in self.statistic.domains)
+        return UndeclaredGroups(number=usual.number, whole=usual.whole, by=by)
+
+    def reports(self, tables: beam.PCollection) -> MetricReports:
+        from transforms.elements.conservation import entering, reporting
+        from transforms.encoders.users import fresh_digest
+        from transforms.units.group_totals import TotalUnits
+
+        users = fresh_digest(self.options.user_column)
+        step = TotalUnits(viewed(self), self.reporting, users, self._buckets, self.open_rng)
+        blocks, tallies, bounded = tables | "Contributions" >> step
+        came = (reporting(blocks, "Sent"), *((entering(blocks), *bounded) if bounded else ()))
+        return MetricReports(blocks, None, tallies, came)
+
+    def estimated(self, reports: MetricReports) -> beam.PCollection:
+        from transforms.shuffle.groups import PublishGroups
+
+        step = PublishGroups(
+            self.design, self.encoder().width, self._buckets, self.open_rng, reports.drawing,
+            self.reporting.numbers,
+        )  # fmt: skip
+        return reports.messages | "Groups" >> step
+
+    @property
+    def _buckets(self) -> int:
+        from transforms.elements.blocks import bucket_count
+
+        return bucket_count(self.telemetry.rows)
+
+    def arrived(self, estimate: Any) -> int:
+        return int(estimate.messages)
+
+    def evidence(self, estimate: Any) -> Evidence:
+        work, amounts, people = self.statistic.workload, self.reporting.amounts, np.empty(0)
+        weights = np.array([level.weight for level in amounts.levels])
+        totals = self.worth * (estimate.totals @ weights)
+        if work.amount is None:
+            totals = np.rint(totals).astype(np.int64)
+        elif work.people == "groups":
+            people = estimate.totals.sum(axis=1) / amounts.most
+        return Evidence(totals, people, self.accuracy, lambda *_: None)
+
+    def tables(self, estimate: Any) -> dict[str, pa.Table]:
+        evidence, statistic = self.evidence(estimate), self.statistic
+        columns = statistic.columns(evidence, self.options.confidence)
+        labels = joined_labels([*self.heading.labels], self.encoder().labels(estimate.groups))
+        return {f"{self.kind}.parquet": with_labels(labels, columns)}
+
+    # What is said of it.
+
+    @property
+    def limit(self) -> int:
+        """How many units that have no other group all but surely get one published."""
+        return math.ceil(self.design.limit())
+
+    @property
+    def _forecast(self) -> Forecast:
+        people = self.limit * self.statistic.encoder.size
+        forecast: Forecast = self.statistic.forecast(self.accuracy, people)
+        return forecast
+
+    @property
+    def _drowned(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def expected_error(self) -> str:
+        return f"± {three_digits(self.error)}, of groups from {self.limit:,} {self.unit}s on"
+
+    @property
+    def prospect(self) -> str:
+        terms, several = self.statistic.wording.errors, self.design.most_groups
+        of = f" of a group of {self.limit:,}" * terms.divides
+        more = f", or {math.ceil(self.design.limit(several)):,} that have {several:,} groups each"
+        return (
+            f"the job finds groups that enough {self.unit}s have: {self.limit:,} that have no "
+            f"other{more * (several > 1)}; the standard error{of} is {three_digits(self.error)}"
+        )
+
+    @property
+    def words(self) -> list[str]:
+        root = "1/n" if self.design.divides else "1/sqrt(n)"
+        threshold = self.design.threshold / self.design.grid
+        said = {"unit": self.unit, "weight": root, "threshold": threshold, "alone": self.limit}
+        return [*super().words, _FOUND.format(**said)]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        columns = [column for column, _ in self.statistic.domains]
+        said = {**self.options.model_dump(exclude={*self.options.unstated}), "unit": self.unit}
+        said |= {"delta": self.design.delta, "selection_share": self.options.selection_share}
+        return said | {"model": "central", "undeclared_groups": columns}
+
+    @property
+    def error_statement(self) -> dict[str, Any]:
+        said = super().error_statement
+        if "standard_error_if" in said:
+            said["standard_error_if"][f"{self.unit}s"] = self.limit
+        return said
+
+    def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:
+        said = super().statement(estimate, tallies)
+        return said | {"search": {"prospect": self.prospect, "detection_limit": self.limit}}
+
+    @property
+    def mechanism_statement(self) -> dict[str, Any]:
+        source = "Gopi et al., ICML 2020 (differentially private set union), with a joint threshold"
+        return mechanism_of(self) | {"name": "group totals", "source": source}
