@@ -269,6 +269,23 @@ class JobTotals(InLevels):
             self, levels=self.levels[first:last], laws=self.laws[kept], beside=0, parts=parts
         )
 
+    def coarser(self, by: int) -> "JobTotals":
+        """About the same of numbers that are so many times smaller: whose laws have short tables.
+
+        Args:
+            by: what all numbers are divisible by.
+        """
+        laws = tuple(
+            ExactGeometric.falling(law.decay * by)
+            if isinstance(law, ExactGeometric)
+            else RoundedGaussian(law.sigma / by)
+            for law in self.laws
+        )
+        parts = tuple(
+            part._replace(low=part.low // by, high=part.high // by) for part in self.parts
+        )
+        return replace(self, laws=laws, parts=parts)
+
     # ---- the job -----------------------------------------------------------------------------
 
     def noisy(self, counts: ArrayLike, rng: RandomSource) -> Counts:

@@ -145,7 +145,9 @@ class Aggregates:
             # Without the ends, which are one row's values each.
             shares = [round(i / parts, 12) for i in range(1, parts)]
         options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
-        of = "rows" if self._terms.unit is None else "one row of each user, drawn uniformly"
+        of = (
+            "rows" if self._terms.unit is None else "rows of users, all of which share a user's one"
+        )
         return Aggregate("distribution", options, f"{of}, clipped", tuple(shares))
 
     def _row(self, node: Any, truth: bool = False) -> RowValue:

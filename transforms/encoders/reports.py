@@ -20,6 +20,7 @@ from mechanisms.counters.split_mix import SplitMix
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import NUMBERED, RowBlock, pieces
+from transforms.encoders.strings import distinct
 
 LIMITED, UNUSABLE, LACKING, MISSING = "limited", "unusable", "lacking", "missing"
 
@@ -126,6 +127,7 @@ class Reporting(Levelled):
         rows: how many rows of a unit count, each for itself, drawn uniformly where it has more;
             None where those of a group are put together. A report then has the slots of a row for
             each of them.
+        parts: as of `PathReporting`; where it is not 1, amounts are of as many.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
@@ -141,6 +143,7 @@ class Reporting(Levelled):
     averaged: bool = False
     present: bool = False
     rows: int | None = None
+    parts: int = 1
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -173,6 +176,24 @@ class Reporting(Levelled):
             present=self.present, beside=list(self.beside),
         )  # fmt: skip
         return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
+
+    def divided(
+        self,
+        users: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        n: int,
+        applies: NDArray[np.bool_] | None,
+        rng: RandomSource,
+    ) -> Messages:
+        """(k, F) the reports of n units, whose different groups share what each raises, added up.
+
+        Args:
+            users, cells, n, applies, rng: as of `reports_of`.
+        """
+        some, groups = slice(None) if applies is None else applies, self.amounts.groups
+        whose, different = np.divmod(np.unique(users[some] * groups + cells[some]), groups)
+        places, totals = _added_up(whose, different, n, self.parts, rng)
+        return self.reported(Layout(self.levels), [places[:, None]], [totals[:, None]])
 
     def words(
         self,
@@ -276,6 +297,9 @@ class PathReporting(Levelled):
     Attributes:
         tree: over the bins; the bin behind its last one stands for no number.
         beside: as of `Reporting`; `UNUSABLE` alone.
+        parts: into how many parts what a unit raises is divided among all of its rows, by who adds
+            whole numbers up; 1 where one row is drawn. Of rows without a number nothing is then
+            raised, and `UNUSABLE` are units without any other.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> path = PathReporting(Tree.uniform(4, 2))
@@ -286,6 +310,7 @@ class PathReporting(Levelled):
 
     tree: Tree
     beside: tuple[str, ...] = (UNUSABLE,)
+    parts: int = 1
     # The level beside the tree's
     sides: ClassVar[tuple[Level, ...]] = (Level(1, 1),)
 
@@ -293,6 +318,29 @@ class PathReporting(Levelled):
     def levels(self) -> tuple[Level, ...]:
         """Of the tree, and then of what stands beside it."""
         return (*self.tree.levels, *self.sides)
+
+    @property
+    def whole(self) -> bool:
+        return self.parts > 1
+
+    def divided(
+        self,
+        users: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        n: int,
+        applies: NDArray[np.bool_] | None,
+        rng: RandomSource,
+    ) -> Messages:
+        """As of `Reporting`."""
+        if applies is not None:
+            users, cells = users[applies], cells[applies]
+        some = cells != self.tree.cells
+        places, totals = _added_up(users[some], cells[some], n, self.parts, rng)
+        unusable = np.unique(users).size - np.unique(users[some]).size
+        none = np.append(np.full(places.size, -1), 0)
+        added = np.append(totals, unusable)[:, None]
+        sets = [*self.tree.encode(np.append(places, -1)), none[:, None]]
+        return self.reported(Layout(self.levels), sets, [added] * len(sets))
 
     @property
     def specification(self) -> specification.CountersSpecification:
@@ -393,10 +441,31 @@ class TabReporting(RowReporting):
     Attributes:
         rows: the tables.
         beside: nothing, for every row has a cell.
+        parts: as of `PathReporting`.
     """
 
     rows: CrossTabs  # type: ignore[assignment]
     beside: tuple[str, ...] = ()
+    parts: int = 1
+
+    @property
+    def whole(self) -> bool:
+        return self.parts > 1
+
+    def divided(
+        self,
+        users: NDArray[np.int64],
+        rows: NDArray[np.integer],
+        n: int,
+        applies: NDArray[np.bool_] | None,
+        rng: RandomSource,
+    ) -> Messages:
+        """As of `Reporting`; rows are of the places of values."""
+        some = slice(None) if applies is None else applies
+        first, alike = distinct(rows[some])
+        _, totals = _added_up(users[some], alike, n, self.parts, rng)
+        sets = self.rows.encode(rows[some][first])
+        return self.reported(Layout(self.levels), sets, [totals[:, None]] * len(sets))
 
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
         return self.reported(layout, self.rows.encode(part.categories))
@@ -445,6 +514,47 @@ class SplitReporting:
     def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
         """(n, 1) what units split that add nothing."""
         return np.zeros((n, 1), np.int64)
+
+
+def shared(
+    users: NDArray[np.int64], n: int, parts: int, rng: RandomSource
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """What each row has of its unit's one, which all of a unit's rows share alike.
+
+    Where parts cannot be alike some rows have one more, drawn uniformly: of one part one row has
+    it. So what any set of a unit's rows have has a variance of 1 / (4 parts) at the most, for it
+    is that of a draw without replacement.
+
+    Args:
+        users: (rows,) 0 .. n - 1.
+        n: how many units there are.
+        parts: into how many a one is divided.
+        rng: the generator of this process.
+
+    Returns:
+        (rows,) whole numbers, which add up to `parts` for each unit that has a row; and of which
+        row each is.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> shared(np.array([0, 1, 0]), 2, 5, SeededRandom(0))[0].tolist()
+    [2, 3, 5]
+    """
+    order = np.lexsort((rng.words(users.size), users))
+    many = np.bincount(users, minlength=n)
+    place = np.arange(users.size) - np.repeat(np.cumsum(many) - many, many)
+    of = np.repeat(many, many)
+    return (place + 1) * parts // of - place * parts // of, order
+
+
+def _added_up(
+    users: NDArray[np.int64], cells: NDArray[np.int64], n: int, parts: int, rng: RandomSource
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(k,) each: the cells that some row has, and what all rows of it have of their units' ones."""
+    amounts, order = shared(users, n, parts, rng)
+    places, of = np.unique(cells[order], return_inverse=True)
+    totals = np.zeros(places.size, np.int64)
+    np.add.at(totals, of, amounts)
+    return places, totals
 
 
 def reports_of(

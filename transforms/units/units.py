@@ -22,6 +22,8 @@ from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
 
+_CELLS = ("cells", "categories")  # what blocks call them
+
 weighed(AmountBlock)
 weighed(SlotBlock)
 
@@ -111,11 +113,18 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        sent = 0
-        for block in self._reports(users, rows["cells"], numbers, names, applies):
-            sent += block.size
-            yield block
-        for name, amount in ((BOUNDED, rows.size), (CHOSEN, sent)):
+        size = 0
+        if getattr(self._reporting, "parts", 1) > 1:
+            (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
+            own = cells.astype(np.int64)
+            words = self._reporting.divided(users, own, names.size, applies, self._rng)
+            size = len(words)
+            yield SlotBlock(words, None)
+        else:
+            for block in self._reports(users, rows["cells"], numbers, names, applies):
+                size += block.size
+                yield block
+        for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 

@@ -189,6 +189,11 @@ class ByCounters(OfStatistic):
         return self.shape.evidence(self, estimate)
 
     @property
+    def parts(self) -> int:
+        """Into how many what a unit raises is divided among its rows; 1 where it is not."""
+        return getattr(self.reporting, "parts", 1)
+
+    @property
     def worth(self) -> float:
         """What one more of a counter of weight 1 adds to a figure's total."""
         return self.shape.worth(self)
@@ -453,7 +458,9 @@ class ByCounters(OfStatistic):
             words["group"] = [f"{column}: {many}" for column, many in pairs][len(files) :]
         words |= {"delta": self.design.delta, **self.statistic.wording.request}
         if self.unit == "user":
-            settled |= {"rows_of_a_user": self.shape.rows_of_a_user}
+            shape = self.shape
+            counted = shape.shared if self.parts > 1 else shape.rows_of_a_user
+            settled |= {"rows_of_a_user": counted}
         return words | settled
 
     @property

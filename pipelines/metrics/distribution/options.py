@@ -35,8 +35,9 @@ class DistributionOptions(NumberOptions):
     of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
     brief: ClassVar[str] = "the histogram and the quantiles of a column of numbers"
     description: ClassVar[str] = (
-        "The histogram and the quantiles of a column of numbers. Of each user one row counts, "
-        "drawn uniformly. Numbers are clipped to --bounds; how many were is not published."
+        "The histogram and the quantiles of a column of numbers. Each user counts once: all of its "
+        "rows share it, or, where not the job draws the noise, one that is drawn has it. Numbers "
+        "are clipped to --bounds; how many were is not published."
     )
     examples: ClassVar[str] = """\
 example:

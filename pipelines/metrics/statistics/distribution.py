@@ -88,11 +88,14 @@ class Distribution(Statistic):
 
     @property
     def wording(self) -> Wording:
-        users = self.options.unit == "user"
+        users, shared = self.options.unit == "user", self.options.shared
+        users &= not shared
         drawn = "; of each user one number, drawn uniformly among its rows" * users
         key = "standard_error_of_a_count_up_to_the_middle"
         errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key, _OF)
         what = "One number of each user, drawn uniformly among its rows," * users
+        if shared:
+            what = "Each number of a user, all of which share its one alike,"
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
         of = "A share below is of the numbers less than the `high` of a bin."

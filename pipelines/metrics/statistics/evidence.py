@@ -53,7 +53,7 @@ class Accuracy:
         """The standard error of the number of people; NaN where that is not known."""
         if self.others is None:
             return math.nan
-        return math.hypot(self.total.sigma * self.shared, self.others.standard_error)
+        return math.hypot(self.total.standard_error * self.shared, self.others.standard_error)
 
     def rounding(self, people: Any) -> Any:
         """The standard deviation of what rounding adds to a total of so many, at the most."""
@@ -128,7 +128,7 @@ class Evidence:
         # then hold, from epsilon 0.5 to 3, and with two of them up to 97.3 %.
         risk = 1 - (1 - confidence) / together
         halves = one.half(risk) + 0.5, others.half(risk) + (0.5 if shared else 0.0)
-        known, wide = divided(one.standard_error, others.sigma), divided(*halves)
+        known, wide = divided(one.standard_error, others.standard_error), divided(*halves)
         ends = np.maximum(wide.lower, 0.0), np.maximum(wide.upper, 0.0)
         return RatioEstimate(known.ratio, known.error, *opened(*ends, known.error, known.error))
 

@@ -25,7 +25,7 @@ from mechanisms.counters.solve import SHARE
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import designed, rounded
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.counting.shapes.shape import Shape, beside
+from pipelines.metrics.counting.shapes.shape import Shape, beside, parts_of, rounding_of
 from pipelines.metrics.options import JOB
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Workload
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # Of epsilon, where units have a counter of their own, which shares are divided by.
 _SHARES = (0.03, 0.1, 0.25)
 _MANY = 100  # noises, whose sum is all but normal
+_STEPS = 64  # of a one that rows share
 _LARGEST_BOUND = 1e200  # sums of numbers up to it stay numbers
 
 
@@ -73,14 +74,19 @@ class _Units(_Cells):
     """Units are counted, in all or of each group."""
 
     rows_of_a_user = "those of each value"
+    shared = "all, whose different values share one alike"
+
+    def influence(self, release: ByCounters) -> float:
+        return super().influence(release) / release.parts
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         kind = WholeAmounts if options.drawn_by == JOB else Amounts
-        amounts = kind(work.groups, work.most_groups, work.most)
+        parts = parts_of(options) if work.people == "all" else 1
+        amounts = kind(work.groups, work.most_groups, work.most * parts)
         present = work.people == "all" and work.most_groups > 1
         beside = (LIMITED,) * work.limited
-        reporting = Reporting(amounts, beside=beside, present=present, rows=work.rows)
+        reporting = Reporting(amounts, beside=beside, present=present, rows=work.rows, parts=parts)
         if work.people == "nobody":
             return designed(options, reporting, sealed), reporting
         # Of the shuffler's dummies nothing here is a digit, and they are few.
@@ -108,16 +114,24 @@ class _Units(_Cells):
         if work.people == "nobody":
             return Accuracy(FigureError.of(design, 1, least=0))
         one, columns = FigureError.of(design, 1), work.groups - 1
+        if (parts := release.parts) > 1:
+            # Sums of several are tabulated in coarser steps, of which there are far fewer.
+            rounding, design = rounding_of(release), design.coarser(parts // _STEPS)
+            one = one._replace(unit=1 / parts, rounding=rounding)
+            return Accuracy(one, self._rest(design, columns, 1 / _STEPS), shared=True)
         if release.reporting.present:
             others = FigureError(design.level_law(1), math.sqrt(design.variances[1]))
             return Accuracy(one, others)
+        return Accuracy(one, self._rest(design, columns), shared=True)
+
+    def _rest(self, design: NoisyCounters, columns: int, unit: float = 1.0) -> FigureError:
+        """Of what so many totals add up to."""
         if columns > _MANY:
-            normal = FigureError(None, math.sqrt(columns * design.column_variance))
-            return Accuracy(one, normal, shared=True)
-        return Accuracy(one, FigureError.of(design, columns), shared=True)
+            return FigureError(None, math.sqrt(columns * design.column_variance), unit)
+        return FigureError.of(design, columns, unit=unit)
 
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
-        totals = release.reporting.amounts.estimate(counts)
+        totals = release.reporting.amounts.estimate(counts) / release.parts
         # What is expected of devices' dummies is no whole number; a count is.
         nobody = release.statistic.workload.people == "nobody"
         return np.rint(totals).astype(np.int64) if nobody else totals
@@ -127,7 +141,9 @@ class _Units(_Cells):
     ) -> Floats:
         if release.statistic.workload.people == "nobody":
             return np.empty(0)
-        return np.array([centred[1][0] if release.reporting.present else centred[0].sum()], float)
+        if release.reporting.present:
+            return np.array([centred[1][0]], float)
+        return np.array([centred[0].sum() / release.parts])
 
 
 class _Sums(_Cells):

@@ -19,7 +19,13 @@ from mechanisms.postprocess.simplex import rising
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError, Noisy
-from pipelines.metrics.counting.shapes.shape import Shape, beside
+from pipelines.metrics.counting.shapes.shape import (
+    Shape,
+    beside,
+    parts_of,
+    portions,
+    rounding_of,
+)
 from pipelines.metrics.counting.shapes.shape import far as far_of
 from pipelines.metrics.options import JOB
 from pipelines.metrics.statistics.evidence import Accuracy, Limits, PrefixEvidence
@@ -46,17 +52,21 @@ class _Paths(Shape):
         candidates, why = [], RequestError("")
         # The shuffler's dummies are few where each is sealed, if some tree has few.
         most = MOST_SEALED if sealed and options.drawn_by == "shuffler" else math.inf
-        by_job = options.drawn_by == JOB
+        by_job, parts = options.drawn_by == JOB, parts_of(options)
         error = _on_average if by_job else _of_half
         for fanout, growth in _BY_JOB if by_job else _SHAPES:
-            reporting = PathReporting(Tree.uniform(bins.bins, fanout, growth))
+            reporting = PathReporting(Tree.uniform(bins.bins, fanout, growth), parts=parts)
+            levels = reporting.tree.levels
+            more = portions(parts, len(levels))
             try:
-                design = meeting(options, reporting.tree.levels, reporting.sides, sealed)
+                design = meeting(options, levels, reporting.sides, sealed, **more)
             except RequestError as refused:
                 why = refused
                 continue
             excess = max(design.number - most, 0)
-            candidates.append((excess, error(reporting.tree, design), design, reporting))
+            candidates.append(
+                (excess, error(reporting.tree, design.variances[:-1]), design, reporting)
+            )
         if not candidates:
             raise why
         *_, design, reporting = min(candidates, key=lambda candidate: candidate[:2])
@@ -64,11 +74,13 @@ class _Paths(Shape):
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a count up to the middle, if as many lie above it."""
-        return Accuracy(FigureError(None, math.sqrt(_of_half(_tree(release)[0], release.design))))
+        error = math.sqrt(_of_half(*_tree(release)))
+        return Accuracy(FigureError(None, error, rounding=rounding_of(release)))
 
     def evidence(self, release: ByCounters, estimate: Counted) -> PrefixEvidence:
         (tree, variances), statistic, unit = _tree(release), release.statistic, release.unit
-        leaves = tree.estimate(release.design.centred(estimate.counts)[:-1], variances)
+        parts, levels = release.parts, release.design.centred(estimate.counts)[:-1]
+        leaves = tree.estimate([level / parts for level in levels], variances)
         edges, places = _ends(statistic)
         below = np.append(0.0, np.cumsum(leaves))[places]
         unbiased, cumulative, *ends = _shares_below(release, below, places)
@@ -80,9 +92,11 @@ class _Paths(Shape):
 
         def usable(confidence: float) -> Noisy:
             # As far as the heaviest of the noises that all bins add up from.
-            levels = range(len(tree.levels))
-            laws = (FigureError.of_level(release.design, place, 1) for place in levels)
-            far = max(law.far(confidence) for law in laws)
+            of = (
+                FigureError.of_level(release.design, place, 1, unit=1 / parts)
+                for place in range(len(levels))
+            )
+            far = max(law.far(confidence) for law in of)
             return float(leaves.sum()), _spread(tree, variances) * far
 
         return PrefixEvidence(
@@ -111,7 +125,7 @@ TREE = _Paths()
 def _tree(release: ByCounters) -> tuple[Tree, Sequence[float]]:
     """The tree of a release, and the variances of its levels' counters."""
     reporting: Any = release.reporting
-    return reporting.tree, release.design.variances[:-1]
+    return reporting.tree, [v / release.parts**2 for v in release.design.variances[:-1]]
 
 
 def _spread(tree: Tree, variances: Sequence[float]) -> float:
@@ -119,16 +133,16 @@ def _spread(tree: Tree, variances: Sequence[float]) -> float:
     return math.sqrt(tree.variance(np.ones(tree.cells), variances))
 
 
-def _of_half(tree: Tree, design: NoisyCounters) -> float:
+def _of_half(tree: Tree, variances: Sequence[float]) -> float:
     """The variance of how many lie below the middle, less half of all."""
     index = np.arange(tree.cells)
-    return tree.variance((index < tree.cells // 2) - 0.5, design.variances[:-1])
+    return tree.variance((index < tree.cells // 2) - 0.5, variances)
 
 
-def _on_average(tree: Tree, design: NoisyCounters) -> float:
+def _on_average(tree: Tree, variances: Sequence[float]) -> float:
     """The same of all ends of cells, of each less its part of all."""
     shares = np.linspace(0, 1, tree.cells + 1)
-    return float(tree.below_variances(shares, design.variances[:-1]).mean())
+    return float(tree.below_variances(shares, variances).mean())
 
 
 def _ends(statistic: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
