@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,30 +28,40 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 _FOUND = (
-    "Groups were not declared: those are here that enough {unit}s have, and a group that few have "
-    "is absent. A {unit} with one group counts as 1, one with n groups as {weight} in each; noise "
-    "is added to what that comes to, and a group is here where it is above {threshold:.4g}. So a "
-    "group of {alone:,} {unit}s that have no other is here with probability 0.9 or more. "
-    "A group that one {unit} alone has is here with a probability that is part of delta. Figures "
-    "have noise of their own, so they are no larger for having been found. How many groups there "
-    "were is not published."
+    "Nobody declared the {what}s: those are here that enough {unit}s have, and {what}s that few "
+    "have are absent. {counts}; noise is added to what that comes to, and a {what} is here where "
+    "it is above {threshold:.4g}. So one of {alone:,} {unit}s that have no other is here with "
+    "probability 0.9 or more. That one of a single {unit} is here is part of delta.{own} How many "
+    "{what}s there were is not published."
 )
+_OWN = " Figures have noise of their own, so they are no larger for having been found."
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfUndeclaredGroups(ByJob):
     """A statistic by groups that are found in the log."""
 
+    found: ClassVar[str] = "group"
+
     design: GroupTotals  # type: ignore[assignment]
     reporting: GroupSums
 
+    def __post_init__(self) -> None:
+        if self.reporting.design != self.design or (self.reporting.rows or 1) != self.design.rows:
+            raise ValueError("groups count as is paid for")
+
     @classmethod
-    def require(cls, options: Any, kind: str) -> None:
+    def require_job(cls, options: Any) -> None:
+        """Refuse another who draws the noise."""
         if options.drawn_by != JOB:
             raise RequestError(
-                f"--drawn-by {options.drawn_by}: groups that nobody declared are found by the job "
-                "alone: declare them with --groups (of counts --domain), or leave --drawn-by out"
+                f"--drawn-by {options.drawn_by}: {cls.found}s that nobody declared are found by "
+                "the job alone: declare them with --groups (of counts --domain), or leave it out"
             )
+
+    @classmethod
+    def require(cls, options: Any, kind: str) -> None:
+        cls.require_job(options)
         if options.delta == 0:
             raise RequestError(
                 "--delta must be greater than 0: a group that one user alone has is found with "
@@ -68,12 +78,21 @@ class OfUndeclaredGroups(ByJob):
         options, work = statistic.options, statistic.workload
         usual = super().least(statistic, sealed)[1]  # with as many totals, of groups of a list
         rows, parts = work.rows, usual.amounts.parts
-        bounds = {"parts": parts, "rows": rows or 1, "share": options.selection_share}
+        design = cls.meeting(options, rows or work.most_groups, parts, rows or 1)
+        return design, GroupSums(design, usual.amounts, usual.clip, usual.averaged, rows)
+
+    @classmethod
+    def meeting(cls, options: Any, most: int, parts: Any, rows: int = 1) -> GroupTotals:
+        """As `GroupTotals.meeting`, of a request.
+
+        Raises:
+            RequestError: the target is out of reach.
+        """
+        target, share = target_of(options), options.selection_share
         try:
-            design = GroupTotals.meeting(rows or work.most_groups, *target_of(options), **bounds)
+            return GroupTotals.meeting(most, *target, parts, rows, share if parts else 0.5)
         except ValueError as error:
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
-        return design, GroupSums(design, usual.amounts, usual.clip, usual.averaged, rows)
 
     def rescaled(self, options: Any) -> None:
         return None  # the threshold goes with epsilon, and which laws are the best
@@ -108,7 +127,7 @@ class OfUndeclaredGroups(ByJob):
         from transforms.shuffle.groups import PublishGroups
 
         step = PublishGroups(
-            self.design, self.encoder().width, self._buckets, self.open_rng, reports.drawing,
+            self.design, self.width, self._buckets, self.open_rng, reports.drawing,
             self.reporting.numbers,
         )  # fmt: skip
         return reports.messages | "Groups" >> step
@@ -118,6 +137,11 @@ class OfUndeclaredGroups(ByJob):
         from transforms.elements.blocks import bucket_count
 
         return bucket_count(self.telemetry.rows)
+
+    @property
+    def width(self) -> int:
+        """Words of a group."""
+        return self.encoder().width
 
     def arrived(self, estimate: Any) -> int:
         return int(estimate.messages)
@@ -157,23 +181,30 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def expected_error(self) -> str:
-        return f"± {three_digits(self.error)}, of groups from {self.limit:,} {self.unit}s on"
+        return f"± {three_digits(self.error)}, of {self.found}s from {self.limit:,} {self.unit}s on"
 
     @property
     def prospect(self) -> str:
-        terms, several = self.statistic.wording.errors, self.design.most_groups
-        of = f" of a group of {self.limit:,}" * terms.divides
-        more = f", or {math.ceil(self.design.limit(several)):,} that have {several:,} groups each"
+        what, several = self.found, self.design.most_groups
+        of = f" of a {what} of {self.limit:,}" * self.statistic.wording.errors.divides
+        more = f", or {math.ceil(self.design.limit(several)):,} that have {several:,} {what}s each"
         return (
-            f"the job finds groups that enough {self.unit}s have: {self.limit:,} that have no "
+            f"the job finds {what}s that enough {self.unit}s have: {self.limit:,} that have no "
             f"other{more * (several > 1)}; the standard error{of} is {three_digits(self.error)}"
         )
 
     @property
     def words(self) -> list[str]:
-        root = "1/n" if self.design.divides else "1/sqrt(n)"
-        threshold = self.design.threshold / self.design.grid
-        said = {"unit": self.unit, "weight": root, "threshold": threshold, "alone": self.limit}
+        several, root = self.design.most_groups, "1/n" if self.design.divides else "1/sqrt(n)"
+        counts = f"A {self.unit} counts as 1"
+        if several > 1:
+            counts += f", or where it has n {self.found}s as {root} in each; {several:,} of them "
+            counts += "count at the most, drawn uniformly"
+        said = {
+            "what": self.found, "unit": self.unit, "counts": counts, "alone": self.limit,
+            "threshold": self.design.threshold / self.design.grid,
+            "own": _OWN * len(self.design.laws),
+        }  # fmt: skip
         return [*super().words, _FOUND.format(**said)]
 
     @property
