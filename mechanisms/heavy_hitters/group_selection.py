@@ -47,7 +47,10 @@ from mechanisms.sampling.rounded_gaussian import RoundedGaussian
 
 _GRID = 1 << 14  # weights of a hundred groups are rounded by 0.02 %, and draws are off by 1e-8
 _EVERY, _STEP = 64, 1.05  # numbers of groups that are looked at one by one, and then in ranges
-_ASIDE = 1 / 64  # of delta: what is left of it to groups that one unit has alone, among others
+# Of delta, for groups that a unit has alone: no epsilon makes up for it, so where many releases are
+# paid for together it adds up, and noise has what is left. A threshold is 3 % higher for it.
+_ALONE = 1 / 2
+_ASIDE = 1e-3  # of delta, for a unit with a few groups of its own among many others
 _PARTS = 1 << 30  # of a nat: epsilons are rounded down to so many
 _POINTS, _FAR = 300, 9.0  # of a profile, and how many deviations of a loss it goes
 
@@ -372,6 +375,7 @@ def _least(
     moves = shape._moves
     kinds, shares = [selection, *[figures] * len(parts)], [share, *[1 - share] * len(parts)]
     bought = sum(own for kind, own in zip(kinds, shares, strict=True) if kind is RoundedGaussian)
+    aside = _ALONE if neighbours == "replace" else _ASIDE
     laws: list[Law] = []
     try:
         for kind, own, m in zip(kinds, shares, moves, strict=True):
@@ -379,17 +383,22 @@ def _least(
                 spent = int(epsilon * own * _PARTS * (1 - 1e-9))
                 laws.append(ExactGeometric.falling(Fraction(spent, _PARTS) / m.all))
             else:
-                mu = gaussian_mu(epsilon * bought, delta * (1 - _ASIDE)) * (1 - 1e-6)
+                mu = gaussian_mu(epsilon * bought, delta * (1 - aside)) * (1 - 1e-6)
                 laws.append(RoundedGaussian(math.sqrt(m.squares * bought / own) / mu))
     except ValueError:
         return None
     made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))
     # Rare beyond all that a delta may be.
     low, high = 0, int(made.grid + 64 * math.sqrt(made.selection.var()))
-    if not replace(made, threshold=high).deltas([epsilon])[0] <= delta:
+
+    def met(threshold: int) -> bool:
+        found = replace(made, threshold=threshold)
+        alone = found._unit()[0].max()
+        return bool(alone <= delta * _ALONE and found.deltas([epsilon])[0] <= delta)
+
+    if not met(high):
         return None
     while low < high:
         middle = (low + high) // 2
-        met = replace(made, threshold=middle).deltas([epsilon])[0] <= delta
-        low, high = (low, middle) if met else (middle + 1, high)
+        low, high = (low, middle) if met(middle) else (middle + 1, high)
     return replace(made, threshold=low)

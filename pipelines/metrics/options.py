@@ -243,7 +243,8 @@ class ReleaseOptions(FileOptions):
 
         What is in them is part of what reports mean, and so of a plan's fingerprint.
         """
-        return tuple(path for name in self.files for _, path in _named(getattr(self, name)))
+        named = (one for name in self.files for one in _named(getattr(self, name)))
+        return tuple(path for _, path in named if path)
 
     def placed(self, place: Callable[[str], str]) -> Self:
         """The same with other paths of files.
@@ -256,7 +257,7 @@ class ReleaseOptions(FileOptions):
             value = getattr(self, name)
             if not value:  # what nobody named stays so
                 continue
-            words = tuple(f"{column}{place(path)}" for column, path in _named(value))
+            words = tuple(f"{column}{path and place(path)}" for column, path in _named(value))
             update[name] = words if isinstance(value, tuple) else words[0]
         return self.model_copy(update=update)
 

@@ -76,12 +76,13 @@ REFUSED = {
     "MIN": f"MIN is one row's value: {_QUANTILE.format('0.01')}",
     "MAX": f"MAX is one row's value: {_QUANTILE.format('0.99')}",
     "APPROX_COUNT_DISTINCT": "units alone are counted distinctly: COUNT(DISTINCT unit)",
+    "APPROX_TOP_COUNT": "APPROX_TOP_COUNT(x, n) stands alone, without GROUP BY: it is one table",
     "RAND": "RAND draws anew for each row: nothing random is computed here",
     "UNNEST": _NO_ROWS,
 } | {
     name: f"{name} needs a statistic that is not answered yet: ask COUNT, SUM or AVG"
     for name in (
-        "APPROX_TOP_COUNT", "APPROX_TOP_SUM", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV",
+        "APPROX_TOP_SUM", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV",
         "STDDEV_SAMP", "STDDEV_POP", "CORR", "COVAR_POP", "COVAR_SAMP",
     )
 }  # fmt: skip
