@@ -70,7 +70,7 @@ class PublishedGroups(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupTotals:
+class GroupSelection:
     """Groups, the noise of their weights and of their totals, and what holds.
 
     Attributes:
@@ -85,7 +85,7 @@ class GroupTotals:
         epsilon: of all that is published, in nats.
         delta: of the same; the chance that a group of one unit alone is there is part of it.
 
-    >>> found = GroupTotals.meeting(100, "add or remove", epsilon=1.0, delta=1e-5)
+    >>> found = GroupSelection.meeting(100, "add or remove", epsilon=1.0, delta=1e-5)
     >>> round(found.threshold / found.grid, 1), round(found.limit(1)), round(found.limit(100))
     (21.7, 27, 266)
     """
@@ -120,7 +120,7 @@ class GroupTotals:
         parts: tuple[Portion, ...] = (),
         rows: int = 1,
         share: float = 0.5,
-    ) -> "GroupTotals":
+    ) -> "GroupSelection":
         """The totals that meet a target, and the threshold: of four pairs of laws the best one.
 
         Args:
@@ -364,11 +364,11 @@ def _ranges(most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 @lru_cache(maxsize=256)  # it is asked for again wherever a plan is looked at
 def _least(
     common: tuple[Any, ...], share: float, selection: type[Law], figures: type[Law]
-) -> GroupTotals | None:
+) -> GroupSelection | None:
     """The totals of two laws with the least threshold that meet a target; None if none do."""
     k, parts, rows, neighbours, epsilon, delta = common
     plain = RoundedGaussian(1.0)
-    shape = GroupTotals(
+    shape = GroupSelection(
         k, plain if selection is RoundedGaussian else ExactGeometric(1, 1), 0, parts,
         (plain,) * len(parts), rows, neighbours, epsilon, delta,
     )  # fmt: skip
@@ -392,9 +392,9 @@ def _least(
     low, high = 0, int(made.grid + 64 * math.sqrt(made.selection.var()))
 
     def met(threshold: int) -> bool:
-        found = replace(made, threshold=threshold)
-        alone = found._unit()[0].max()
-        return bool(alone <= delta * _ALONE and found.deltas([epsilon])[0] <= delta)
+        design = replace(made, threshold=threshold)
+        alone = design._unit()[0].max()
+        return bool(alone <= delta * _ALONE and design.deltas([epsilon])[0] <= delta)
 
     if not met(high):
         return None

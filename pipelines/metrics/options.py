@@ -47,7 +47,7 @@ COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
 ADDED = "pipelines.metrics.counting.by_job:ByJob"
 """Integers that the job adds to exact totals."""
-FOUND = "pipelines.metrics.counting.undeclared:OfUndeclaredGroups"
+UNDECLARED = "pipelines.metrics.counting.undeclared:OfUndeclaredGroups"
 """The same of groups that nobody declared."""
 REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
 """One randomised report of each unit."""
@@ -413,7 +413,7 @@ class GroupedOptions(BoundedOptions):
 
     @property
     def hidden_by(self) -> str:
-        return FOUND if self.undeclared_columns else super().hidden_by
+        return UNDECLARED if self.undeclared_columns else super().hidden_by
 
     @property
     def rows(self) -> int | None:

@@ -164,11 +164,11 @@ class QueryResult:
             places[one.table] = {key: i for i, key in enumerate(zip(*columns, strict=True))}
         first, *others = places.values()
         rows = [key for key in first if all(key in one for one in others)]
-        found = {
+        parts = {
             name: tables[name].take(pa.array([one[key] for key in rows], pa.int64()))
             for name, one in places.items()
         }
-        return rows, found
+        return rows, parts
 
     def _columns(self, figure: ResultColumn, table: pa.Table) -> dict[str, pa.Array]:
         """Name -> (groups,) of the columns of a figure, its estimates first."""

@@ -18,12 +18,12 @@ _FIELDS = {
     "epsilon": "epsilon", "delta": "delta", "max_groups_contributed": "most_groups", _UNIT: "unit",
 }  # fmt: skip
 STRATEGIES = PUBLIC, THRESHOLD = "PUBLIC_GROUPS", "LAPLACE_THRESHOLD"
-_ASKED = {
+_REFUSALS = {
     _STRATEGY: f"groups are declared ({PUBLIC}), or found by a noisy threshold ({THRESHOLD})",
     "min_privacy_units_per_group": "delta alone says how many units a group needs: leave it out, "
     "and filter by HAVING COUNT(DISTINCT unit) >= 100",
 }
-_KNOWN = (*_FIELDS, *_ASKED)
+_KNOWN = (*_FIELDS, *_REFUSALS)
 
 
 class QueryTerms(NamedTuple):
@@ -89,7 +89,7 @@ def with_clause(terms: QueryTerms, node: exp.Hint | None, table: RowTable) -> Qu
             terms = terms._replace(strategy=value.name.upper())
             continue
         if name not in _FIELDS:
-            refuse(value, _ASKED[name])
+            refuse(value, _REFUSALS[name])
         value_said = _value(name, value, table)
         before = getattr(terms, _FIELDS[name])
         if before not in (None, value_said):

@@ -167,7 +167,7 @@ class _Compiler:
         made: list[_Group] = []
         for one in getattr(node.args.get("group"), "expressions", ()):
             label, value = _by(one, items)
-            if any(map(is_aggregate, value.walk())):
+            if any(map(is_aggregate, (*value.walk(), *(x for name, x in items if name == label)))):
                 refuse(one, "GROUP BY takes values of rows, and no aggregate")
             row, known = self._of_rows.row(value), self._terms.groups
             if self._terms.reads_unit(row):
@@ -188,9 +188,9 @@ class _Compiler:
             if all(isinstance(one, str) and _WHOLE.fullmatch(one) for one in labels):
                 labels = [int(one) for one in labels]  # as they are sorted and compared
             made.append(_Group(label or column, row.text, column, values, tuple(labels)))
-        found = [one for one in made if one.values is None]
-        if why := _mixed(len(found), len(made), self._terms.strategy):
-            refuse(node.args["group"].expressions[0], why.format((found or made)[0].label))
+        free = [one for one in made if one.values is None]
+        if why := _mixed(len(free), len(made), self._terms.strategy):
+            refuse(node.args["group"].expressions[0], why.format((free or made)[0].label))
         return made
 
     @property

@@ -12,7 +12,7 @@ from mechanisms.channel import Floats
 from mechanisms.counters.amounts import WholeAmounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.heavy_hitters.crowds import MOST
-from mechanisms.heavy_hitters.group_selection import GroupTotals
+from mechanisms.heavy_hitters.group_selection import GroupSelection
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.strings import NULL
 from transforms.columns import as_texts, is_integer, is_text, null, value_type
@@ -109,7 +109,7 @@ class GroupSums:
         clip, averaged, rows: as of `Reporting`.
     """
 
-    design: GroupTotals
+    design: GroupSelection
     amounts: WholeAmounts | None = None
     clip: Clip | None = None
     averaged: bool = False
@@ -160,9 +160,9 @@ class GroupSums:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:  # fmt: skip
         """What counts: of whom, of which group, how much."""
         if self.rows is None:
-            found = pairs(users, kinds, n, self.design.most_groups, rng, numbers)
-            averages = found.amounts / np.maximum(found.rows, 1)
-            return found.users, found.groups, averages if self.averaged else found.amounts
+            own = pairs(users, kinds, n, self.design.most_groups, rng, numbers)
+            averages = own.amounts / np.maximum(own.rows, 1)
+            return own.users, own.groups, averages if self.averaged else own.amounts
         drawn = Contributions.drawn(users, kinds, n, self.rows, rng, numbers)
         where = np.nonzero(drawn.groups >= 0)
         return where[0], drawn.groups[where], drawn.amounts[where]

@@ -11,7 +11,7 @@ import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
 
-from mechanisms.heavy_hitters.group_selection import GroupTotals
+from mechanisms.heavy_hitters.group_selection import GroupSelection
 from transforms.elements.blocks import DrawingDoFn, Generator, partition
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import SlotBlock
@@ -46,7 +46,7 @@ class PublishGroups(PublishCrowds):
         numbers: of a group, at the end of its row.
     """
 
-    crowds: GroupTotals  # type: ignore[assignment]
+    crowds: GroupSelection  # type: ignore[assignment]
     numbers: int = 2
 
     def steps(self, digest: UserDigest) -> tuple[Any, Any, Any]:
@@ -78,7 +78,7 @@ class PartitionGroupsDoFn(PartitionStringsDoFn):
 class PublishGroupsDoFn(DrawingDoFn):
     """Draws the noise of each group of a bucket, and keeps those that pass."""
 
-    def __init__(self, design: GroupTotals, width: int, numbers: int, open_rng: Generator) -> None:
+    def __init__(self, design: GroupSelection, width: int, numbers: int, open_rng: Generator) -> None:
         self._design, self._width, self._open_rng = design, width, open_rng
         self._numbers = numbers
 

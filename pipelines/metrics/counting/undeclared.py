@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.heavy_hitters.group_selection import GroupTotals
+from mechanisms.heavy_hitters.group_selection import GroupSelection
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_job import ByJob, mechanism_of
 from pipelines.metrics.counting.design import target_of
@@ -27,7 +27,7 @@ from transforms.encoders.undeclared import GroupSums, UndeclaredGroups
 if TYPE_CHECKING:
     import apache_beam as beam
 
-_FOUND = (
+_CHOSEN = (
     "Nobody declared the {what}s: those are here that enough {unit}s have, and {what}s that few "
     "have are absent. {counts}; noise is added to what that comes to, and a {what} is here where "
     "it is above {threshold:.4g}. So one of {alone:,} {unit}s that have no other is here with "
@@ -41,9 +41,9 @@ _OWN = " Figures have noise of their own, so they are no larger for having been 
 class OfUndeclaredGroups(ByJob):
     """A statistic by groups that are found in the log."""
 
-    found: ClassVar[str] = "group"
+    what: ClassVar[str] = "group"
 
-    design: GroupTotals  # type: ignore[assignment]
+    design: GroupSelection  # type: ignore[assignment]
     reporting: GroupSums
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class OfUndeclaredGroups(ByJob):
         """Refuse another who draws the noise."""
         if options.drawn_by != JOB:
             raise RequestError(
-                f"--drawn-by {options.drawn_by}: {cls.found}s that nobody declared are found by "
+                f"--drawn-by {options.drawn_by}: {cls.what}s that nobody declared are found by "
                 "the job alone: declare them with --groups (of counts --domain), or leave it out"
             )
 
@@ -74,7 +74,7 @@ class OfUndeclaredGroups(ByJob):
         return None
 
     @classmethod
-    def least(cls, statistic: Any, sealed: bool = False) -> tuple[GroupTotals, GroupSums]:
+    def least(cls, statistic: Any, sealed: bool = False) -> tuple[GroupSelection, GroupSums]:
         options, work = statistic.options, statistic.workload
         usual = super().least(statistic, sealed)[1]  # with as many totals, of groups of a list
         rows, parts = work.rows, usual.amounts.parts
@@ -82,15 +82,15 @@ class OfUndeclaredGroups(ByJob):
         return design, GroupSums(design, usual.amounts, usual.clip, usual.averaged, rows)
 
     @classmethod
-    def meeting(cls, options: Any, most: int, parts: Any, rows: int = 1) -> GroupTotals:
-        """As `GroupTotals.meeting`, of a request.
+    def meeting(cls, options: Any, most: int, parts: Any, rows: int = 1) -> GroupSelection:
+        """As `GroupSelection.meeting`, of a request.
 
         Raises:
             RequestError: the target is out of reach.
         """
         target, share = target_of(options), options.selection_share
         try:
-            return GroupTotals.meeting(most, *target, parts, rows, share if parts else 0.5)
+            return GroupSelection.meeting(most, *target, parts, rows, share if parts else 0.5)
         except ValueError as error:
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
 
@@ -99,7 +99,7 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def undivided(self) -> str:
-        return "groups that nobody declared are found by one job, which sees the rows"
+        return f"{self.what}s that nobody declared are found by one job: declare them"
 
     @property
     def shuffling(self) -> Shuffling:
@@ -181,11 +181,11 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def expected_error(self) -> str:
-        return f"± {three_digits(self.error)}, of {self.found}s from {self.limit:,} {self.unit}s on"
+        return f"± {three_digits(self.error)}, of {self.what}s from {self.limit:,} {self.unit}s on"
 
     @property
     def prospect(self) -> str:
-        what, several = self.found, self.design.most_groups
+        what, several = self.what, self.design.most_groups
         of = f" of a {what} of {self.limit:,}" * self.statistic.wording.errors.divides
         more = f", or {math.ceil(self.design.limit(several)):,} that have {several:,} {what}s each"
         return (
@@ -198,14 +198,14 @@ class OfUndeclaredGroups(ByJob):
         several, root = self.design.most_groups, "1/n" if self.design.divides else "1/sqrt(n)"
         counts = f"A {self.unit} counts as 1"
         if several > 1:
-            counts += f", or where it has n {self.found}s as {root} in each; {several:,} of them "
+            counts += f", or where it has n {self.what}s as {root} in each; {several:,} of them "
             counts += "count at the most, drawn uniformly"
         said = {
-            "what": self.found, "unit": self.unit, "counts": counts, "alone": self.limit,
+            "what": self.what, "unit": self.unit, "counts": counts, "alone": self.limit,
             "threshold": self.design.threshold / self.design.grid,
             "own": _OWN * len(self.design.laws),
         }  # fmt: skip
-        return [*super().words, _FOUND.format(**said)]
+        return [*super().words, _CHOSEN.format(**said)]
 
     @property
     def request(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mechanisms.counters.amounts import WholeAmounts
 from mechanisms.heavy_hitters.crowds import MOST
-from mechanisms.heavy_hitters.group_selection import GroupTotals
+from mechanisms.heavy_hitters.group_selection import GroupSelection
 from pipelines.metrics.counting.result import FigureError, columns
 from pipelines.metrics.counting.shapes.shape import ReportShape
 from pipelines.metrics.counting.undeclared import OfUndeclaredGroups
@@ -28,7 +28,7 @@ from transforms.encoders.undeclared import GroupSums
 class StringsByWeight(OfUndeclaredGroups):
     """The strings whose noisy weight passes a threshold; for a part of the price, their holders."""
 
-    found: ClassVar[str] = "string"
+    what: ClassVar[str] = "string"
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
@@ -36,7 +36,7 @@ class StringsByWeight(OfUndeclaredGroups):
         StringsAboveThreshold.require(options, kind)
 
     @classmethod
-    def least(cls, statistic: Any, sealed: bool = False) -> tuple[GroupTotals, GroupSums]:
+    def least(cls, statistic: Any, sealed: bool = False) -> tuple[GroupSelection, GroupSums]:
         options = statistic.options
         k, alone = options.strings_per_user, options.selection_share == 1
         amounts = None if alone else WholeAmounts(MOST, k)
