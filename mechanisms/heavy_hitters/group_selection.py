@@ -87,7 +87,7 @@ class GroupSelection:
 
     >>> found = GroupSelection.meeting(100, "add or remove", epsilon=1.0, delta=1e-5)
     >>> round(found.threshold / found.grid, 1), round(found.limit(1)), round(found.limit(100))
-    (21.7, 27, 266)
+    (20.0, 25, 248)
     """
 
     most_groups: int
@@ -120,12 +120,14 @@ class GroupSelection:
         parts: tuple[Portion, ...] = (),
         rows: int = 1,
         share: float = 0.5,
+        releases: int = 1,
     ) -> "GroupSelection":
-        """The totals that meet a target, and the threshold: of four pairs of laws the best one.
+        """The totals that meet a target, and the threshold, by whichever law does better.
 
         Args:
             most_groups, neighbours, epsilon, delta, parts, rows: as above.
-            share: of squared moves, or of epsilon, for the weights; of both where laws differ.
+            share: of squared moves, or of epsilon, for the weights.
+            releases: of how many releases the price is counted as one.
 
         Raises:
             ValueError: an argument is out of range, or the target out of reach.
@@ -137,16 +139,16 @@ class GroupSelection:
         cls(most_groups, RoundedGaussian(1.0), 0, parts, (RoundedGaussian(1.0),) * len(parts),
             *common[2:])  # fmt: skip
         made = []
-        for selection in (ExactGeometric, RoundedGaussian):
-            for figures in (ExactGeometric, RoundedGaussian)[: 2 if parts else 1]:
-                design = _least(common, share if parts else 1.0, selection, figures)
-                made += [] if design is None else [design]
+        for kind in (ExactGeometric, RoundedGaussian):
+            design = _least(common, share if parts else 1.0, kind)
+            made += [] if design is None else [design]
         if not made:
             raise ValueError(
                 f"epsilon {epsilon:g} at delta {delta:g} is out of reach for groups that nobody "
                 "declared: have more of either, or let fewer of a user count"
             )
-        return min(made, key=lambda design: design._cost)
+        # Losses of Laplace noise add up, of Gaussian noise their squares do.
+        return min(made, key=lambda design: design._cost * releases ** (1 + design.divides))
 
     # ---- what a unit adds ----------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class GroupSelection:
         n, t = (axis.ravel() for axis in np.meshgrid(np.arange(least.size), np.arange(least.size)))
         n, t = n[t <= n], t[t <= n]
         chance = self._passing(self.weights(least))[n]
-        alone = -np.expm1(most[t] * np.log1p(-chance))
+        alone = -np.expm1(most[t] * np.log1p(-np.minimum(chance, 1 - 1e-12)))
         # Of n groups all but the fewest that may be its own; one that has none is the first row.
         alone = np.append(0.0, alone)
         left, of = np.append(1, most[n] - least[t]), np.append(1, most[n])
@@ -362,29 +364,23 @@ def _ranges(most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 @lru_cache(maxsize=256)  # it is asked for again wherever a plan is looked at
-def _least(
-    common: tuple[Any, ...], share: float, selection: type[Law], figures: type[Law]
-) -> GroupSelection | None:
-    """The totals of two laws with the least threshold that meet a target; None if none do."""
+def _least(common: tuple[Any, ...], share: float, kind: type[Law]) -> GroupSelection | None:
+    """The totals with noise of a law and the least threshold that meet a target, if any do."""
     k, parts, rows, neighbours, epsilon, delta = common
-    plain = RoundedGaussian(1.0)
-    shape = GroupSelection(
-        k, plain if selection is RoundedGaussian else ExactGeometric(1, 1), 0, parts,
-        (plain,) * len(parts), rows, neighbours, epsilon, delta,
-    )  # fmt: skip
-    moves = shape._moves
-    kinds, shares = [selection, *[figures] * len(parts)], [share, *[1 - share] * len(parts)]
-    bought = sum(own for kind, own in zip(kinds, shares, strict=True) if kind is RoundedGaussian)
-    aside = _ALONE if neighbours == "replace" else _ASIDE
-    laws: list[Law] = []
+    plain = RoundedGaussian(1.0) if kind is RoundedGaussian else ExactGeometric(1, 1)
+    own = (plain,) * len(parts)
+    shape = GroupSelection(k, plain, 0, parts, own, rows, neighbours, epsilon, delta)
+    aside, moves, laws, slack = _ALONE if neighbours == "replace" else _ASIDE, shape._moves, [], 0.0
+    shares = [*zip((share, 1 - share), moves, strict=False)]
     try:
-        for kind, own, m in zip(kinds, shares, moves, strict=True):
-            if kind is ExactGeometric:
-                spent = int(epsilon * own * _PARTS * (1 - 1e-9))
-                laws.append(ExactGeometric.falling(Fraction(spent, _PARTS) / m.all))
-            else:
-                mu = gaussian_mu(epsilon * bought, delta * (1 - aside)) * (1 - 1e-6)
-                laws.append(RoundedGaussian(math.sqrt(m.squares * bought / own) / mu))
+        if kind is ExactGeometric:
+            spent = [int(epsilon * part * _PARTS * (1 - 1e-9)) for part, _ in shares]
+            pairs = zip(spent, moves, strict=True)
+            laws = [kind.falling(Fraction(part, _PARTS) / m.all) for part, m in pairs]
+        for _ in range(3 * (kind is RoundedGaussian)):  # what a draw is off by goes with the noise
+            mu = gaussian_mu(epsilon - slack, delta * (1 - aside)) * (1 - 1e-6)
+            laws = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
+            slack = 1.1 * sum(m.totals * law.slack for law, m in zip(laws, moves, strict=True))
     except ValueError:
         return None
     made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))

@@ -90,7 +90,8 @@ class OfUndeclaredGroups(ByJob):
         """
         target, share = target_of(options), options.selection_share
         try:
-            return GroupSelection.meeting(most, *target, parts, rows, share if parts else 0.5)
+            share = share if parts else 0.5
+            return GroupSelection.meeting(most, *target, parts, rows, share, options.together)
         except ValueError as error:
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
 
