@@ -93,3 +93,16 @@ def made(name: str, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
     drawn = rng.choice(distinct, int(have.sum()), p=chances / chances.sum())
     pairs = np.unique(np.repeat(np.arange(users), have) * distinct + drawn)
     return pairs // distinct, pairs % distinct
+
+
+def central_error(most: int, bound: float, epsilon: float, delta: float, share: float) -> float:
+    """The standard error of a total of each group with the rest of the price, by a textbook.
+
+    Args:
+        most: groups of a user that count.
+        bound: of what a user adds to one of them.
+        share: of the price, for finding groups.
+    """
+    gaussian = np.sqrt(most / (1 - share)) * sigma_of(epsilon, delta)
+    laplace = np.sqrt(2) * most / (epsilon * (1 - share))
+    return float(bound * min(gaussian, laplace))
