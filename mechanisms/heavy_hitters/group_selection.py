@@ -1,19 +1,15 @@
 """Totals of groups that nobody declared: which of them are published, and the noise of what is.
 
-A unit has up to k groups. It adds a weight to each, which is the smaller the more it has, and
-perhaps a number. The job adds noise to both totals of every group that somebody has, and publishes
-those whose noisy weight is above a threshold. Groups that nobody has are never published.
+A unit with n of up to k groups adds a weight to each, 1 / sqrt(n) or 1 / n, and perhaps a number.
+The job adds noise to both totals of each group that somebody has, and publishes those whose noisy
+weight is above a threshold.
 
-What holds: where a unit comes, the groups that others have, too, move by a loss of some delta_1, as
-those of `JobTotals`. The t groups that it has alone are there with it only, and each is published
-with probability p. So with P = 1 - (1 - p)^t, in both directions,
-
-    delta(epsilon) <= P + (1 - P) delta_1(epsilon).
-
-For an outcome without groups of its own has the law (1 - P) X in one of the inputs and X' in the
-other, those of what others have; and X' - e^epsilon (1 - P) X is (1 - P) (X' - e^epsilon X) + P X'.
-The worst case is over how many groups the unit has (n), and how many of these alone (t): the more
-are its own, the less moves of the others.
+What holds: groups that others have, too, move by a loss of some delta_1, as those of `JobTotals`.
+The t that a unit has alone are there with it only, each published with probability p. So with
+P = 1 - (1 - p)^t, in both directions, delta(epsilon) <= P + (1 - P) delta_1(epsilon): an outcome
+without groups of its own has the law (1 - P) X in one input and X' in the other, those of what
+others have, and X' - e^epsilon (1 - P) X is (1 - P) (X' - e^epsilon X) + P X'. The worst case is
+over n and t: the more are its own, the less moves of the others.
 
 Source: Gopi, Gulhane, Kulkarni, Shen, Shokouhi, Yekhanin, "Differentially private set union", ICML
     2020, weighted Gaussian and weighted Laplace. There delta is halved between P and delta_1; here
@@ -56,13 +52,7 @@ _POINTS, _FAR = 300, 9.0  # of a profile, and how many deviations of a loss it g
 
 
 class PublishedGroups(NamedTuple):
-    """What is told of some groups.
-
-    Attributes:
-        kept: (m,) which are published.
-        weights: (m,) noisy; of the others they are nobody's business, as are totals.
-        totals: (m, L) noisy.
-    """
+    """Of m groups: which are published, and noisy weights and totals of these alone."""
 
     kept: NDArray[np.bool_]
     weights: NDArray[np.int64]
@@ -135,22 +125,16 @@ class GroupSelection:
         if not 0 < share < 1:
             raise ValueError(f"the share of the selection must lie in (0, 1), not {share}")
         require_delta(delta)
-        common = most_groups, parts, rows, neighbours, epsilon, delta
-        cls(most_groups, RoundedGaussian(1.0), 0, parts, (RoundedGaussian(1.0),) * len(parts),
-            *common[2:])  # fmt: skip
-        made = []
-        for kind in (ExactGeometric, RoundedGaussian):
-            design = _least(common, share if parts else 1.0, kind)
-            made += [] if design is None else [design]
-        if not made:
+        common = parts, most_groups, rows, neighbours, epsilon, delta
+        share = share if parts else 1.0
+        made = [_least(common, share, law) for law in (ExactGeometric(1, 1), RoundedGaussian(1.0))]
+        if not (made := [design for design in made if design]):
             raise ValueError(
                 f"epsilon {epsilon:g} at delta {delta:g} is out of reach for groups that nobody "
                 "declared: have more of either, or let fewer of a user count"
             )
         # Losses of Laplace noise add up, of Gaussian noise their squares do.
         return min(made, key=lambda design: design._cost * releases ** (1 + design.divides))
-
-    # ---- what a unit adds ----------------------------------------------------------------------
 
     @property
     def grid(self) -> int:
@@ -163,11 +147,7 @@ class GroupSelection:
         return isinstance(self.selection, ExactGeometric)
 
     def weights(self, groups: ArrayLike) -> NDArray[np.int64]:
-        """What units add to the weight of each of their groups.
-
-        Args:
-            groups: (n,) how many of them a unit has, 1 .. k.
-        """
+        """What units add to the weight of each of their groups, by how many these are."""
         n = np.asarray(groups, np.int64)
         if self.divides:
             return self.grid // n
@@ -178,72 +158,58 @@ class GroupSelection:
     # ---- what holds ----------------------------------------------------------------------------
 
     @property
-    def _moves(self) -> list[Moves]:
-        """Of the weights, and of totals."""
-        several = 2 if self.neighbours == "replace" else 1
-        grid, k = self.grid, self.most_groups
-        step = grid * several
-        weights = Moves(k * several, 1, step, grid**2 * several)
+    def _moved(self) -> list[tuple[Any, Moves]]:
+        """(noise, how far a unit moves what it is added to), of weights and of totals."""
+        k, several = self.most_groups, 1 + (self.neighbours == "replace")
+        weights = Moves(k * several, 1, self.grid * several, self.grid**2 * several)
         slots = k if self.rows == 1 else 1  # of a row, which is of one group
-        levels = [[Level(slots, 2 * k)] * part.levels for part in self.parts]
-        pairs = zip(levels, self.parts, strict=True)
-        return [weights, *(moved(*one, self.neighbours).times(self.rows) for one in pairs)]
+        totals = [
+            moved([Level(slots, 2 * k)] * part.levels, part, self.neighbours).times(self.rows)
+            for part in self.parts
+        ]
+        return [*zip((self.selection, *self.laws), (weights, *totals), strict=True)]
 
     def _unit(self) -> tuple[Floats, list[Floats]]:
-        """Over how many groups a unit has, and has alone: P, and which part of each law moves."""
+        """Over how many groups a unit has, and has alone: P, and which part of each moves."""
         least, most = _ranges(self.most_groups)
-        n, t = (axis.ravel() for axis in np.meshgrid(np.arange(least.size), np.arange(least.size)))
-        n, t = n[t <= n], t[t <= n]
-        chance = self._passing(self.weights(least))[n]
-        alone = -np.expm1(most[t] * np.log1p(-np.minimum(chance, 1 - 1e-12)))
-        # Of n groups all but the fewest that may be its own; one that has none is the first row.
-        alone = np.append(0.0, alone)
-        left, of = np.append(1, most[n] - least[t]), np.append(1, most[n])
-        weights: Floats = left / of
-        totals: Floats = np.append(1.0, left[1:] / self.most_groups)
+        n, t = np.tril_indices(least.size)
+        chance = np.minimum(self._passing(self.weights(least))[n], 1 - 1e-12)
+        # The first row is a unit that has none alone; of others all but the fewest that may be.
+        alone = np.append(0.0, -np.expm1(most[t] * np.log1p(-chance)))
+        left, of = most[n] - least[t], (most[n], self.most_groups)
+        weights, totals = (np.append(1.0, left / whole) for whole in of)
         if self.rows > 1:  # which may all be of one group
-            totals = (left > 0).astype(np.float64)
+            totals = np.ceil(totals)
         if self.neighbours == "replace":  # whoever comes in its place has all that others have
             weights = totals = np.ones_like(weights)
-        return alone, [weights, *[totals] * len(self.parts)]
+        return alone, [weights, totals]
 
     def _passing(self, weights: NDArray[np.int64]) -> Floats:
         """The probability that a group of one unit is published, by its weight there."""
-        above = self.threshold + 1 - weights
-        law = self.selection
+        law, above = self.selection, self.threshold + 1 - weights
         if isinstance(law, ExactGeometric):
-            # Two-sided: where nothing has to be added, all is left to the safe side.
             slope = float(law.decay)
             return np.where(above > 0, np.exp(-slope * above) / (1 + math.exp(-slope)), 1.0)
         passing = scipy.special.ndtr(-(above - 0.5) / law.sigma) * math.exp(law.slack)
         return np.asarray(np.minimum(passing, 1.0))
 
     def deltas(self, epsilons: ArrayLike) -> Floats:
-        """(m,) an upper bound of delta at each, in both directions.
-
-        Args:
-            epsilons: (m,) nonnegative.
-        """
-        alone, parts = self._unit()
-        squares = losses = np.zeros_like(alone)
-        slack = 1e-12
-        for law, moves, part in zip((self.selection, *self.laws), self._moves, parts, strict=True):
-            if isinstance(law, ExactGeometric):
-                losses = losses + part * float(law.decay * moves.all)
-            else:
-                squares = squares + part * moves.squares / law.sigma**2
-                slack += moves.totals * law.slack
-        mu = np.maximum(np.sqrt(squares), 1e-9)
-        worst = []
-        for epsilon in np.asarray(epsilons, np.float64).ravel().tolist():
-            left = epsilon * (1 + 1e-15) - losses - slack * (squares > 0)
-            ends = scipy.special.ndtr(mu / 2 - left / mu)
-            with np.errstate(over="ignore", invalid="ignore"):
-                shown = ends - np.exp(left + scipy.special.log_ndtr(-mu / 2 - left / mu))
-            shown = np.where(squares > 0, np.maximum(shown, 0.0), left < 0)
+        """(m,) an upper bound of delta at each of (m,) epsilons, in both directions."""
+        (alone, parts), ends = self._unit(), np.asarray(epsilons, np.float64)[:, None]
+        rows = [(law, m, part) for (law, m), part in zip(self._moved, parts, strict=False)]
+        if self.divides:
+            lost = sum(part * float(law.decay * m.all) for law, m, part in rows)
+            shown = (lost > ends * (1 + 1e-15)).astype(np.float64)
+        else:
+            slack = 1e-12 + sum(m.totals * law.slack for law, m, _ in rows)
+            mu = np.sqrt(sum(part * m.squares / law.sigma**2 for law, m, part in rows))
+            mu, left = np.maximum(mu, 1e-9), ends - slack
+            with np.errstate(over="ignore"):
+                less = np.exp(left + scipy.special.log_ndtr(-mu / 2 - left / mu))
+            shown = np.maximum(scipy.special.ndtr(mu / 2 - left / mu) - less, 0.0)
             shown = np.minimum(shown * math.exp(slack) * (1 + 1e-9), 1.0)
-            worst.append(float((alone + (1 - alone) * shown).max()) * (1 + 1e-9))
-        return np.minimum(np.array(worst), 1.0)
+        worst = (alone + (1 - alone) * shown).max(axis=1) * (1 + 1e-9)
+        return np.asarray(np.minimum(worst, 1.0))
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -258,10 +224,8 @@ class GroupSelection:
             )
         return Guarantee(
             "central", self.epsilon, self.delta, "user",
-            "closed form: noise on the weights and totals of groups that somebody has, and a "
-            "threshold; delta covers that a group of one unit alone passes it "
-            f"({self.neighbours})",
-            self.neighbours,
+            "closed form: noise on weights and totals, and a threshold; delta covers that a group "
+            f"of one unit alone passes it ({self.neighbours})", self.neighbours,
         )  # fmt: skip
 
     def profile(self) -> PrivacyLoss:
@@ -272,31 +236,24 @@ class GroupSelection:
         return replace(own, apart=replace(self, neighbours="replace")._curve())
 
     def _curve(self) -> PrivacyLoss:
-        """The bound of delta at some epsilons."""
-        rows = [*zip((self.selection, *self.laws), self._moves, strict=True)]
-        least = sum(float(law.decay * m.all) for law, m in rows if isinstance(law, ExactGeometric))
-        mu = math.sqrt(
-            sum(m.squares / law.sigma**2 for law, m in rows if isinstance(law, RoundedGaussian))
-        )
-        ends = np.linspace(0, mu**2 / 2 + _FAR * mu, _POINTS if mu else 1) + least * (1 + 1e-12)
-        ends = np.unique(np.append(ends, self.epsilon))  # what is claimed is met to the last digit
+        """The bound of delta at some epsilons, that which is claimed among them."""
+        if self.divides:
+            ends = np.array([sum(float(law.decay * m.all) for law, m in self._moved)])
+        else:
+            mu = math.sqrt(sum(m.squares / law.sigma**2 for law, m in self._moved))
+            ends = np.linspace(0, mu**2 / 2 + _FAR * mu, _POINTS)
+        ends = np.unique(np.append(ends * (1 + 1e-12), self.epsilon))
         return PrivacyLoss.from_profile(ends, self.deltas(ends))
 
     # ---- the job -------------------------------------------------------------------------------
 
     def publish(self, weights: ArrayLike, totals: ArrayLike, rng: RandomSource) -> PublishedGroups:
-        """Noisy totals of groups, drawn once: of no group that nobody has.
-
-        Args:
-            weights: (m,) what units add up to in each of some groups, above 0.
-            totals: (m, L) exact, L as many as the levels of the parts.
-            rng: the generator of whoever draws the noise.
-        """
+        """Noise on (m,) weights and (m, L) totals of groups that somebody has, drawn once."""
         noisy = np.asarray(weights, np.int64) + self.selection.draw(np.size(weights), rng)
         kept, exact = noisy > self.threshold, np.array(totals, np.int64)
         for law in self.laws:
             exact[kept] += law.draw(exact[kept].size, rng).reshape(-1, exact.shape[1])
-        return PublishedGroups(kept, noisy, exact)
+        return PublishedGroups(kept, noisy[kept], exact[kept])
 
     # ---- what is known of its errors, as of `JobTotals` ----------------------------------------
 
@@ -305,11 +262,7 @@ class GroupSelection:
     codes = 1  # nor counters
 
     def limit(self, groups: int = 1) -> float:
-        """How many units, of so many groups each, all but surely get a group published.
-
-        Args:
-            groups: 1 .. k.
-        """
+        """How many units, of so many groups each, all but surely get a group published."""
         need = self.threshold + 1 + self.selection.isf(MISSED)
         return float(need / self.weights(groups))
 
@@ -332,9 +285,8 @@ class GroupSelection:
     @property
     def lifts(self) -> list[int]:
         """How far one unit raises a total of each level, at the most."""
-        return [
-            max(part.high, -part.low) * self.rows for part in self.parts for _ in range(part.levels)
-        ]
+        parts = [part for part in self.parts for _ in range(part.levels)]
+        return [max(part.high, -part.low) * self.rows for part in parts]
 
     def error_law(self, columns: int = 1, taken: int = 0) -> Law | IntegerNoise:
         """The exact law of the error of so many totals, as of `JobTotals`."""
@@ -345,13 +297,9 @@ class GroupSelection:
     @property
     def constants(self) -> dict[str, Any]:
         """What the noise is, for statements."""
-        return {
-            "threshold": self.threshold / self.grid,
-            "grid": self.grid,
-            "parts": [list(part) for part in self.parts],
-            "noise": recorded((self.selection, *self.laws)),
-            **({"rows": self.rows} if self.rows > 1 else {}),
-        }
+        said = {"threshold": self.threshold / self.grid, "grid": self.grid, "rows": self.rows}
+        noise = recorded((self.selection, *self.laws))
+        return said | {"parts": [list(part) for part in self.parts], "noise": noise}
 
 
 def _ranges(most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -364,19 +312,19 @@ def _ranges(most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 @lru_cache(maxsize=256)  # it is asked for again wherever a plan is looked at
-def _least(common: tuple[Any, ...], share: float, kind: type[Law]) -> GroupSelection | None:
-    """The totals with noise of a law and the least threshold that meet a target, if any do."""
-    k, parts, rows, neighbours, epsilon, delta = common
-    plain = RoundedGaussian(1.0) if kind is RoundedGaussian else ExactGeometric(1, 1)
-    own = (plain,) * len(parts)
-    shape = GroupSelection(k, plain, 0, parts, own, rows, neighbours, epsilon, delta)
-    aside, moves, laws, slack = _ALONE if neighbours == "replace" else _ASIDE, shape._moves, [], 0.0
+def _least(common: tuple[Any, ...], share: float, like: Law) -> GroupSelection | None:
+    """The totals with noise like some and the least threshold that meet a target, if any do."""
+    (parts, k, *said), kind = common, type(like)
+    shape = GroupSelection(k, like, 0, parts, (like,) * len(parts), *said)
+    neighbours, epsilon, delta = said[1:]
+    aside, slack, laws = _ALONE if neighbours == "replace" else _ASIDE, 0.0, list[Law]()
+    moves = [m for _, m in shape._moved]
     shares = [*zip((share, 1 - share), moves, strict=False)]
     try:
         if kind is ExactGeometric:
             spent = [int(epsilon * part * _PARTS * (1 - 1e-9)) for part, _ in shares]
             pairs = zip(spent, moves, strict=True)
-            laws = [kind.falling(Fraction(part, _PARTS) / m.all) for part, m in pairs]
+            laws = [ExactGeometric.falling(Fraction(part, _PARTS) / m.all) for part, m in pairs]
         for _ in range(3 * (kind is RoundedGaussian)):  # what a draw is off by goes with the noise
             mu = gaussian_mu(epsilon - slack, delta * (1 - aside)) * (1 - 1e-6)
             laws = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
@@ -384,8 +332,7 @@ def _least(common: tuple[Any, ...], share: float, kind: type[Law]) -> GroupSelec
     except ValueError:
         return None
     made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))
-    # Rare beyond all that a delta may be.
-    low, high = 0, int(made.grid + 64 * math.sqrt(made.selection.var()))
+    low, high = 0, int(made.grid + 64 * math.sqrt(made.selection.var()))  # rarer than any delta
 
     def met(threshold: int) -> bool:
         design = replace(made, threshold=threshold)

@@ -297,8 +297,8 @@ MUTANTS = (
         "groups-of-one-user-for-nothing",
         "That a group which one user alone has may be published is no part of delta.",
         "mechanisms/heavy_hitters/group_selection.py",
-        "alone = np.append(0.0, alone)",
-        "alone = np.append(0.0, 0 * alone)",
+        "alone = np.append(0.0, -np",
+        "alone = np.append(0.0, 0 * np",
         (_SELECTION,),
     ),
     Mutant(

@@ -78,7 +78,9 @@ class PartitionGroupsDoFn(PartitionStringsDoFn):
 class PublishGroupsDoFn(DrawingDoFn):
     """Draws the noise of each group of a bucket, and keeps those that pass."""
 
-    def __init__(self, design: GroupSelection, width: int, numbers: int, open_rng: Generator) -> None:
+    def __init__(
+        self, design: GroupSelection, width: int, numbers: int, open_rng: Generator
+    ) -> None:
         self._design, self._width, self._open_rng = design, width, open_rng
         self._numbers = numbers
 
@@ -87,9 +89,8 @@ class PublishGroupsDoFn(DrawingDoFn):
         rows = np.frombuffer(b"".join(pieces), np.uint32)
         table = summed(rows.reshape(-1, self._width + NUMBER * self._numbers), self._numbers)
         exact = as_numbers(table, self._numbers)
-        kept, weights, totals = self._design.publish(exact[:, 1], exact[:, 2:], self._rng)
-        groups = table[kept, : self._width]
-        yield number, PublishedTotals(groups, weights[kept], totals[kept], int(exact[:, 0].sum()))
+        kept, *noisy = self._design.publish(exact[:, 1], exact[:, 2:], self._rng)
+        yield number, PublishedTotals(table[kept, : self._width], *noisy, int(exact[:, 0].sum()))
 
 
 @typehints.with_input_types(PublishedTotals)
