@@ -327,8 +327,9 @@ def _least(common: tuple[Any, ...], share: float, like: Law) -> GroupSelection |
             laws = [ExactGeometric.falling(Fraction(part, _PARTS) / m.all) for part, m in pairs]
         for _ in range(3 * (kind is RoundedGaussian)):  # what a draw is off by goes with the noise
             mu = gaussian_mu(epsilon - slack, delta * (1 - aside)) * (1 - 1e-6)
-            laws = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
-            slack = 1.1 * sum(m.totals * law.slack for law, m in zip(laws, moves, strict=True))
+            own = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
+            slack = 1.1 * sum(m.totals * law.slack for law, m in zip(own, moves, strict=True))
+            laws = [*own]
     except ValueError:
         return None
     made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))

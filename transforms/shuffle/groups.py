@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 from numpy.typing import NDArray
@@ -18,18 +17,11 @@ from transforms.encoders.block import SlotBlock
 from transforms.encoders.strings import Words
 from transforms.encoders.undeclared import NUMBER, as_numbers, summed
 from transforms.encoders.users import UserDigest
-from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowds
+from transforms.shuffle.crowds import JoinCrowds, PartitionStringsDoFn, PublishCrowds
 
 
 class PublishedTotals(NamedTuple):
-    """Groups that are published.
-
-    Attributes:
-        groups: (m, w) words, by falling noisy weights.
-        weights: (m,) noisy.
-        totals: (m, L) noisy.
-        messages: how many entries came, published or not: for whoever runs the job.
-    """
+    """Groups that are published, as words, by falling noisy weights; else as `Crowded`."""
 
     groups: Words
     weights: NDArray[np.int64]
@@ -39,12 +31,7 @@ class PublishedTotals(NamedTuple):
 
 @dataclass
 class PublishGroups(PublishCrowds):
-    """Blocks of `GroupSums.table` in, one `PublishedTotals` out; as of `PublishCrowds`.
-
-    Attributes:
-        crowds: which groups are published, and with what noise.
-        numbers: of a group, at the end of its row.
-    """
+    """Blocks of `GroupSums.table` in, with so many numbers; one `PublishedTotals` out."""
 
     crowds: GroupSelection  # type: ignore[assignment]
     numbers: int = 2
@@ -89,32 +76,24 @@ class PublishGroupsDoFn(DrawingDoFn):
         rows = np.frombuffer(b"".join(pieces), np.uint32)
         table = summed(rows.reshape(-1, self._width + NUMBER * self._numbers), self._numbers)
         exact = as_numbers(table, self._numbers)
-        kept, *noisy = self._design.publish(exact[:, 1], exact[:, 2:], self._rng)
-        yield number, PublishedTotals(table[kept, : self._width], *noisy, int(exact[:, 0].sum()))
+        kept, weights, totals = self._design.publish(exact[:, 1], exact[:, 2:], self._rng)
+        groups, came = table[kept, : self._width], int(exact[:, 0].sum())
+        yield number, PublishedTotals(groups, weights, totals, came)
 
 
 @typehints.with_input_types(PublishedTotals)
 @typehints.with_output_types(PublishedTotals)
-class JoinGroups(beam.CombineFn):
+class JoinGroups(JoinCrowds):
     """The groups of all buckets, by weights and then by themselves: in no order of the job's."""
 
     def __init__(self, width: int, totals: int) -> None:
-        none = np.zeros((0, width), np.uint32), np.zeros(0, np.int64)
-        self._none = PublishedTotals(*none, np.zeros((0, totals), np.int64), 0)
+        super().__init__(width)
+        self._totals = totals
 
-    def create_accumulator(self) -> list[PublishedTotals]:
-        return []
-
-    def add_input(
-        self, state: list[PublishedTotals], published: PublishedTotals
-    ) -> list[PublishedTotals]:
-        return [*state, published]
-
-    def merge_accumulators(self, states: Iterable[list[PublishedTotals]]) -> list[PublishedTotals]:
-        return [published for state in states for published in state]
-
-    def extract_output(self, state: list[PublishedTotals]) -> PublishedTotals:
-        *parts, messages = zip(self._none, *state, strict=True)
+    def extract_output(self, state: list[Any]) -> PublishedTotals:  # type: ignore[override]
+        empty = np.zeros((0, self._width), np.uint32), np.zeros(0, np.int64)
+        none = PublishedTotals(*empty, np.zeros((0, self._totals), np.int64), 0)
+        *parts, messages = zip(none, *state, strict=True)
         groups, weights, totals = map(np.concatenate, parts)
         order = np.lexsort((*groups.T[::-1], -weights))
         return PublishedTotals(groups[order], weights[order], totals[order], sum(messages))

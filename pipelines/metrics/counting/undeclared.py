@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
 
+from mechanisms.counters.amounts import WholeAmounts
 from mechanisms.heavy_hitters.group_selection import GroupSelection
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_job import ByJob, mechanism_of
@@ -33,6 +34,11 @@ _CHOSEN = (
     "it is above {threshold:.4g}. So one of {alone:,} {unit}s that have no other is here with "
     "probability 0.9 or more. That one of a single {unit} is here is part of delta.{own} How many "
     "{what}s there were is not published."
+)
+_COUNTS = (
+    "A {unit} counts as 1",
+    "A {unit} counts as 1, or where it has n {what}s as {root} in each; {most:,} of them count at "
+    "the most, drawn uniformly",
 )
 _OWN = " Figures have noise of their own, so they are no larger for having been found."
 
@@ -88,9 +94,8 @@ class OfUndeclaredGroups(ByJob):
         Raises:
             RequestError: the target is out of reach.
         """
-        target, share = target_of(options), options.selection_share
+        target, share = target_of(options), options.selection_share if parts else 0.5
         try:
-            share = share if parts else 0.5
             return GroupSelection.meeting(most, *target, parts, rows, share, options.together)
         except ValueError as error:
             raise RequestError(f"--rows-per-user, --epsilon, --delta: {error}") from None
@@ -109,9 +114,8 @@ class OfUndeclaredGroups(ByJob):
     # The job.
 
     def encoder(self, coins: Any = None) -> UndeclaredGroups:
-        usual = self.statistic.encoder
-        by = tuple(column for column, _ in self.statistic.domains)
-        return UndeclaredGroups(number=usual.number, whole=usual.whole, by=by)
+        usual, columns = self.statistic.encoder, dict(self.statistic.domains)
+        return UndeclaredGroups(number=usual.number, whole=usual.whole, by=tuple(columns))
 
     def reports(self, tables: beam.PCollection) -> MetricReports:
         from transforms.elements.conservation import entering, reporting
@@ -127,11 +131,8 @@ class OfUndeclaredGroups(ByJob):
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.shuffle.groups import PublishGroups
 
-        step = PublishGroups(
-            self.design, self.width, self._buckets, self.open_rng, reports.drawing,
-            self.reporting.numbers,
-        )  # fmt: skip
-        return reports.messages | "Groups" >> step
+        own = self.design, self.width, self._buckets, self.open_rng, reports.drawing
+        return reports.messages | "Groups" >> PublishGroups(*own, self.reporting.numbers)
 
     @property
     def _buckets(self) -> int:
@@ -148,7 +149,8 @@ class OfUndeclaredGroups(ByJob):
         return int(estimate.messages)
 
     def evidence(self, estimate: Any) -> Evidence:
-        work, amounts, people = self.statistic.workload, self.reporting.amounts, np.empty(0)
+        work, people = self.statistic.workload, np.empty(0)
+        amounts = cast(WholeAmounts, self.reporting.amounts)
         weights = np.array([level.weight for level in amounts.levels])
         totals = self.worth * (estimate.totals @ weights)
         if work.amount is None:
@@ -172,13 +174,10 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def _forecast(self) -> Forecast:
-        people = self.limit * self.statistic.encoder.size
-        forecast: Forecast = self.statistic.forecast(self.accuracy, people)
-        return forecast
+        size = self.statistic.encoder.size
+        return cast(Forecast, self.statistic.forecast(self.accuracy, self.limit * size))
 
-    @property
-    def _drowned(self) -> tuple[str, ...]:
-        return ()
+    _drowned = ()
 
     @property
     def expected_error(self) -> str:
@@ -196,24 +195,23 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def words(self) -> list[str]:
-        several, root = self.design.most_groups, "1/n" if self.design.divides else "1/sqrt(n)"
-        counts = f"A {self.unit} counts as 1"
-        if several > 1:
-            counts += f", or where it has n {self.what}s as {root} in each; {several:,} of them "
-            counts += "count at the most, drawn uniformly"
-        said = {
-            "what": self.what, "unit": self.unit, "counts": counts, "alone": self.limit,
-            "threshold": self.design.threshold / self.design.grid,
-            "own": _OWN * len(self.design.laws),
-        }  # fmt: skip
-        return [*super().words, _CHOSEN.format(**said)]
+        design, root = self.design, "1/n" if self.design.divides else "1/sqrt(n)"
+        said = {"what": self.what, "unit": self.unit, "root": root, "most": design.most_groups}
+        counts = _COUNTS[design.most_groups > 1].format(**said)
+        said |= {"counts": counts, "threshold": design.threshold / design.grid}
+        words = _CHOSEN.format(**said, alone=self.limit, own=_OWN * len(design.laws))
+        return [*super().words, words]
 
     @property
     def request(self) -> dict[str, Any]:
-        columns = [column for column, _ in self.statistic.domains]
+        return self.asked | {"undeclared_groups": [*self.encoder().by]}
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What every such request says."""
         said = {**self.options.model_dump(exclude={*self.options.unstated}), "unit": self.unit}
         said |= {"delta": self.design.delta, "selection_share": self.options.selection_share}
-        return said | {"model": "central", "undeclared_groups": columns}
+        return said | {"model": "central"}
 
     @property
     def error_statement(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ Domains = tuple[tuple[str, Domain], ...]
 """(column, its declared values), by which a statistic is divided."""
 
 
-def group_names(domains: Domains) -> dict[str, str]:
+def group_names(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The columns of labels, where figures are of groups of rows.
 
     Args:
@@ -30,7 +30,7 @@ def group_names(domains: Domains) -> dict[str, str]:
     return _names(LABELS[: len(domains)], domains)
 
 
-def value_names(domains: Domains) -> dict[str, str]:
+def value_names(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The same where figures are of values; of two columns the first is the group.
 
     Args:
@@ -39,7 +39,7 @@ def value_names(domains: Domains) -> dict[str, str]:
     return _names(LABELS[max(len(LABELS) - len(domains), 0) :], domains)
 
 
-def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
+def _names(names: Iterable[str], domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     columns = [column for column, _ in domains]
     more = len(columns) - len(LABELS)
     if more > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from pipelines.metrics.counting.result import FigureError, columns
 from pipelines.metrics.counting.shapes.shape import ReportShape
 from pipelines.metrics.counting.undeclared import OfUndeclaredGroups
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.metric import Metric
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.threshold import LENGTH, StringsAboveThreshold
@@ -48,25 +47,20 @@ class StringsByWeight(OfUndeclaredGroups):
         return ReportShape()
 
     @property
-    def accuracy(self) -> Accuracy:  # type: ignore[override]
-        unit = 1.0 if self.design.laws else 1 / self.design.grid
-        return Accuracy(FigureError.of(self.design, 1, unit=unit, least=0))
+    def accuracy(self) -> Accuracy:
+        law, unit = self.design.law, 1.0 if self.design.laws else 1 / self.design.grid
+        return Accuracy(FigureError(law, math.sqrt(law.var()), unit, least=0))
 
     @property
     def influence(self) -> float:
         return 1.0
 
     @property
-    def length(self) -> int:
-        """How many bytes of a string are looked at."""
-        return self.options.max_length or LENGTH
-
-    @property
     def width(self) -> int:
-        return width_of(self.length)
+        return width_of(self.encoder().most)
 
     def encoder(self, coins: Any = None) -> StringEncoder:  # type: ignore[override]
-        return StringEncoder(self.options.column, self.length)
+        return StringEncoder(self.options.column, self.options.max_length or LENGTH)
 
     @property
     def heading(self) -> Heading:
@@ -85,22 +79,15 @@ class StringsByWeight(OfUndeclaredGroups):
 
     @property
     def request(self) -> dict[str, Any]:
-        said = {"max_length": self.length, "strings_per_user": self.options.strings_per_user}
-        return {**Metric.request.fget(self), "delta": self.design.delta, **said}  # type: ignore[attr-defined]
+        return self.asked | {
+            "max_length": self.encoder().most,
+            "strings_per_user": self.design.most_groups,
+        }
 
     @property
     def error_statement(self) -> dict[str, Any]:
-        what = f"how many {self.unit}s hold a string" if self.design.laws else "noisy weights"
-        reading = f"Figures are {what}, unbiased; by weights strings were chosen."
-        if not self.design.laws:
-            reading = (
-                "Figures are the noisy weights by which strings were chosen: rather too large."
-            )
+        reading = "Figures are the noisy weights by which strings were chosen: rather too large."
+        if self.design.laws:
+            reading = f"Figures are how many {self.unit}s hold a string, unbiased."
         covers = "the noise; not what was left out of users with more strings"
         return {"standard_error": self.error, "covers": covers, "reading": reading}
-
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
-        return []
-
-    def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Any]:
-        return {}
