@@ -204,10 +204,10 @@ class OfUndeclaredGroups(ByJob):
 
     @property
     def request(self) -> dict[str, Any]:
-        return self.asked | {"undeclared_groups": [*self.encoder().by]}
+        return self.usual_request | {"undeclared_groups": [*self.encoder().by]}
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def usual_request(self) -> dict[str, Any]:
         """What every such request says."""
         said = {**self.options.model_dump(exclude={*self.options.unstated}), "unit": self.unit}
         said |= {"delta": self.design.delta, "selection_share": self.options.selection_share}

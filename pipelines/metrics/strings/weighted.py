@@ -79,7 +79,7 @@ class StringsByWeight(OfUndeclaredGroups):
 
     @property
     def request(self) -> dict[str, Any]:
-        return self.asked | {
+        return self.usual_request | {
             "max_length": self.encoder().most,
             "strings_per_user": self.design.most_groups,
         }
