@@ -56,10 +56,11 @@ def strings(
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
     honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
-    search: Literal['threshold', 'levels'] = 'threshold', max_length: int | None = None,
-    alphabet: _Texts | None = None, system: Literal['pem', 'treehist'] = 'pem', oracle: str =
-    'auto', top: int | None = None, false_strings: float = 0.01, ledger: _Path | None = None,
-    population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    search: Literal['threshold', 'weighted', 'levels'] = 'threshold', max_length: int | None =
+    None, alphabet: _Texts | None = None, selection_share: float = 0.5, system: Literal['pem',
+    'treehist'] = 'pem', oracle: str = 'auto', top: int | None = None, false_strings: float =
+    0.01, ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (),
+    debug: bool = False,
 ) -> Release:
     """The frequent strings, of which none was declared."""
 
@@ -71,13 +72,14 @@ def mean(
     Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
-    honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
-    bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
-    groups: _Values | None = None, groups_public: bool = False, mechanism: str = 'auto', cells:
-    int | None = None, interval: Literal['plug-in', 'worst'] = 'plug-in', ledger: _Path | None =
-    None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
+    'drop'] = 'other', by_row: bool = False, model: Literal['local', 'shuffle'] = 'shuffle',
+    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
+    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
+    False, group_by: str | None = None, groups: _Values | None = None, groups_public: bool =
+    False, mechanism: str = 'auto', cells: int | None = None, interval: Literal['plug-in',
+    'worst'] = 'plug-in', ledger: _Path | None = None, population: str | None = None, beam:
+    Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The average of a column of numbers, or of each group of rows."""
 
@@ -140,11 +142,11 @@ def count(
     'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] = 'add or remove',
     rows_per_user: int = 1, expected: int | None = None, drawn_by: Literal['job', 'each-report',
     'shuffler', 'devices'] | None = None, enrolled: int | None = None, group: _ValuesOf = (),
-    undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, honest_share: float |
-    None = None, max_messages: float | None = None, column: str | None = None, domain: _Values |
-    None = None, by: str | None = None, by_domain: _Values | None = None, per_value: int = 1,
-    ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
-    bool = False,
+    selection_share: float = 0.5, undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, honest_share: float | None = None, max_messages: float | None = None, column: str |
+    None = None, domain: _Values | None = None, group_by: str | None = None, by: str | None =
+    None, by_domain: _Values | None = None, per_value: int = 1, ledger: _Path | None = None,
+    population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """How many users or events there are, of each declared value if asked."""
 
@@ -156,11 +158,12 @@ def sum(
     shuffler: Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove',
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, honest_share: float | None = None, max_messages: float | None = None, whole_numbers:
-    bool = False, group_by: str | None = None, groups: _Values | None = None, mechanism:
-    Literal['counters', 'split-mix'] = 'counters', ledger: _Path | None = None, population: str
-    | None = None, beam: Sequence[str] = (), debug: bool = False,
+    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
+    'drop'] = 'other', by_row: bool = False, honest_share: float | None = None, max_messages:
+    float | None = None, whole_numbers: bool = False, group_by: str | None = None, groups:
+    _Values | None = None, mechanism: Literal['counters', 'split-mix'] = 'counters', ledger:
+    _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool =
+    False,
 ) -> Release:
     """The total of a column of numbers, or of each group of rows."""
 

@@ -151,11 +151,11 @@ class Count(Statistics):
 
     Args:
         by: a column, or two: one count for each value, or pair of values.
-        values: those of the column, or of both.
+        values: those of the column, or of both; without them, those that enough users have.
         **options: as of `Statistics`.
     """
 
-    _named: ClassVar[Mapping[str, str]] = {"column": "by", "domain": "values"}
+    _named: ClassVar[Mapping[str, str]] = {"column": "by", "group_by": "by", "domain": "values"}
 
     def __init__(
         self,
@@ -166,6 +166,9 @@ class Count(Statistics):
     ) -> None:
         columns: Sequence[Any] = (by, None)
         declared: Any = (values, None)
+        if by is not None and values is None:  # those that enough users have
+            super().__init__("count", group=(by,) if isinstance(by, str) else by, **options)
+            return
         if by is not None and not isinstance(by, str):
             if not (isinstance(values, tuple | list) and len(by) == len(values) == 2):
                 raise RequestError("by: two columns have two lists of values, in a tuple")

@@ -47,6 +47,8 @@ COUNTED = "pipelines.metrics.counting.by_counters:ByCounters"
 """Noisy counters."""
 ADDED = "pipelines.metrics.counting.by_job:ByJob"
 """Integers that the job adds to exact totals."""
+UNDECLARED = "pipelines.metrics.counting.undeclared:OfUndeclaredGroups"
+"""The same of groups that nobody declared."""
 REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
 """One randomised report of each unit."""
 
@@ -241,7 +243,8 @@ class ReleaseOptions(FileOptions):
 
         What is in them is part of what reports mean, and so of a plan's fingerprint.
         """
-        return tuple(path for name in self.files for _, path in _named(getattr(self, name)))
+        named = (one for name in self.files for one in _named(getattr(self, name)))
+        return tuple(path for _, path in named if path)
 
     def placed(self, place: Callable[[str], str]) -> Self:
         """The same with other paths of files.
@@ -254,7 +257,7 @@ class ReleaseOptions(FileOptions):
             value = getattr(self, name)
             if not value:  # what nobody named stays so
                 continue
-            words = tuple(f"{column}{place(path)}" for column, path in _named(value))
+            words = tuple(f"{column}{path and place(path)}" for column, path in _named(value))
             update[name] = words if isinstance(value, tuple) else words[0]
         return self.model_copy(update=update)
 
@@ -377,8 +380,14 @@ class GroupedOptions(BoundedOptions):
 
     group: tuple[str, ...] = option(
         "a column to group by, and its values: a text file with one a line, a range of integers, "
-        "or a list as JSON has it; public knowledge, not taken from the data",
-        (), metavar="COLUMN=FILE|LOW..HIGH|[...]", repeated=True, figure=True,
+        "or a list as JSON has it; public knowledge, not taken from the data. Without values: "
+        "groups that enough users have, as with --group-by alone",
+        (), metavar="COLUMN[=FILE|LOW..HIGH|[...]]", repeated=True, figure=True,
+    )  # fmt: skip
+    selection_share: float = option(
+        "of groups that nobody declared: which part of the price is for finding them; the rest is "
+        "for their figures",
+        0.5, group=PROMISE, metavar="S", gt=0, lt=1,
     )  # fmt: skip
     undeclared: Literal["other", "drop"] = option(
         "rows of no declared group. other: all of them are one more group. drop: they count for "
@@ -394,6 +403,17 @@ class GroupedOptions(BoundedOptions):
     @property
     def unsaid(self) -> frozenset[str]:
         return super().unsaid | (OF_ROWS - self.model_fields_set)
+
+    @property
+    def undeclared_columns(self) -> tuple[str, ...]:
+        """Columns to group by of which nobody declared the values."""
+        alone = getattr(self, "group_by", None) if getattr(self, "groups", None) is None else None
+        named = [column for column in self.group if "=" not in column]
+        return (*([] if alone is None else [alone]), *named)
+
+    @property
+    def hidden_by(self) -> str:
+        return UNDECLARED if self.undeclared_columns else super().hidden_by
 
     @property
     def rows(self) -> int | None:

@@ -42,6 +42,17 @@ def unshuffled(codes: int) -> Shuffling:
     return Shuffling(passed, step, "nothing is shuffled where the job adds its own noise")
 
 
+def untouched(why: str) -> Shuffling:
+    """Of what nobody but the job sees any of.
+
+    Args:
+        why: one job cannot count reports as they come.
+    """
+    from transforms.elements.conservation import Batches, Shuffled
+
+    return Shuffling(Shuffled(0, Batches(1 << 64)), lambda reports: reports, why)
+
+
 def mixed(reports: MetricReports, shuffle: Shuffle | None) -> MetricReports:
     """The messages shuffled, if anything shuffles them.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlglot import exp
 
 from pipelines.compat.google_sql import offset_of
-from pipelines.query.allowed import refuse
+from pipelines.query.allowed import REFUSED, refuse
 from pipelines.query.clause import QueryTerms
 from pipelines.query.rows import RowExpressions, RowValue, literal, name_of, whole
 
@@ -208,6 +208,30 @@ def column_of(row: RowValue, derived: dict[str, str], label: str = "") -> str:
         name += "'"
     derived[name] = row.text
     return name
+
+
+def top_counted(node: exp.Select, unit: str | None) -> exp.Select:
+    """SELECT APPROX_TOP_COUNT(x, n) as what it stands for: x and its count, the n largest first.
+
+    Args:
+        node: the outermost query.
+        unit: the column of units, whose number is counted; else that of rows.
+    """
+    (item, *others) = node.expressions or [node]
+    call = item.this if isinstance(item, exp.Alias) else item
+    if others or not isinstance(call, exp.Anonymous) or name_of(call) != "APPROX_TOP_COUNT":
+        return node
+    rows = exp.Star() if unit is None else exp.Distinct(expressions=[exp.column(unit, quoted=True)])
+    counted, made = exp.Anonymous(this="COUNT", expressions=[rows]), node.copy()
+    if len(call.expressions) != 2 or any(node.args.get(one) for one in ("group", "order", "limit")):
+        refuse(call, REFUSED["APPROX_TOP_COUNT"])
+    value, number = (one.copy() for one in call.expressions)
+    made.set("expressions", [exp.alias_(value, "value"), exp.alias_(counted, "count")])
+    made.set("group", exp.Group(expressions=[value.copy()]))
+    order = exp.Ordered(this=exp.column("count"), desc=True)
+    made.set("order", exp.Order(expressions=[order]))
+    made.set("limit", exp.Limit(expression=number))
+    return made
 
 
 def is_aggregate(node: exp.Expr) -> bool:

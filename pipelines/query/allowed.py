@@ -76,11 +76,12 @@ REFUSED = {
     "MIN": f"MIN is one row's value: {_QUANTILE.format('0.01')}",
     "MAX": f"MAX is one row's value: {_QUANTILE.format('0.99')}",
     "APPROX_COUNT_DISTINCT": "units alone are counted distinctly: COUNT(DISTINCT unit)",
+    "APPROX_TOP_COUNT": "APPROX_TOP_COUNT(x, n) stands alone, without GROUP BY: it is one table",
     "RAND": "RAND draws anew for each row: nothing random is computed here",
     "UNNEST": _NO_ROWS,
 } | {
     name: f"{name} needs a statistic that is not answered yet: ask COUNT, SUM or AVG"
-    for name in ("APPROX_TOP_COUNT", "APPROX_TOP_SUM", "CORR", "COVAR_POP", "COVAR_SAMP")
+    for name in ("APPROX_TOP_SUM", "CORR", "COVAR_POP", "COVAR_SAMP")
 }  # fmt: skip
 """Functions, and why they are none here."""
 

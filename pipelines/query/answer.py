@@ -20,6 +20,7 @@ from mechanisms.mean.fieller import quotients
 from pipelines.compat.google_sql import place_of
 from pipelines.errors import RequestError
 from pipelines.metrics.first_round import ChosenBounds
+from pipelines.metrics.statistics.labels import group_names, value_names
 from pipelines.query.tables import AMBIGUOUS
 from pipelines.releases.statement import parquet
 from pipelines.views import pages
@@ -82,7 +83,8 @@ class QueryResult:
 
     Attributes:
         name: of the query.
-        groups: (label, values) of each column that is grouped by.
+        groups: (label, values) of each column that is grouped by; None of all where nobody has
+            declared them: groups are then those that all statistics have found.
         figures: those that are selected, and those that are looked at beside.
         columns: of the table: g0, g1, .. of the groups, f0, f1, .. of the figures.
         text: of the query.
@@ -97,7 +99,7 @@ class QueryResult:
     """
 
     name: str
-    groups: tuple[tuple[str, tuple[Any, ...]], ...]
+    groups: tuple[tuple[str, tuple[Any, ...] | None], ...]
     figures: tuple[ResultColumn, ...]
     columns: tuple[str, ...]
     text: str = ""
@@ -146,11 +148,10 @@ class QueryResult:
         Args:
             tables: "metric/file" -> what was published.
         """
-        rows = [*product(*(values for _, values in self.groups))]
-        labels = zip(*rows, strict=True) if self.groups else ()
+        rows, tables = self._rows(tables)
         made = {
-            f"g{i}": {label: pa.array(column)}
-            for i, ((label, _), column) in enumerate(zip(self.groups, labels, strict=True))
+            f"g{i}": {label: pa.array([row[i] for row in rows], _type_of(values))}
+            for i, (label, values) in enumerate(self.groups)
         }
         for i, one in enumerate(self.figures):
             parts = [tables[name] for name in one.tables]
@@ -158,6 +159,25 @@ class QueryResult:
         first = {place: next(iter(columns.values())) for place, columns in made.items()}
         shown = {name: one for place in self.columns for name, one in made[place].items()}
         return pa.table(shown).take(self._chosen(pa.RecordBatch.from_pydict(first)))
+
+    def _rows(self, tables: Mapping[str, pa.Table]) -> tuple[list[Any], Mapping[str, pa.Table]]:
+        """The groups, and tables with a row for each of them."""
+        known = [values for _, values in self.groups if values is not None]
+        if len(known) == len(self.groups):
+            return [*product(*known)], tables
+        places: dict[str, dict[Any, int]] = {}
+        for one in (part for figure in self.figures for part in figure.over or (figure,)):
+            names = (value_names if one.kind == "count" else group_names)(self.groups)
+            for file in one.tables:
+                columns = (tables[file][name].to_pylist() for name in names)
+                places[file] = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+        first, *others = places.values()
+        rows = [key for key in first if all(key in one for one in others)]
+        parts = {
+            name: tables[name].take(pa.array([one[key] for key in rows], pa.int64()))
+            for name, one in places.items()
+        }
+        return rows, parts
 
     def _columns(self, figure: ResultColumn, table: pa.Table) -> dict[str, pa.Array]:
         """Name -> (groups,) of the columns of a figure, its estimates first."""
@@ -209,7 +229,7 @@ class QueryResult:
         Raises:
             ViewError, ExpressionError: they do not fit.
         """
-        kinds = {f"g{i}": pa.array(values).type for i, (_, values) in enumerate(self.groups)}
+        kinds = {f"g{i}": _type_of(values) for i, (_, values) in enumerate(self.groups)}
         kinds |= {f"f{i}": pa.float64() for i in range(len(self.figures))}
         self._view().schema(pa.schema([*kinds.items()]))
 
@@ -327,6 +347,11 @@ def _of_sample(
         many = np.maximum(n + away * error, 2)  # of one there is no sample's variance
         made[label + end] = pa.array(columns[label + end] * (many / (many - 1)) ** power)
     return made
+
+
+def _type_of(values: Sequence[Any] | None) -> pa.DataType:
+    """Of a column of groups; texts where nobody declared them."""
+    return pa.string() if values is None else pa.array(values).type
 
 
 def _sorted(values: pa.Array, down: bool) -> np.ndarray:

@@ -17,7 +17,13 @@ _MOST_EPSILON = 60
 _FIELDS = {
     "epsilon": "epsilon", "delta": "delta", "max_groups_contributed": "most_groups", _UNIT: "unit",
 }  # fmt: skip
-_KNOWN = (*_FIELDS, _STRATEGY, "min_privacy_units_per_group")
+STRATEGIES = PUBLIC, THRESHOLD = "PUBLIC_GROUPS", "LAPLACE_THRESHOLD"
+_REFUSALS = {
+    _STRATEGY: f"groups are declared ({PUBLIC}), or found by a noisy threshold ({THRESHOLD})",
+    "min_privacy_units_per_group": "delta alone says how many units a group needs: leave it out, "
+    "and filter by HAVING COUNT(DISTINCT unit) >= 100",
+}
+_KNOWN = (*_FIELDS, *_REFUSALS)
 
 
 class QueryTerms(NamedTuple):
@@ -34,6 +40,7 @@ class QueryTerms(NamedTuple):
             round, and False where there can be none.
         of_unit: columns that are derived of the unit's.
         private: whether all aggregates mean what they do in GoogleSQL's clause.
+        strategy: by which groups are chosen, if the clause says.
     """
 
     unit: str | None = None
@@ -46,6 +53,7 @@ class QueryTerms(NamedTuple):
     bounds: Mapping[str, tuple[float, float]] | Literal[False] | None = False
     of_unit: frozenset[str] = frozenset()
     private: bool = False
+    strategy: str = ""
 
     def reads_unit(self, row: RowValue) -> bool:
         """Whether a row's value depends on whose the row is."""
@@ -77,10 +85,11 @@ def with_clause(terms: QueryTerms, node: exp.Hint | None, table: RowTable) -> Qu
             refuse(one, f"the clause takes each once: {', '.join(_KNOWN)}")
         said[name] = one.expression
     for name, value in said.items():
-        if name == _STRATEGY and value.name.upper() == "PUBLIC_GROUPS":
+        if name == _STRATEGY and value.name.upper() in STRATEGIES:
+            terms = terms._replace(strategy=value.name.upper())
             continue
         if name not in _FIELDS:
-            refuse(value, "groups are declared, and all are published: PUBLIC_GROUPS alone, please")
+            refuse(value, _REFUSALS[name])
         value_said = _value(name, value, table)
         before = getattr(terms, _FIELDS[name])
         if before not in (None, value_said):

@@ -15,22 +15,30 @@ from sqlglot import exp
 from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
-from pipelines.query.aggregates import TOTALS, Aggregate, Aggregates, column_of, is_aggregate
+from pipelines.query.aggregates import (
+    TOTALS,
+    Aggregate,
+    Aggregates,
+    column_of,
+    is_aggregate,
+    top_counted,
+)
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
-from pipelines.query.clause import QueryTerms, with_clause
+from pipelines.query.clause import PUBLIC, THRESHOLD, QueryTerms, with_clause
 from pipelines.query.rows import RowExpressions, RowValue, name_of, used_as, whole
 from pipelines.query.tables import FromClause, named
+from transforms.encoders.undeclared import UNDECLARED
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
 
 _MOST_GROUPS = 1_000_000
 _MOMENTS = {"mean", "variance"}  # of which the latter publishes the former, too, at its price
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
-_UNDECLARED = (
-    "groups are public knowledge: RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups "
-    "{0}=FILE; groups that nobody declared are not answered yet"
-)
+_DECLARED = "declare it by RIGHT JOIN UNNEST(['a', 'b']) AS {0} USING ({0}), or --groups {0}=FILE"
+_ALL = f"all declared groups are published: leave {THRESHOLD} out, or do not declare them"
+_TWO = "two columns that nobody declared are grouped by at the most: declare all, or CONCAT them"
+_MOST_UNDECLARED = 2
 UNIT_ALONE = (
     "the unit column stands in COUNT(DISTINCT ...) alone: it is not grouped by, compared, joined "
     "or computed with"
@@ -64,13 +72,13 @@ class Compiled:
 
 
 class _Group(NamedTuple):
-    """A column that is grouped by: what it is called, what it is, and its declared values."""
+    """A column that is grouped by: what it is called, what it is, and its values if declared."""
 
     label: str
     text: str
     column: str
-    values: str
-    labels: tuple[Any, ...]
+    values: str | None
+    labels: tuple[Any, ...] | None
 
 
 def compiled(text: str, terms: QueryTerms, where: str = "query", name: str = "query") -> Compiled:
@@ -114,6 +122,7 @@ class _Compiler:
         """
         if not isinstance(node, exp.Select):
             refuse(node, "one SELECT is a query")
+        node = top_counted(node, self._terms.unit)
         if (distinct := node.args.get("distinct")) is not None:
             refuse(distinct, "SELECT DISTINCT publishes rows: GROUP BY declared values")
         sources = self._sources
@@ -123,9 +132,10 @@ class _Compiler:
         groups = self._groups = self._grouped(node, items, table.declared)
         if table.declared.keys() - {one.text for one in groups}:
             refuse(node, "declared values are of a column that GROUP BY names")
-        size = prod(len(one.labels) for one in groups)
+        size = prod(len(one.labels) for one in groups if one.labels is not None)
         if size > _MOST_GROUPS:
             refuse(node, f"{size:,} groups are more than the {_MOST_GROUPS:,} there may be")
+        size = UNDECLARED.size if self._undeclared else size
         self._aggregates = Aggregates(self._of_rows, terms, size, self._derived, sources.seen)
         self._columns = {name: self._item(name, item) for name, item in items}
         if not any(one[0] == "f" for one in self._columns.values()):
@@ -159,18 +169,19 @@ class _Compiler:
         made: list[_Group] = []
         for one in getattr(node.args.get("group"), "expressions", ()):
             label, value = _by(one, items)
-            if any(map(is_aggregate, value.walk())):
+            if any(map(is_aggregate, (*value.walk(), *(x for name, x in items if name == label)))):
                 refuse(one, "GROUP BY takes values of rows, and no aggregate")
             row, known = self._of_rows.row(value), self._terms.groups
             if self._terms.reads_unit(row):
                 refuse(one, UNIT_ALONE)
             values = declared.get(row.text) or known.get(label) or row.values
             values = values or known.get(row.plain or "")
-            if values is None:
-                refuse(one, _UNDECLARED.format(label or "NAME"))
             column = column_of(row, self._derived, label)
             if any(column == before.column for before in made):
                 refuse(one, "GROUP BY names this column twice")
+            if values is None:
+                made.append(_Group(label or column, row.text, column, None, None))
+                continue
             try:
                 domain = read_domain(values, pa.null(), other=False, least=1)
             except RequestError as error:
@@ -179,7 +190,15 @@ class _Compiler:
             if all(isinstance(one, str) and _WHOLE.fullmatch(one) for one in labels):
                 labels = [int(one) for one in labels]  # as they are sorted and compared
             made.append(_Group(label or column, row.text, column, values, tuple(labels)))
+        free = [one for one in made if one.values is None]
+        if why := _mixed(len(free), len(made), self._terms.strategy):
+            refuse(node.args["group"].expressions[0], why.format((free or made)[0].label))
         return made
+
+    @property
+    def _undeclared(self) -> bool:
+        """Whether groups are found in the log."""
+        return any(one.values is None for one in self._groups)
 
     def _item(self, name: str, node: Any) -> str:
         """A column of the answer."""
@@ -234,8 +253,9 @@ class _Compiler:
     def _as_metrics(self, where: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
         common: dict[str, Any] = {"derive": dict(self._derived)} if self._derived else {}
         if self._groups:
-            by = [f"{one.column}={one.values}" for one in self._groups]
-            common |= {"group": by, "undeclared": "drop"}
+            by = [f"{one.column}={one.values}" for one in self._groups if one.values]
+            drop = {"undeclared": "drop"} if by else {}
+            common |= {"group": by or [one.column for one in self._groups], **drop}
         metrics = []
         for name, statistic in self._metrics.items():
             must = [*where, *statistic.options.get("where", ())]
@@ -278,6 +298,17 @@ class _Compiler:
         if not isinstance(node.this, exp.Literal):
             return of_published.row(node.this).text, down
         return _at(node.this, columns, "ORDER BY"), down
+
+
+def _mixed(undeclared: int, groups: int, strategy: str) -> str:
+    """Why columns are not grouped by; empty if they are."""
+    if not undeclared:
+        return _ALL * (groups > 0 and strategy == THRESHOLD)
+    if strategy == PUBLIC:
+        return f"{PUBLIC} are declared: {_DECLARED}"
+    if undeclared < groups:
+        return f"the values of all columns are declared, or of none: {_DECLARED}"
+    return _TWO * (groups > _MOST_UNDECLARED)
 
 
 def _at(node: Any, columns: Sequence[Any], what: str) -> Any:

@@ -49,7 +49,7 @@ class AnswerQuery(beam.PTransform):
     def _types(self) -> Iterator[tuple[str, Any]]:
         for name in self._before:
             yield name, str
-        kinds = {label: type(values[0]) for label, values in self.answer.groups}
+        kinds = {label: type(values[0]) if values else str for label, values in self.answer.groups}
         counts = {
             label for one in self.answer.figures if one.kind == "count" for label in one.labels
         }

@@ -54,8 +54,10 @@ class Horizon(RequestOptions):
         """In how many of them a unit has rows, at the most.
 
         Raises:
-            RequestError: nobody says of users, or somebody of rows.
+            RequestError: nobody says of users, or somebody of rows; or groups are not declared.
         """
+        if getattr(self, "undeclared_columns", ()):
+            raise RequestError("--group-by: of totals that grow all groups are declared beforehand")
         if self.user_column is None:
             if (self.user_windows or 1) > 1:
                 raise RequestError("--user-windows: a row is in one window; name the --user-column")

@@ -328,6 +328,9 @@ EXAMPLES = {
         {"column": "word"},
         {
             "threshold, the job": Form(_COUNTED, (_FOUND,)),
+            "weighted, the job": Form(
+                _COUNTED | {"search": "weighted", "rows_per_user": 1}, (_FOUND,)
+            ),
             "levels, local": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
             "levels, shuffle": Form(_LEVELS | _RANDOM | _ROWS, (_FOUND_SHARES,)),
             "levels, shuffler": Form(_LEVELS | _COUNTED, (_FOUND,)),

@@ -32,9 +32,13 @@ MORE = {
         "",
         "--column value --domain values.txt --by number --by-domain=-3..3",
         "--column value --domain values.txt --window 2026-11-21 --horizon 30",
+        "--group-by value",
     ),
-    "strings": ("--column value --max-length 20",),
-    "sum": ("--column real --bounds 0,300 --group-by value --groups values.txt",),
+    "strings": ("--column value --max-length 20", "--search weighted --column value"),
+    "sum": (
+        "--column real --bounds 0,300 --group-by value --groups values.txt",
+        "--column real --bounds 0,300 --group-by value --group number",
+    ),
     "distribution": ("--column real --bounds 0,300 --bins 1024 --drawn-by shuffler",),
     "vector-mean": ("--number real=0,300 --drawn-by shuffler",),
 }

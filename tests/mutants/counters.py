@@ -8,6 +8,7 @@ _NOISE = "tests/mechanisms/counters/test_noise.py"
 _PRICE = "tests/mechanisms/counters/test_price.py"
 _DEVICES = "tests/mechanisms/counters/test_device_design.py"
 _SLOTS = "tests/mechanisms/counters/test_device_slots.py"
+_SELECTION = "tests/mechanisms/heavy_hitters/test_group_selection.py"
 _DESIGN = "tests/mechanisms/counters/test_design.py"
 _SPLIT_MIX = "tests/end_to_end/test_split_mix_release.py"
 _SPLIT_MEAN = "tests/mechanisms/counters/test_split_mean.py"
@@ -314,6 +315,54 @@ MUTANTS = (
         "holders = tally.take(keys)",
         ("tests/mechanisms/contract/test_contract_attack.py",),
         known_by="counters-prefixes",
+    ),
+    Mutant(
+        "groups-above-a-lower-threshold",
+        "Groups that nobody declared are published from half of the weight on that is paid for.",
+        "mechanisms/heavy_hitters/group_selection.py",
+        "kept, exact = noisy > self.threshold,",
+        "kept, exact = noisy > self.threshold // 2,",
+        (_SELECTION,),
+    ),
+    Mutant(
+        "groups-weighed-too-much",
+        "What a user weighs is rounded up, and all it weighs together is more than 1.",
+        "mechanisms/heavy_hitters/group_selection.py",
+        "return roots - (roots * roots * n > self.grid**2)",
+        "return roots + (roots * roots * n < self.grid**2)",
+        (_SELECTION,),
+    ),
+    Mutant(
+        "groups-of-one-user-for-nothing",
+        "That a group which one user alone has may be published is no part of delta.",
+        "mechanisms/heavy_hitters/group_selection.py",
+        "alone = np.append(0.0, -np",
+        "alone = np.append(0.0, 0 * np",
+        (_SELECTION,),
+    ),
+    Mutant(
+        "groups-told-in-the-clear",
+        "Totals of groups that were found are published as they are.",
+        "mechanisms/heavy_hitters/group_selection.py",
+        "exact[kept] += law.draw(",
+        "exact[kept] += 0 * law.draw(",
+        (_SELECTION,),
+    ),
+    Mutant(
+        "groups-of-a-user-without-end",
+        "A user counts for all groups that it has, and pays for k of them.",
+        "transforms/encoders/undeclared.py",
+        "n, self.design.most_groups, rng, numbers)",
+        "n, 1 << 20, rng, numbers)",
+        ("tests/transforms/test_undeclared.py",),
+    ),
+    Mutant(
+        "groups-weighed-once-a-row",
+        "A user of whom rows count adds its weight for each row, and is paid for once.",
+        "transforms/encoders/undeclared.py",
+        "weights[first] = self.design.weights(have[users[first]])",
+        "weights[:] = self.design.weights(have[users])",
+        ("tests/transforms/test_undeclared.py",),
     ),
     Mutant(
         "crowds-of-a-lower-threshold",

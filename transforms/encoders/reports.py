@@ -240,7 +240,7 @@ class Reporting(Levelled):
             beside[UNUSABLE] = none if users is None else self._unusable(users, none, n)
             totals = contributions.averages if self.averaged else contributions.amounts
             known = self.clip, contributions.groups, totals, rng
-            amounts, beyond = _units(*known, self.amounts.rounded)
+            amounts, beyond = in_units(*known, self.amounts.rounded)
             contributions = contributions._replace(cut=contributions.cut | beyond)
         beside[LIMITED] = contributions.cut
         layout = Layout(self.levels)
@@ -285,7 +285,7 @@ def shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
     ]
 
 
-def _units(
+def in_units(
     clip: Clip,
     groups: NDArray[np.int64],
     totals: Floats,
@@ -444,7 +444,7 @@ class SplitReporting:
         some = ~np.isnan(numbers)
         contributions = pairs(users[some], groups[some], n, 1, rng, numbers[some]).placed(1)
         totals = contributions.averages if self.averaged else contributions.amounts
-        units = _units(self.clip, contributions.groups, totals, rng)[0]
+        units = in_units(self.clip, contributions.groups, totals, rng)[0]
         yield self.design.summands(units, contributions.groups >= 0)
 
     def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:

@@ -70,20 +70,25 @@ class PublishCrowds(beam.PTransform):
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
         # Under a key that nobody knew who made the strings: else these could all aim at one bucket.
         digest = UserDigest("", int(SecureRandom().words(1)[0]))
+        partition, publish, join = self.steps(digest)
+        kind = type(join.extract_output([]))
         drawn = (
             blocks
-            | "Partition by string" >> beam.ParDo(PartitionStringsDoFn(self.buckets, digest))
+            | "Partition by string" >> beam.ParDo(partition)
             | "Group by string bucket" >> GroupOnce()
-            | "Publish crowds"
-            >> beam.ParDo(PublishCrowdsDoFn(self.crowds, self.width, self.open_rng))
+            | "Publish crowds" >> beam.ParDo(publish)
             | "Once drawn" >> GroupOnce()
-            | "Drawn" >> beam.FlatMap(_drawn).with_output_types(Crowded)
+            | "Drawn" >> beam.FlatMap(_drawn).with_output_types(kind)
         )
-        join = JoinCrowds(self.width)
         if self.drawing is None:
             return drawn | "All strings" >> CombineAll(join)
-        drawn = self.drawing.with_empty(drawn, join.extract_output([]), Crowded)
+        drawn = self.drawing.with_empty(drawn, join.extract_output([]), kind)
         return self.drawing.paid(drawn | "All strings" >> CombineAll(join))
+
+    def steps(self, digest: UserDigest) -> tuple[Any, Any, Any]:
+        """What sends strings to their buckets, what publishes there, and what joins all buckets."""
+        publish = PublishCrowdsDoFn(self.crowds, self.width, self.open_rng)
+        return PartitionStringsDoFn(self.buckets, digest), publish, JoinCrowds(self.width)
 
 
 @typehints.with_input_types(CellBlock)

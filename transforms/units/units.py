@@ -16,7 +16,7 @@ from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
 from transforms.elements.conservation import BOUNDED, CHOSEN
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.reports import Reporting, RowReporting, reports_of
+from transforms.encoders.reports import RowReporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
@@ -42,17 +42,23 @@ class ReportUnits(beam.PTransform):
     """
 
     encoder: GroupEncoder
-    reporting: Reporting
+    reporting: Any
     users: UserDigest | None = None
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
 
+    @property
+    def steps(self) -> tuple[type[ReportDoFn], type[ReportUsersDoFn]]:
+        """What makes the reports of rows, and of users."""
+        return ReportDoFn, ReportUsersDoFn
+
     def expand(self, tables: beam.PCollection) -> EncodedContributions:
         encoded = tables | "Encode" >> Encode(
             self.encoder, self.users, self.open_rng, reported=False
         )
-        step = ReportDoFn(self.reporting, self.open_rng, self.named)
+        of_rows, of_users = self.steps
+        step = of_rows(self.reporting, self.open_rng, self.named)
         if self.users is None:
             blocks = encoded.blocks | "Report" >> beam.ParDo(step)
             return EncodedContributions(blocks, encoded.tallies)
@@ -61,7 +67,7 @@ class ReportUnits(beam.PTransform):
             | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
             | "Group by user bucket" >> GroupOnce()
             | "Report"
-            >> beam.ParDo(ReportUsersDoFn(self.reporting, self.open_rng, self.named)).with_outputs(
+            >> beam.ParDo(of_users(self.reporting, self.open_rng, self.named)).with_outputs(
                 ReportUsersDoFn.FLOW, main="blocks"
             )
         )
@@ -74,7 +80,7 @@ class ReportUnits(beam.PTransform):
 class ReportDoFn(DrawingDoFn):
     """The report of each row."""
 
-    def __init__(self, reporting: Reporting, open_rng: Generator, named: bool) -> None:
+    def __init__(self, reporting: Any, open_rng: Generator, named: bool) -> None:
         self._reporting, self._open_rng, self._named = reporting, open_rng, named
 
     def process(self, block: Any) -> Iterator[Any]:
@@ -107,15 +113,17 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        size = names.size
+        size = 0
         if getattr(self._reporting, "divides", False):
             (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
             own = cells.astype(np.int64)
-            words = self._reporting.divided(users, own, size, applies, self._rng)
+            words = self._reporting.divided(users, own, names.size, applies, self._rng)
             size = len(words)
             yield SlotBlock(words, None)
         else:
-            yield from self._reports(users, rows["cells"], numbers, names, applies)
+            for block in self._reports(users, rows["cells"], numbers, names, applies):
+                size += block.size
+                yield block
         for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 

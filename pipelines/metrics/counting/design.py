@@ -15,10 +15,11 @@ from mechanisms.counters.masks import MOST_DUMMIES, coarsening
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.metrics.counting.options import DELTA, require_drawn
-from pipelines.metrics.options import CLIENTS_SHARE, JOB, SeveralOptions
+from pipelines.metrics.counting.options import DELTA, grouped, require_drawn, require_pairs
+from pipelines.metrics.options import CLIENTS_SHARE, JOB, GroupedOptions, SeveralOptions
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
+from transforms.encoders.undeclared import UNDECLARED, is_group
 
 MOST_MASKED = 4_000_000
 """Dummies of a figure whose digits share one noise, where one job draws and counts them: each
@@ -56,6 +57,43 @@ def declared(
     if len({column for column, _ in domains}) < len(domains):
         raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
     return tuple(domains)
+
+
+def divided(
+    telemetry: inputs.Telemetry,
+    options: GroupedOptions,
+    *pairs: tuple[str, str | None, str, str | None],
+) -> tuple[tuple[str, Any], ...]:
+    """The columns that totals are divided by, with values that are declared or yet to be found.
+
+    Args:
+        telemetry: the files.
+        options: of the request.
+        pairs: as of `options.require_pairs`.
+
+    Raises:
+        RequestError: as `declared`; or a column holds what is no group.
+    """
+    undeclared, more = options.undeclared_columns, grouped(options)
+    if not undeclared:
+        require_pairs(*pairs)
+        return declared(telemetry, *pairs, *more)
+    known = (
+        values or column not in (None, *undeclared) for _, column, _, values in (*pairs, *more)
+    )
+    if any(known) or len({*undeclared}) < len(undeclared):
+        raise RequestError(
+            "--group-by: the values of all columns are declared or of none, and each is named "
+            f"once; {undeclared[0]!r} has none"
+        )
+    for column in undeclared:
+        kind = telemetry.column_type(column, "--group-by")
+        if not (telemetry.unseen or is_group(kind)):
+            raise RequestError(
+                f"--group-by: {column!r} holds {kind}; text, whole numbers, dates or truths are "
+                "needed: derive one, as in --derive 'hour=extract(...)'"
+            )
+    return tuple((column, UNDECLARED) for column in undeclared)
 
 
 def designed(

@@ -132,6 +132,11 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
         None, metavar="FILE|LOW..HIGH", min_length=1, essential=True,
         hint="--domain=-60..60, with an equals sign, if it starts below 0",
     )  # fmt: skip
+    group_by: str | None = option(
+        "one count for each value of this column that enough users have; no list of them is "
+        "needed. Groups of few users are absent",
+        None, metavar="COLUMN",
+    )  # fmt: skip
     by: str | None = option(
         "a second column: one count for each pair of values", None, metavar="COLUMN"
     )
@@ -183,7 +188,8 @@ examples:
     group_by: str | None = option("one sum for each value of this column", None, metavar="COLUMN")
     groups: str | None = option(
         "the groups: a text file with one a line, or a range of integers; public knowledge, not "
-        "taken from the data. All other rows share one more sum",
+        "taken from the data. All other rows share one more sum. Without it groups are those that "
+        "enough users have",
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     mechanism: Literal["counters", "split-mix"] = option(
@@ -243,6 +249,8 @@ def grouped(options: GroupedOptions) -> list[tuple[str, str | None, str, str | N
         )
     pairs: list[tuple[str, str | None, str, str | None]] = []
     for text in options.group:
+        if text in options.undeclared_columns:
+            continue
         column, equals, values = text.partition("=")
         if not (column and equals and values):
             raise RequestError("--group: a column and its values, as in city=cities.txt")

@@ -64,7 +64,7 @@ examples:
     )  # fmt: skip
     groups: str | None = option(
         "the groups: a text file with one a line, or a range of integers; public knowledge, not "
-        "taken from the data",
+        "taken from the data. Without it groups are those that enough users have",
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     groups_public: bool = option(

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.logs import inputs
-from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.design import divided
 from pipelines.metrics.counting.options import (
     CountOptions,
-    grouped,
     require_bounded,
-    require_pairs,
 )
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -41,9 +39,8 @@ class Count(Statistic):
             ("--column", options.column, "--domain", options.domain),
             ("--by", options.by, "--by-domain", options.by_domain),
         )
-        require_pairs(*pairs)
         telemetry = source.open(options, empty=True)
-        statistic = cls(options=options, domains=declared(telemetry, *pairs, *grouped(options)))
+        statistic = cls(options=options, domains=divided(telemetry, options, *pairs))
         require_bounded(options, statistic.encoder.size, options.per_value)
         return statistic, telemetry
 

@@ -18,7 +18,7 @@ Domains = tuple[tuple[str, Domain], ...]
 """(column, its declared values), by which a statistic is divided."""
 
 
-def group_names(domains: Domains) -> dict[str, str]:
+def group_names(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The columns of labels, where figures are of groups of rows.
 
     Args:
@@ -30,7 +30,7 @@ def group_names(domains: Domains) -> dict[str, str]:
     return _names(LABELS[: len(domains)], domains)
 
 
-def value_names(domains: Domains) -> dict[str, str]:
+def value_names(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The same where figures are of values; of two columns the first is the group.
 
     Args:
@@ -39,12 +39,12 @@ def value_names(domains: Domains) -> dict[str, str]:
     return _names(LABELS[max(len(LABELS) - len(domains), 0) :], domains)
 
 
-def value_group(domains: Domains) -> dict[str, str]:
+def value_group(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The same where each group has several figures: one label, for the value says which it is."""
     return _names(LABELS[: min(1, len(domains))], domains)
 
 
-def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
+def _names(names: Iterable[str], domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     names, columns = [*names], [column for column, _ in domains]
     more = len(columns) - len(names)
     if more > 0:
@@ -74,6 +74,23 @@ def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]
             values = pc.binary_join_element_wise(*both, TOGETHER)
         columns[name] = values
     return columns
+
+
+def joined_labels(
+    names: Sequence[str], values: Sequence[Sequence[str | None]]
+) -> dict[str, pa.Array]:
+    """Column -> (groups,) the values of groups that were found; as of `label_columns`.
+
+    Args:
+        names: of the columns.
+        values: (groups,) of each column that is grouped by; None where one is missing.
+    """
+    columns = [pa.array(column, pa.string()) for column in values]
+    first = len(columns) - len(names) + 1  # that share a label
+    if first > 1:
+        both = pc.binary_join_element_wise(*columns[:first], TOGETHER, null_handling="replace")
+        columns = [both, *columns[first:]]
+    return dict(zip(names, columns, strict=True))
 
 
 def with_labels(labels: Mapping[str, Sequence[Any]], columns: Mapping[str, Any]) -> pa.Table:

@@ -11,12 +11,10 @@ import numpy as np
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers, read_bounds
-from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.design import divided
 from pipelines.metrics.counting.options import (
     SPLIT_MIX,
-    grouped,
     require_bounded,
-    require_pairs,
 )
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.mean.options import MeanOptions, require_sense
@@ -58,15 +56,12 @@ class Mean(Statistic):
     @classmethod
     def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
-        require_pairs(pair)
         counted = options.hides_presence
         if not counted and isinstance(options, MeanOptions):
             require_sense(options)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=counted)
-        statistic = cls(
-            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
-        )
+        statistic = cls(options=options, domains=divided(telemetry, options, pair), bounds=bounds)
         if counted:
             require_bounded(options, statistic.encoder.size)
         return statistic, telemetry

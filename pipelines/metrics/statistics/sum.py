@@ -7,12 +7,10 @@ from typing import Any
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
-from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.design import divided
 from pipelines.metrics.counting.options import (
     SumOptions,
-    grouped,
     require_bounded,
-    require_pairs,
 )
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -36,12 +34,9 @@ class Sum(Statistic):
     @classmethod
     def read(cls, options: SumOptions, source: inputs.Source) -> tuple[Sum, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
-        require_pairs(pair)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=True, moments=False)
-        statistic = cls(
-            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds
-        )
+        statistic = cls(options=options, domains=divided(telemetry, options, pair), bounds=bounds)
         require_bounded(options, statistic.encoder.size)
         return statistic, telemetry
 

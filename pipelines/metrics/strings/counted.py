@@ -14,7 +14,7 @@ from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.shapes.shape import ReportShape
 from pipelines.metrics.metric import MetricReports, viewed
 from pipelines.metrics.protection import Protection
-from pipelines.metrics.shuffling import Shuffling
+from pipelines.metrics.shuffling import Shuffling, untouched
 from pipelines.metrics.statistics.strings import UndeclaredStrings
 from transforms.encoders.block import CellBlock, applicable
 from transforms.encoders.users import UserDigest, fresh_digest
@@ -138,13 +138,7 @@ class CountedStrings(ByCounters):
 
     @property
     def shuffling(self) -> Shuffling:
-        from transforms.elements.conservation import Batches, Shuffled
-
-        def unchanged(reports: MetricReports) -> MetricReports:
-            return reports  # nobody but the job sees any of it
-
-        why = "nothing is shuffled where the job counts strings as they are"
-        return Shuffling(Shuffled(0, Batches(1 << 64)), unchanged, why)
+        return untouched("nothing is shuffled where the job counts strings as they are")
 
     @property
     def influence(self) -> float:

@@ -14,7 +14,8 @@ from pipelines.request.requests import AS_TYPED, Count, Delta
 
 _SEARCH = "how it is searched"
 _SEARCHES = "pipelines.metrics.strings"
-THRESHOLD, LEVELS = "threshold", "levels"
+THRESHOLD, WEIGHTED, LEVELS = "threshold", "weighted", "levels"
+_MANY = 100  # strings of a user that count by weights, where nobody says
 
 
 class StringsOptions(EitherOptions):
@@ -57,9 +58,10 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
     column: str = option(
         "the column whose strings are looked for; integers are taken as their digits"
     )
-    search: Literal["threshold", "levels"] = option(
-        "threshold (the job counts strings: some twenty holders are enough) or levels (beginnings "
-        "are counted, longer and longer ones; with --drawn-by each-report of randomised reports)",
+    search: Literal["threshold", "weighted", "levels"] = option(
+        "threshold (the job counts strings: some twenty holders are enough), weighted (the same "
+        "where users have many strings: each counts for the less) or levels (beginnings are "
+        "counted, longer and longer ones; with --drawn-by each-report of randomised reports)",
         THRESHOLD, group=_SEARCH, essential=True, figure=True,
     )  # fmt: skip
     max_length: Annotated[int, Field(ge=1, le=1 << 10), AS_TYPED] | None = option(
@@ -87,8 +89,13 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
     rows_per_user: Count = option(
         "of a threshold: k, how many different strings of a user count; where a user has more they "
         "are drawn uniformly. The threshold grows with k where k is small, and with its square "
-        "root from about 5 on: take what most users have",
+        "root from about 5 on: take what most users have. Of weights: at the most (default: 100)",
         1, group=PROMISE, metavar="K", figure=True, le=1 << 16,
+    )  # fmt: skip
+    selection_share: float = option(
+        "of weights: which part of the price is for finding strings; the rest is for the numbers "
+        "of users that hold them. 1 finds most, and publishes noisy weights in their place",
+        0.5, group=PROMISE, metavar="S", gt=0, le=1,
     )  # fmt: skip
     model: Literal["local", "shuffle"] = option(
         "of levels: who is trusted. local: every report alone is epsilon-private. shuffle: the "
@@ -124,12 +131,25 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
 
     @classmethod
     def who_draws(cls, written: Mapping[str, Any]) -> DrawnBy:
-        if written.get("search") in (None, THRESHOLD):
+        if written.get("search") in (None, THRESHOLD, WEIGHTED):
             return written.get("drawn_by") or JOB
         return super().who_draws(written)
 
     @property
+    def strings_per_user(self) -> int:
+        """k of weights."""
+        several = self.user_column is not None and "rows_per_user" not in self.model_fields_set
+        return _MANY if several else self.rows_per_user
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        own = {"selection_share"} if self.search != WEIGHTED else {"rows_per_user"}
+        return super().unsaid | (own - self.model_fields_set)
+
+    @property
     def hidden_by(self) -> str:
+        if self.search == WEIGHTED:
+            return f"{_SEARCHES}.weighted:StringsByWeight"
         if self.search == THRESHOLD:
             return f"{_SEARCHES}.threshold:StringsAboveThreshold"
         by = {True: "counters:LevelsByCounters", False: "reports:LevelsByReports"}
@@ -138,9 +158,10 @@ epsilon; of levels also with more users, a smaller --alphabet and a shorter --ma
 
     @property
     def idle(self) -> frozenset[str]:
-        if self.search == THRESHOLD:
-            own = {"alphabet", "system", "oracle", "top", "false_strings", "enrolled"}
-            return super().idle | own
+        own = {"selection_share"} if self.search != WEIGHTED else frozenset[str]()
+        if self.search != LEVELS:
+            none = {"alphabet", "system", "oracle", "top", "false_strings", "enrolled"}
+            return super().idle | none | own
         if self.hides_presence:
-            return super().idle | {"system", "oracle", "rows_per_user"}
-        return super().idle
+            return super().idle | {"system", "oracle", "rows_per_user"} | own
+        return super().idle | own

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pipelines.metrics.statistics.statistic import Workload
 
-_LENGTH = 64  # bytes that are looked at, where nobody says
+LENGTH = 64  # bytes that are looked at, where nobody says
 
 _SELECTED = (
     "Strings were chosen by the very numbers that are told of them: a string is here because its "
@@ -91,7 +91,7 @@ class StringsAboveThreshold(CountedStrings):
     def require(cls, options: Any, kind: str) -> None:
         if named := sorted(options.model_fields_set & options.idle):
             raise RequestError(
-                f"{flag(named[0])}: means nothing with --search threshold, which counts the "
+                f"{flag(named[0])}: means nothing with --search {options.search}, which counts the "
                 "strings as they are; leave it out, or take --search levels"
             )
         if options.delta == 0:
@@ -130,7 +130,7 @@ class StringsAboveThreshold(CountedStrings):
     @property
     def length(self) -> int:
         """How many bytes of a string are looked at."""
-        return self.options.max_length or _LENGTH
+        return self.options.max_length or LENGTH
 
     @property
     def width(self) -> int:

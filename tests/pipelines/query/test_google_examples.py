@@ -42,8 +42,10 @@ def test_examples_with_bounds_run_where_groups_are_declared(aggregate: str, kind
     made = compiled(private(aggregate), DECLARED)
     assert [metric["kind"] for metric in made.metrics] == [kind]
     assert made.terms.unit == "id"
+    assert compiled(private(aggregate), QueryTerms()).metrics[0]["group"] == ["tool"]
+    public = private(aggregate, OPTIONS[:-1] + ", group_selection_strategy=PUBLIC_GROUPS)")
     with pytest.raises(RequestError, match=r"line 7, column 10: .*UNNEST.*AS tool USING \(tool\)"):
-        compiled(private(aggregate), QueryTerms())
+        compiled(public, QueryTerms())
 
 
 def test_the_example_of_public_groups_runs_as_it_stands() -> None:

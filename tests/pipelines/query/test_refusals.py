@@ -84,7 +84,7 @@ FORBIDDEN = {
     "SELECT COUNTIF(z.town = 'n') FROM t JOIN zones z USING (city)": "no such column",
     "SELECT COUNTIF(zones.land = 'n') FROM t JOIN zones z USING (city)": "no table of that name",
     "SELECT t.home, COUNT(*) FROM t RIGHT JOIN UNNEST(['a']) AS home ON t.town = home GROUP BY "
-    "t.home": "UNNEST.*--groups home=FILE",
+    "t.home": "declared values are of a column that GROUP BY names",
     "SELECT COUNT(*) FROM t FULL JOIN zones USING (city)": "beside the log",
     "SELECT COUNT(*) FROM t JOIN zones USING (land)": "key of a public table",
     "SELECT COUNT(*) FROM zones": "FROM names the log",
@@ -104,7 +104,10 @@ FORBIDDEN = {
     "SELECT ARRAY_AGG(x) FROM t": "ARRAY_AGG",
     "SELECT COUNT(DISTINCT city) FROM t": "units alone are counted distinctly",
     "SELECT APPROX_COUNT_DISTINCT(rider) FROM t": "COUNT\\(DISTINCT unit",
-    "SELECT APPROX_TOP_COUNT(city, 3) FROM t": "not answered yet",
+    "SELECT APPROX_TOP_COUNT(city, 3), COUNT(*) FROM t": "stands alone",
+    "SELECT APPROX_TOP_COUNT(city, 3) FROM t GROUP BY hour": "stands alone",
+    "SELECT APPROX_TOP_COUNT(city) FROM t": "stands alone",
+    "SELECT APPROX_TOP_COUNT(rider, 3) FROM t": "unit column",
     "SELECT CORR(x, y) FROM t": "not answered yet",
     "SELECT STDDEV(x) FROM t": "write STDDEV\\(x, contribution_bounds_per_group",
     f"SELECT city, APPROX_QUANTILES(x, 1, {ONE}) FROM t {CITIES} GROUP BY city":
@@ -125,7 +128,9 @@ FORBIDDEN = {
     "SELECT COUNT(*) FROM t WHERE COUNT(*) > 1": "no function of rows",
     "SELECT ANON_COUNT(*) FROM t": "COUNT\\(\\.\\.\\., contribution_bounds_per_group",
     # groups
-    "SELECT city, COUNT(*) FROM t GROUP BY city": "UNNEST.*--groups city=FILE",
+    "SELECT city, hour, COUNT(*) FROM t GROUP BY city, hour": "or of none.*--groups city=FILE",
+    "SELECT a, b, c, COUNT(*) FROM t GROUP BY a, b, c": "two columns that nobody declared",
+    f"SELECT city, PERCENTILE_CONT(x, 0.5, {ONE}) FROM t GROUP BY city": "not answered yet",
     "SELECT hour, COUNT(*) FROM t GROUP BY ROLLUP(hour)": "ROLLUP",
     "SELECT hour, COUNT(*) FROM t GROUP BY CUBE(hour)": "CUBE",
     "SELECT hour, COUNT(*) FROM t GROUP BY ALL": "GROUP BY ALL",
@@ -151,10 +156,12 @@ FORBIDDEN = {
     f"{CLAUSE} OPTIONS(epsilon=2) COUNT(*, {TEN}) FROM t": "say it once",
     f"{CLAUSE} OPTIONS(privacy_unit_column=x) COUNT(*, {TEN}) FROM t":
         "say it once",
-    f"{CLAUSE} OPTIONS(group_selection_strategy=LAPLACE_THRESHOLD) COUNT(*, {TEN}) FROM "
-    "t": "PUBLIC_GROUPS",
-    f"{CLAUSE} OPTIONS(min_privacy_units_per_group=5) COUNT(*, {TEN}) FROM t":
-        "PUBLIC_GROUPS",
+    f"{CLAUSE} OPTIONS(group_selection_strategy=LAPLACE_THRESHOLD) hour, COUNT(*, {TEN}) FROM t "
+    "GROUP BY hour": "all declared groups are published",
+    f"{CLAUSE} OPTIONS(group_selection_strategy=PUBLIC_GROUPS) city, COUNT(*, {TEN}) FROM t "
+    "GROUP BY city": "PUBLIC_GROUPS are declared.*--groups city=FILE",
+    f"{CLAUSE} OPTIONS(group_selection_strategy=OTHER) COUNT(*, {TEN}) FROM t": "PUBLIC_GROUPS",
+    f"{CLAUSE} OPTIONS(min_privacy_units_per_group=5) COUNT(*, {TEN}) FROM t": "HAVING",
     f"{CLAUSE} OPTIONS(frobnicate=5) COUNT(*, {TEN}) FROM t": "takes each once",
     f"SELECT WITH ANONYMIZATION OPTIONS(epsilon=1) COUNT(*, {TEN}) FROM t": "DIFFERENTIAL_PRIVACY",
     # other statements
