@@ -1,0 +1,132 @@
+"""An experiment as counters: how many units each arm has, and what they come to in each outcome.
+
+A unit is in one arm, and in one bin of what was known of it before. Of all these cells it moves its
+own alone, so that arms and bins share one price: parallel composition within one design.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.channel import AsFields, Floats
+from mechanisms.counters.levels import Level, Portion, Slots
+from mechanisms.randomness import RandomSource
+from mechanisms.sampling.grid import Grid
+
+_OF_UNITS = 0.5  # what noise on the number of units weighs: a mean far from its middle moves by it
+_OF_SQUARES = 0.2  # the same of squares, of which only how far means scatter is made
+
+
+class ArmTotals(NamedTuple):
+    """What the counters say.
+
+    Attributes:
+        units: (arms, bins) how many units there are.
+        several: how many units were in several arms, and count in none.
+        totals: (outcomes, arms, bins) of rates, and then of numbers on the scale of [-1, 1].
+        squares: (numbers, arms, bins) what the squares of these add up to.
+    """
+
+    units: Floats
+    several: float
+    totals: Floats
+    squares: Floats
+
+
+@dataclass(frozen=True)
+class ArmCounters(AsFields):
+    """The counters of an experiment.
+
+    Attributes:
+        arms: how many, at least 2.
+        bins: of what was known of units before; 1 where nothing was.
+        rates: how many outcomes a unit has or has not.
+        numbers: how many outcomes are numbers.
+        steps: half the range of a number is cut into so many; a coin rounds to them.
+
+    >>> counters = ArmCounters(arms=2, rates=1, numbers=1, steps=9)
+    >>> [level[:2] for level in counters.levels]
+    [(1, 3), (1, 2), (1, 2), (1, 2)]
+    """
+
+    arms: int
+    bins: int = 1
+    rates: int = 0
+    numbers: int = 0
+    steps: int = 1
+
+    @property
+    def cells(self) -> int:
+        """A cell is an arm and a bin of it."""
+        return self.arms * self.bins
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """Units, rates, numbers and their squares, weighed by what an effect errs by."""
+        r, d, cells = self.rates, self.numbers, self.cells
+        fine = math.sqrt(d) / self.steps
+        rates = (Level(r, r * cells, math.sqrt(r)),) * bool(r)
+        weights = (fine, _OF_SQUARES * fine) if d else ()
+        numbers = tuple(Level(d, d * cells, weight) for weight in weights)
+        return (Level(1, cells + 1, _OF_UNITS * math.sqrt(r + d)), *rates, *numbers)
+
+    @property
+    def parts(self) -> tuple[Portion, ...]:
+        """What is added to the levels."""
+        numbers = (Portion(1, -self.steps, self.steps), Portion(1, 0, self.steps))
+        return (Portion(), *[Portion()] * bool(self.rates), *numbers[: 2 * bool(self.numbers)])
+
+    def encode(
+        self,
+        cells: NDArray[np.int64],
+        rates: NDArray[np.bool_],
+        numbers: Floats,
+        rng: RandomSource,
+    ) -> tuple[list[Slots], list[Slots]]:
+        """The counters that units raise, and by how much.
+
+        Args:
+            cells: (n,) arm * bins + bin; -1 of units in several arms.
+            rates: (n, rates) which outcomes they have.
+            numbers: (n, numbers) in [-1, 1].
+            rng: the generator of the client's process.
+
+        Returns:
+            For each level (n, slots) places, and -1 where there is none; and what is added to each.
+        """
+        within = (cells >= 0)[:, None]
+        places = [np.where(cells < 0, self.cells, cells)[:, None]]
+        added = [np.ones_like(places[0])]
+        if self.rates:
+            own = np.arange(self.rates) * self.cells + cells[:, None]
+            places.append(np.where(rates & within, own, -1))
+            added.append(np.ones_like(own))
+        if self.numbers:
+            own = np.where(within, np.arange(self.numbers) * self.cells + cells[:, None], -1)
+            for values, low in ((numbers, -self.steps), (2 * numbers**2 - 1, 0)):
+                grid = Grid(self.steps - low)
+                units = grid.encode(np.clip(values, -1, 1).ravel(), rng).reshape(own.shape)
+                places.append(own)
+                added.append(units.astype(np.int64) + low)
+        return places, added
+
+    def totals(self, counts: Sequence[Floats]) -> ArmTotals:
+        """What counters say, unbiased.
+
+        Args:
+            counts: for each level (counters,); what stands beside them is passed over.
+        """
+        units, *rest = counts[: len(self.levels)]
+        shape = (-1, self.arms, self.bins)
+        parts = [rest.pop(0).reshape(shape)] if self.rates else []
+        squares = np.zeros((0, self.arms, self.bins))
+        if self.numbers:
+            totals, squares = (part.reshape(shape) / self.steps for part in rest)
+            parts.append(totals)
+        cells = units[:-1].reshape(shape[1:])
+        return ArmTotals(cells, float(units[-1]), np.concatenate(parts), squares)
