@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import AsFields, Floats
 from mechanisms.counters.levels import Level, Portion, Slots
+from mechanisms.counters.rows import fine_steps
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
 
@@ -60,6 +61,14 @@ class ArmCounters(AsFields):
     numbers: int = 0
     steps: int = 1
 
+    @classmethod
+    def fine(
+        cls, arms: int, bins: int, rates: int, numbers: int, n: int, epsilon: float, delta: float
+    ) -> "ArmCounters":
+        """With as many steps as keep rounding out of sight; as of `fine_steps`."""
+        steps = fine_steps(2 * numbers, rates, n, epsilon, delta) if numbers else 1
+        return cls(arms, bins, rates, numbers, steps)
+
     @property
     def cells(self) -> int:
         """A cell is an arm and a bin of it."""
@@ -101,11 +110,10 @@ class ArmCounters(AsFields):
         """
         within = (cells >= 0)[:, None]
         places = [np.where(cells < 0, self.cells, cells)[:, None]]
-        added = [np.ones_like(places[0])]
         if self.rates:
             own = np.arange(self.rates) * self.cells + cells[:, None]
             places.append(np.where(rates & within, own, -1))
-            added.append(np.ones_like(own))
+        added = [np.ones_like(of_level) for of_level in places]
         if self.numbers:
             own = np.where(within, np.arange(self.numbers) * self.cells + cells[:, None], -1)
             for values, low in ((numbers, -self.steps), (2 * numbers**2 - 1, 0)):
@@ -130,3 +138,8 @@ class ArmCounters(AsFields):
             parts.append(totals)
         cells = units[:-1].reshape(shape[1:])
         return ArmTotals(cells, float(units[-1]), np.concatenate(parts), squares)
+
+    def noises(self, variances: Sequence[float]) -> tuple[float, ...]:
+        """The variances of `ArmTotals`: of units, rates if there are any, numbers and squares."""
+        fine = [1.0] * (1 + bool(self.rates)) + [1 / self.steps**2] * 2
+        return tuple(x * y for x, y, _ in zip(fine, variances, self.levels, strict=False))

@@ -5,7 +5,6 @@ steps that later looks share; the noise of each look is drawn anew.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,44 +21,9 @@ _LEAST_NOISE = 0.1  # in the same: less is taken for so much, which the quadratu
 _ROUNDED = 200  # parts of a look's variance to which noise is rounded up, for the cache
 _FAR = 10.0  # standard deviations that the quadrature reaches
 _OF_NOISE = 0.1  # of the risk of a sequence: what is spent on noise, which is small
-_LEVELS = np.linspace(0.0, 40.0, 4001)  # normal quantiles among which a p-value is looked up
 
 
-class ErrorParts(NamedTuple):
-    """What an effect errs by.
-
-    Attributes:
-        sampling: the variance that chance among units gives it.
-        noise: the variance that is added for privacy.
-        fourth: the fourth cumulant of that; a normal law has none.
-    """
-
-    sampling: float
-    noise: float
-    fourth: float = 0.0
-
-    @property
-    def standard_error(self) -> float:
-        """Of both."""
-        return math.sqrt(self.sampling + self.noise)
-
-    def wider(self, quantile: Floats | float) -> Floats | float:
-        """A normal quantile, wider where geometric noise is much of the error.
-
-        Source: the fourth term of Cornish and Fisher, "Moments and cumulants in the specification
-        of distributions", Revue de l'Institut International de Statistique, 1938.
-        """
-        excess = min(self.fourth / (self.sampling + self.noise) ** 2, 6.0)  # monotone up to 8
-        return quantile + (quantile**3 - 3 * quantile) * excess / 24
-
-    def p_value(self, effect: float) -> float:
-        """How often chance and noise alone show as much, of an effect that is looked at once."""
-        quantile = np.interp(abs(effect) / self.standard_error, self.wider(_LEVELS), _LEVELS)
-        return float(2 * ndtr(-quantile))
-
-
-@dataclass(frozen=True)
-class Looks:
+class Looks(NamedTuple):
     """How often an effect is looked at.
 
     Attributes:
@@ -67,10 +31,9 @@ class Looks:
         look: which of them this is, from 1; of a sequence without an end, any number.
         sequence: whether there may be any number of looks, and any reason to stop.
 
-    >>> error = ErrorParts(sampling=0.99, noise=0.01)
-    >>> [round(Looks(5, look).half(0.05, error), 2) for look in (1, 3, 5)]
+    >>> [round(Looks(5, look).half(0.05, 0.99, 0.01), 2) for look in (1, 3, 5)]
     [4.88, 2.68, 2.04]
-    >>> round(Looks(sequence=True).half(0.05, ErrorParts(1.0, 0.0)), 2)
+    >>> round(Looks(sequence=True).half(0.05, 1.0, 0.0), 2)
     3.07
     """
 
@@ -78,46 +41,26 @@ class Looks:
     look: int = 1
     sequence: bool = False
 
-    def __post_init__(self) -> None:
-        if not (1 <= self.planned <= MOST_LOOKS and self.look >= 1):
-            raise ValueError(f"there are 1 .. {MOST_LOOKS} planned looks")
-        if not (self.sequence or self.look <= self.planned):
-            raise ValueError("the look must be one of those that are planned")
-
-    def half(self, risk: float, error: ErrorParts, part: float = 1.0) -> float:
-        """Half the length of an interval; no interval of all looks misses but with a probability.
+    def half(self, risk: float, sampling: float, noise: float, part: float = 1.0) -> float:
+        """Half the length of an interval; that one of all looks misses has a small probability.
 
         Args:
             risk: that probability, in (0, 1).
-            error: of the effect at this look.
-            part: of a sequence: how many units there are of those that were expected.
+            sampling: the variance that chance among units gives the effect.
+            noise: the variance that is added for privacy.
+            part: of a sequence: how many units there are, of those that were expected.
         """
         if self.sequence:
-            least = _sequence(risk * (1 - _OF_NOISE), part) * math.sqrt(error.sampling)
-            # A look's noise is no sum that goes on: each look has a risk of its own, k (k + 1)
-            # times smaller at the k-th. A sum of geometric noises has lighter tails than one.
+            least = _sequence(risk * (1 - _OF_NOISE), part) * math.sqrt(sampling)
+            # A look's noise is no sum that goes on: the k-th look has a part of the risk, k (k + 1)
+            # times smaller. Sums of geometric noises have lighter tails than one of them.
             own = risk * _OF_NOISE / (self.look * (self.look + 1))
-            return least - math.log(own) / math.sqrt(2) * math.sqrt(error.noise)
-        if self.planned == 1:
-            quantile = -float(ndtri(risk / 2))
-        else:
-            share = math.ceil(_ROUNDED * error.noise / max(error.sampling, 1e-300)) / _ROUNDED
-            quantile = boundary(risk, self.planned, self.look, min(share, 100.0))
-        return float(error.wider(quantile)) * error.standard_error
-
-
-def spent(risk: float, part: float) -> float:
-    """How much of the risk is spent once a part of all units is there.
-
-    Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983,
-    the first spending function, which is near the boundary of O'Brien and Fleming; on either side
-    for half of the risk.
-
-    Args:
-        risk: of all looks together.
-        part: in (0, 1].
-    """
-    return float(4 * ndtr(ndtri(risk / 4) / math.sqrt(part)))
+            return least - math.log(own) * math.sqrt(noise / 2)
+        quantile = -float(ndtri(risk / 2))
+        if self.planned > 1:
+            share = math.ceil(_ROUNDED * min(noise / max(sampling, 1e-300), 100.0)) / _ROUNDED
+            quantile = boundary(risk, self.planned, self.look, share)
+        return quantile * math.sqrt(sampling + noise)
 
 
 @lru_cache(maxsize=64)
@@ -125,44 +68,41 @@ def boundary(risk: float, planned: int, look: int, noise: float = 0.0) -> float:
     """How many standard errors from 0 an effect is beyond chance, at one of several planned looks.
 
     The density of what chance has come to, among sequences that have crossed no boundary yet, goes
-    from look to look by quadrature (Armitage, McPherson, Rowe, JRSS A 1969), here of an effect that
-    is seen through noise which is drawn anew at each look.
+    from look to look by quadrature: Armitage, McPherson, Rowe, JRSS A 1969; here each look sees it
+    through noise of its own. Risk is spent as of Lan and DeMets, Biometrika 1983, by their first
+    function on either side, which is near the boundary of O'Brien and Fleming.
 
     Args:
         risk: that some look crosses where there is no effect, in (0, 1).
         planned: how many looks there are, equally many units apart.
         look: which of them, from 1.
-        noise: the variance of the noise at this look, in that of chance; so much at every look.
+        noise: the variance of the noise at this look, over that of chance; as much at every look.
 
     >>> [round(boundary(0.05, 2, look), 3) for look in (1, 2)]
     [2.963, 1.969]
     """
-    own = max(math.sqrt(noise * look), _LEAST_NOISE)
-    reach = _FAR * math.sqrt(planned)
-    places = _STEP * np.arange(-math.ceil(reach / _STEP), math.ceil(reach / _STEP) + 1)
-    step = np.exp(-((_STEP * np.arange(-160, 161)) ** 2) / 2) * _STEP / math.sqrt(2 * math.pi)
-    density = np.exp(-(places**2) / 2) * _STEP / math.sqrt(2 * math.pi)
-    for place in range(1, planned + 1):
-        scale = math.sqrt(place + own**2)
-        risk_here = spent(risk, place / planned) - (
-            spent(risk, (place - 1) / planned) if place > 1 else 0.0
-        )
+    own, most = max(math.sqrt(noise * look), _LEAST_NOISE), math.ceil(_FAR / _STEP * planned**0.5)
+    places = _STEP * np.arange(-most, most + 1)
+    step, density = (
+        np.exp(-(x**2) / 2) * _STEP / math.sqrt(2 * math.pi)
+        for x in (_STEP * np.arange(-160, 161), places)
+    )
+    spent, end = 0.0, math.inf
+    for place in range(1, look + 1):
+        scale, before = math.sqrt(place + own**2), spent
+        spent = float(4 * ndtr(ndtri(risk / 4) / math.sqrt(place / planned)))
 
         def seen(end: float) -> Floats:
-            """How likely each sequence is seen beyond an end, on either side."""
+            """How likely each is seen beyond an end, on either side."""
             return np.asarray(ndtr((places - end) / own) + ndtr((-places - end) / own))
 
-        def missing(end: float, density: Floats = density, wanted: float = risk_here) -> float:
-            return float(density @ seen(end)) / wanted - 1
+        def missing(end: float, density: Floats = density, here: float = spent - before) -> float:
+            return float(density @ seen(end)) / here - 1
 
-        if risk_here < 1e-300:  # nothing would ever be beyond it
-            end = math.inf
-        else:
+        if spent - before > 1e-300:  # else nothing would ever be beyond it
             end = brentq(missing, 0.0, (1 - float(ndtri(risk / 4))) * math.sqrt(planned) * scale)
-        if place == look:
-            return end / scale
         density = np.convolve(density * (1 - seen(end)), step, mode="same")
-    raise ValueError(f"there is no look {look} of {planned}")
+    return end / scale
 
 
 def _sequence(risk: float, part: float) -> float:
@@ -170,8 +110,7 @@ def _sequence(risk: float, part: float) -> float:
 
     Source: Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas, "Time-uniform central limit theory and
     asymptotic confidence sequences", Annals of Statistics 2024 (arXiv 2103.06476, 2021), Theorem
-    2.2, the normal mixture of Robbins (1970), tightest where all units that were expected are there
-    (their choice of rho).
+    2.2: the normal mixture of Robbins (1970), tightest where part is 1.
     """
     tight = -2 * math.log(risk)
     grown = (tight + math.log(1 + tight)) * part

@@ -14,31 +14,24 @@ from pipelines.views.facts import cell, shortened
 from pipelines.views.pictures import bars
 
 _WIDE, _MOST = 60, 30
-_NEEDED = frozenset({"lift", "lift_lower", "lift_upper", "outcome_kind", "compared_with"})
+_LIFT = ("lift", "lift_lower", "lift_upper")
 
 Row = Mapping[str, Any]
 
 
-def rows_of(table: pa.Table, most: int = _MOST) -> list[Row]:
-    """The differences, the clearest first; none of a table that is not an experiment's.
-
-    Args:
-        table: of the release.
-        most: at most so many.
-    """
-    if not {*table.column_names} >= _NEEDED:
+def rows_of(table: pa.Table, most: int = _MOST) -> list[dict[str, Any]]:
+    """The differences and `half` of their intervals, the clearest first; none of another table."""
+    known = {*table.column_names}
+    if not ({"outcome_kind", "compared_with"} <= known and known.issuperset(_LIFT)):
         return []
-    rows = [row for row in table.to_pylist() if _half(row) is not None]
-    return sorted(rows, key=lambda row: -abs(row["estimate"]) / _half(row))[:most]
-
-
-def _half(row: Row) -> float | None:
-    """Of the interval that holds with all others."""
-    ends = row["upper_simultaneous"], row["lower_simultaneous"]
-    if None in ends or row["estimate"] is None:
-        return None
-    half = float(ends[0] - ends[1]) / 2
-    return half if 0 < half < math.inf else None
+    if not all(pa.types.is_floating(table[name].type) for name in _LIFT):  # a stranger's
+        return []
+    rows = []
+    for row in table.to_pylist():
+        ends = [row.get(f"{end}_simultaneous", row.get(end)) for end in ("lower", "upper")]
+        if None not in (row["estimate"], *ends) and 0 < ends[1] - ends[0] < math.inf:
+            rows.append(row | {"half": (ends[1] - ends[0]) / 2})
+    return sorted(rows, key=lambda row: -abs(row["estimate"]) / row["half"])[:most]
 
 
 def line(row: Row, confidence: float, together: int) -> tuple[str, str, str]:
@@ -49,45 +42,29 @@ def line(row: Row, confidence: float, together: int) -> tuple[str, str, str]:
         confidence: of intervals.
         together: how many of them hold at once.
     """
-    rate, half = row["outcome_kind"] == "rate", _half(row) or math.nan
+    rate = row["outcome_kind"] == "rate"
     times, unit = (100, " %") if rate else (1, "")
-    effect = digits(times * row["estimate"], times * half)
-    sign = "+" if row["estimate"] >= 0 and not effect.startswith("-") else ""
-    number = f"{cell(row['group'])} - {cell(row['compared_with'])}: {sign}{effect}{unit}"
-    number += f" ± {digits(times * half, times * half)}{unit}"
+    effect, half = times * row["estimate"], times * row["half"]
+    said, wide = digits(effect, half), digits(half, half)
+    first, sign = cell(row["compared_with"]), "" if said.startswith("-") else "+"
     held = f"({100 * confidence:g} %{f' of all {together} together' * (together > 1)})"
-    verdict = "beyond chance" if abs(row["estimate"]) > half else "not beyond chance"
-    points = ", in percentage points" * rate
-    return number, held, f"{cell(row['value'])}{points}: {verdict}{_relative(row)}"
-
-
-def _relative(row: Row) -> str:
-    lift, ends = row["lift"], (row["lift_lower"], row["lift_upper"])
-    if lift is None or None in ends:
-        return ""
-    low, high = (100 * end for end in ends)
-    wide = (high - low) / 4 or 1.0
-    return (
-        f"; relative to {cell(row['compared_with'])} {digits(100 * lift, wide)} % "
-        f"({digits(low, wide)} to {digits(high, wide)})"
-    )
+    verdict = "beyond chance" if abs(effect) > half else "not beyond chance"
+    about = f"{cell(row['value'])}{', in percentage points' * rate}: {verdict}"
+    lift, low, high = (row[name] for name in _LIFT)
+    if None not in (lift, low, high) and high > low:
+        lift, low, high = (digits(100 * x, 25 * (high - low)) for x in (lift, low, high))
+        about += f"; relative to {first} {lift} % ({low} to {high})"
+    return f"{cell(row['group'])} - {first}: {sign}{said}{unit} ± {wide}{unit}", held, about
 
 
 def drawn(table: pa.Table, confidence: float) -> tuple[str, str, str] | None:
-    """Lifts as bars with their intervals; None where none is known.
-
-    Args:
-        table: of the release.
-        confidence: of intervals.
-    """
-    rows = [row for row in rows_of(table) if row["lift_lower"] is not None]
+    """Lifts as bars with their intervals; None where none is known."""
+    rows = [row for row in rows_of(table) if None not in [row[name] for name in _LIFT]]
     if not rows:
         return None
     labels = [shortened(f"{cell(row['value'])} · {cell(row['group'])}", _WIDE) for row in rows]
-    lift, low, high = (
-        np.array([100 * row[name] for row in rows]) for name in ("lift", "lift_lower", "lift_upper")
-    )
-    texts = [f"{digits(x, (top - end) / 4)} %" for x, end, top in zip(lift, low, high, strict=True)]
-    note = f"Lines are {100 * confidence:g} % intervals, each by itself, of chance and noise. "
+    lift, low, high = 100 * np.array([[row[name] for name in _LIFT] for row in rows]).T
+    texts = [f"{digits(x, (b - a) / 4)} %" for x, a, b in zip(lift, low, high, strict=True)]
+    note = f"Lines are {100 * confidence:g} % intervals of all together, of chance and noise. "
     note += "A bar in outline is one that these alone may have made."
-    return bars(labels, lift, [low, high], texts), "Differences, relative to the first arm", note
+    return bars(labels, lift, [low, high], texts), "Differences relative to the first arm", note

@@ -10,7 +10,7 @@ from pipelines.metrics.options import published
 from pipelines.request.options import option
 from pipelines.request.requests import Count, Texts
 
-TABLE, ARMS = "experiment.parquet", "arms.parquet"
+TABLE = "experiment.parquet"
 
 
 class ExperimentOptions(CountingOptions):
@@ -82,7 +82,7 @@ examples:
         "narrowest where as many users are there as --expected says",
         False, figure=False,
     )  # fmt: skip
-    output: str = published(TABLE, ARMS)
+    output: str = published(TABLE)
 
     @property
     def unsaid(self) -> frozenset[str]:

@@ -4,77 +4,75 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import ndtr
 
 from mechanisms.counters.arms import ArmTotals
-from mechanisms.mean.effects import ArmMeans, Noise, arm_means, sample_ratio
-from mechanisms.mean.looks import ErrorParts, Looks
+from mechanisms.mean.effects import ArmMeans, arm_means, sample_ratio
+from mechanisms.mean.looks import Looks
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import read_bounds
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.experiment.options import ARMS, TABLE, ExperimentOptions
+from pipelines.metrics.experiment.options import TABLE, ExperimentOptions
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
-from pipelines.views.headline import EFFECT, EFFECTS
+from pipelines.views.headline import EFFECT, EFFECTS, FIRST
 from transforms.columns import is_numeric, value_type
 from transforms.encoders.arms import ArmEncoder, HashedArms, Outcome
 
 _ERRORS = ErrorTerms(
     "A difference is the mean of an arm less that of the first one, both noisy sums over noisy "
     "counts; a rate is the mean of what is 1 or 0. A lift is the difference in parts of the first "
-    "arm's mean, with Fieller's interval.",
-    "chance among {unit}s, as if those of the log were drawn from many alike, the noise, and "
+    "arm's mean, with Fieller's interval. `noise_standard_error` is the part of the noise.",
+    "chance among those who take part, as if they were drawn from many alike, the noise, and "
     "roundings; not what was clipped",
     of=" of a difference, in parts of an outcome's range,",
     divides=True,
 )
 _UNEVEN = 0.001  # p-value of arms that do not have their shares: rare enough to stop and look
-_ODDS, _SCATTER, _AWAY = 0.25, 0.16, 0.5  # usual variances: a rate's, a number's; and its middle
-_WHEN = "Intervals hold for {}."
+_OF_RATE, _OF_NUMBER, _AWAY = 0.25, 0.16, 0.5  # usual variances, and how far a mean is from 0
+_COLUMNS = "--rate, --mean, --total, --covariate"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmEvidence(Evidence):
-    """What is known of a batch; its totals are how many units each arm has, by bins.
+    """What is known of a batch.
 
     Attributes:
         found: all totals.
-        noises: of each level of counters, in the units of these.
+        noises: as of `ArmCounters.noises`.
         rounding: the variance that rounding gives a number.
     """
 
     found: ArmTotals
-    noises: tuple[Noise, ...]
+    noises: tuple[float, ...]
     rounding: float
 
-    @cached_property
-    def outcomes(self) -> list[ArmMeans]:
-        """Rates first, then numbers on the scale of [-1, 1]."""
-        found, numbers = self.found, len(self.found.squares)
-        rates = len(found.totals) - numbers
-        means = []
-        for place, totals in enumerate(found.totals):
-            number = place - rates
-            of = self.noises[:2] if number < 0 else (self.noises[0], *self.noises[-2:])
-            squares = None if number < 0 else found.squares[number]
-            means.append(arm_means(found.units, totals, squares, of, self.rounding))
-        return means
+    def means(self, outcomes: Sequence[Outcome]) -> Iterator[ArmMeans]:  # type: ignore[override]
+        """Those of each outcome, in its own units."""
+        found, rates = self.found, len(outcomes) - len(self.found.squares)
+        for place, outcome in enumerate(outcomes):
+            if outcome.bounds is None:
+                yield arm_means(found.units, found.totals[place], None, self.noises)
+                continue
+            noises, squares = (self.noises[0], *self.noises[-2:]), found.squares[place - rates]
+            means = arm_means(found.units, found.totals[place], squares, noises, self.rounding)
+            yield means.scaled(outcome.bounds.unscale(0), outcome.bounds.half)
 
     @property
     def units(self) -> tuple[np.ndarray, float]:
         """((arms,) how many units there are, the variance of the noise of each)."""
-        bins = self.found.units.shape[1]
-        return self.found.units.sum(axis=1), bins * self.noises[0].variance
+        return self.found.units.sum(axis=1), self.found.units.shape[1] * self.noises[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,36 +102,32 @@ class Experiment(Statistic):
     ) -> tuple[Experiment, inputs.Telemetry]:
         _require_sense(options)
         telemetry = source.open(options, empty=True)
-        names = [name.strip() for name in options.arms.split(",")]
-        if not (len(names) >= 2 and all(names) and len({*names}) == len(names)):
+        names = tuple(name.strip() for name in options.arms.split(","))
+        if not (len({*names}) == len(names) >= 2 and all(names)):
             raise RequestError("--arms: name two or more, as in control,treatment")
-        shares = _shares(options.shares, len(names))
-        outcomes = tuple(_outcomes(options))
+        shares, outcomes = _shares(options.shares, len(names)), tuple(_outcomes(options))
         covariate, edges = _covariate(options.covariate)
         columns = (*covariate, *(one.column for one in outcomes))
         if len({*columns}) < len(columns):
-            raise RequestError("--rate, --mean, --total, --covariate: name each column once")
+            raise RequestError(f"{_COLUMNS}: name each column once")
         for column in columns:
-            kind = telemetry.column_type(column, "--rate, --mean, --total, --covariate")
+            kind = telemetry.column_type(column, _COLUMNS)
             if not (telemetry.unseen or is_numeric(kind) or pa.types.is_boolean(value_type(kind))):
-                raise RequestError(
-                    f"--rate, --mean, --total, --covariate: {column!r} holds {kind}; numbers or "
-                    f"booleans are needed{telemetry.hint(column)}"
-                )
+                why = f"{column!r} holds {kind}; numbers or booleans are needed"
+                raise RequestError(f"{_COLUMNS}: {why}{telemetry.hint(column)}")
         if options.salt is not None:
             drawn = HashedArms(options.salt, shares)
             encoder = ArmEncoder(str(options.user_column), drawn, columns)
         else:
             whole = pa.types.is_integer(
-                value_type(telemetry.column_type(str(options.arm), "--arm"))
+                value_type(telemetry.column_type(options.arm or "", "--arm"))
             )
-            values: list[Any] = [int(x) if whole and x.isdecimal() else x for x in names]
+            values = [int(x) if whole and x.isdecimal() else x for x in names]
             pair = ("--arm", options.arm, "--arms", json.dumps(values))
-            [(column, domain)] = declared(telemetry, pair)
-            encoder = ArmEncoder(column, domain, columns)
+            encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
         return cls(
-            options=options, arm_encoder=encoder, arms=tuple(names), shares=shares,
-            outcomes=outcomes, edges=edges,
+            options=options, arm_encoder=encoder, arms=names, shares=shares, outcomes=outcomes,
+            edges=edges,
         ), telemetry  # fmt: skip
 
     @property
@@ -145,73 +139,53 @@ class Experiment(Statistic):
         return self.arm_encoder
 
     @property
-    def looks(self) -> Looks:
-        """How often it is looked at."""
-        return Looks(self.options.looks, self.options.look, self.options.always_valid)
-
-    # What is said of it.
-
-    @property
     def heading(self) -> Heading:
         outcomes = ", ".join(one.column for one in self.outcomes[:3])
-        more = ", ..." * (len(self.outcomes) > 3)
-        title = f"{outcomes}{more}: effect of {', '.join(self.arms[1:])}"
-        labels = {"group": "arm", "value": "outcome"}
-        headline = {"table": TABLE, "rows": "first", "picture": EFFECTS}
-        return Heading(title, {TABLE: EFFECT, ARMS: "mean"}, labels, headline)
+        title = f"{outcomes}: effect of {', '.join(self.arms[1:])}"
+        headline = {"table": TABLE, "rows": FIRST, "picture": EFFECTS}
+        return Heading(title, {TABLE: EFFECT}, {"group": "arm", "value": "outcome"}, headline)
 
     @property
     def wording(self) -> Wording:
         unit, options = self.options.unit, self.options
         rows = (
-            f"All rows of a {unit} in its arm count together: any of them for a rate, their "
-            "average for a mean, what they add up to for a total, clipped to bounds. A user whose "
-            "rows name several arms counts in none of them. "
+            "All rows of a user in its arm count together: any of them for a rate, their average "
+            "for a mean, what they add up to for a total. A user whose rows name several arms "
+            "counts in none of them. "
         ) * (unit == "user")
-        looks = "one look; who looks again and again until something is beyond "
-        looks += "chance needs --looks or --always-valid"
+        looks = "one look: whoever looks again until something shows needs --looks"
         if options.always_valid:
             looks = "any number of looks, each with the next --look, whatever the reason to stop"
         elif options.looks > 1:
-            looks = (
-                f"all of {options.looks} planned looks together, of which this is {options.look}"
-            )
+            looks = f"all {options.looks} planned looks together, of which this is {options.look}"
         words = (
             f"{rows}Rows of no declared arm count for nothing. A number that is missing counts as "
-            "0, within its bounds. Arms are compared as if they had been drawn at random, each "
-            f"{unit} for itself. {_WHEN.format(looks)}"
+            "0; all are clipped to their bounds. Arms are compared as if they had been drawn at "
+            f"random, for each {unit} by itself. Intervals hold for {looks}."
         )
-        return Wording(_ERRORS._replace(covers=_ERRORS.covers.format(unit=unit)), [words])
+        return Wording(_ERRORS, [words])
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
-        """Of a difference to the first arm, of the smallest other one."""
-        rates = self.outcomes[0].how == "rate"
-        variance, scale = (_ODDS, 1.0) if rates else (_SCATTER, 0.5)
-        others = accuracy.people
-        noise = accuracy.total.sigma * accuracy.total.unit
+        """Of the difference between the smallest arm and the first, of the first outcome."""
+        rate = self.outcomes[0].how == "rate"
         n = [people * share for share in (self.shares[0], min(self.shares[1:]))]
-        of_noise = sum((noise**2 + (_AWAY * others) ** 2) / one**2 for one in n)
-        of_chance = sum(variance / one for one in n)
-        noise, error = scale * math.sqrt(of_noise), scale * math.sqrt(of_noise + of_chance)
+        per_total = accuracy.noise**2 + (_AWAY * accuracy.people) ** 2
+        noise = (1.0 if rate else 0.5) * math.sqrt(sum(per_total / one**2 for one in n))
+        chance = (_OF_RATE if rate else _OF_NUMBER / 4) * sum(1 / one for one in n)
+        error = math.hypot(noise, math.sqrt(chance))
         return Forecast(1.0, noise, error, f"difference ± {error:.2g} of the range, of {people:,}")
 
     def statement(self, evidence: ArmEvidence) -> dict[str, Any]:  # type: ignore[override]
-        units, noise = evidence.units
-        every = {"estimate": float(units.sum()), "standard_error": math.sqrt(units.size * noise)}
-        counts = dict(zip(self.arms, units.tolist(), strict=True))
-        return {
-            "took_part": every,
-            "sample_ratio": {
-                "declared": dict(zip(self.arms, self.shares, strict=True)),
-                f"{self.options.unit}s": counts,
-                "standard_error": math.sqrt(noise),
-                "p_value": self._ratio(evidence),
-            },
-            "in_several_arms": {
-                "estimate": evidence.found.several,
-                "standard_error": math.sqrt(evidence.noises[0].variance),
-            },
-        }
+        (units, noise), of_one = evidence.units, math.sqrt(evidence.noises[0])
+        error = math.sqrt(units.size * noise)
+        several = {"estimate": evidence.found.several, "standard_error": of_one}
+        ratio = {
+            "declared": dict(zip(self.arms, self.shares, strict=True)),
+            f"{self.options.unit}s": dict(zip(self.arms, units.tolist(), strict=True)),
+            "standard_error": math.sqrt(noise), "p_value": self._ratio(evidence),
+        }  # fmt: skip
+        took_part = {"estimate": max(float(units.sum()), 0.0), "standard_error": error}
+        return {"took_part": took_part, "sample_ratio": ratio, "in_several_arms": several}
 
     def _ratio(self, evidence: ArmEvidence) -> float:
         units, noise = evidence.units
@@ -219,154 +193,104 @@ class Experiment(Statistic):
 
     def cautions(self, evidence: ArmEvidence) -> Sequence[str]:  # type: ignore[override]
         p_value = self._ratio(evidence)
-        if not p_value < _UNEVEN:
-            return ()
-        return (
-            f"arms do not have the declared shares of the {self.options.unit}s (p = {p_value:.1g} "
-            "with noise): some were lost, or drawn otherwise, so that differences may be theirs; "
-            "find out why before they are read, or say other --shares",
-        )
-
-    # What is published.
+        return [
+            f"arms do not have the declared shares of the {self.options.unit}s (p = {p_value:.1g}, "
+            "noise included): some were lost, or drawn otherwise, and that may make the "
+            "differences; find out why before you read them, or say other --shares"
+        ] * (p_value < _UNEVEN)
 
     def tables(self, evidence: ArmEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
-        confidence = float(self.options.confidence)
-        effects = self.columns(evidence, confidence)
-        return {TABLE: with_labels({}, effects), ARMS: with_labels({}, self._arms(evidence))}
-
-    def _scaled(self, evidence: ArmEvidence) -> Iterator[tuple[Outcome, ArmMeans]]:
-        """Each outcome in its own units."""
-        for outcome, means in zip(self.outcomes, evidence.outcomes, strict=True):
-            bounds = outcome.bounds
-            yield outcome, means if bounds is None else means.scaled(bounds.unscale(0), bounds.half)
+        return {TABLE: with_labels({}, self.columns(evidence, self.options.confidence))}
 
     def columns(self, evidence: ArmEvidence, confidence: float) -> dict[str, Any]:  # type: ignore[override]
-        risk = 1 - confidence
-        together = risk / (len(self.outcomes) * (len(self.arms) - 1))  # Bonferroni
+        alone, arms = 1 - confidence, range(1, len(self.arms))
+        risks = alone, alone / (len(self.outcomes) * len(arms))  # Bonferroni
         rows = [
-            self._effect(outcome, means, arm, (risk, together), evidence)
-            for outcome, means in self._scaled(evidence)
-            for arm in range(1, len(self.arms))
+            {"group": self.arms[arm], "value": outcome.column}
+            | self._effect(means, arm, risks, float(evidence.units[0].sum()))
+            | {"outcome_kind": outcome.how, "compared_with": self.arms[0]}
+            for outcome, means in zip(self.outcomes, evidence.means(self.outcomes), strict=True)
+            for arm in arms
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _effect(
-        self,
-        outcome: Outcome,
-        means: ArmMeans,
-        arm: int,
-        risks: tuple[float, float],
-        evidence: ArmEvidence,
+        self, means: ArmMeans, arm: int, risks: tuple[float, float], people: float
     ) -> dict[str, Any]:
-        """One row: an arm beside the first."""
-        effect, error = float(means.mean[arm] - means.mean[0]), means.error(0, arm)
-        part = float(evidence.units[0].sum()) / self.options.usual
-        half, wide = (self.looks.half(risk, error, max(part, 1e-9)) for risk in risks)
-        lift, least, most = means.lift(arm, half / error.standard_error)
-        once = self.looks == Looks()
+        """The figures of an arm beside the first."""
+        effect, options = float(means.mean[arm] - means.mean[0]), self.options
+        chance, noise = (float(part[[0, arm]].sum()) for part in (means.sampling, means.noise))
+        looks, error = Looks(options.looks, options.look, options.always_valid), chance + noise
+        part = max(people / options.usual, 1e-9)
+        half, wide = (looks.half(risk, chance, noise, part) for risk in risks)
+        lift, least, most = means.lift(arm, wide / math.sqrt(error))
+        p_value = float(f"{2 * ndtr(-abs(effect) / math.sqrt(error)):.3g}")
         return {
-            "group": self.arms[arm], "value": outcome.column,
-            "estimate": effect, "standard_error": error.standard_error,
+            "estimate": effect, "standard_error": math.sqrt(error),
             "lower": effect - half, "upper": effect + half,
             "lower_simultaneous": effect - wide, "upper_simultaneous": effect + wide,
-            "lift": lift,
-            "lift_lower": least if math.isfinite(least) else math.nan,
-            "lift_upper": most if math.isfinite(most) else math.nan,
-            "p_value": _p_value(error, effect) if once else math.nan,
-            "noise_standard_error": math.sqrt(error.noise),
-            "beyond_chance": abs(effect) > wide,
-            "outcome_kind": outcome.how, "compared_with": self.arms[0],
+            "lift": lift, "lift_lower": least, "lift_upper": most,
+            "first_mean": float(means.mean[0]), "own_mean": float(means.mean[arm]),
+            "p_value": p_value if looks == Looks() else math.nan,  # of one look alone
+            "noise_standard_error": math.sqrt(noise), "beyond_chance": abs(effect) > wide,
         }  # fmt: skip
-
-    def _arms(self, evidence: ArmEvidence) -> Mapping[str, Any]:
-        """Each outcome of each arm, looked at once."""
-        unit, (units, noise) = f"{self.options.unit}s", evidence.units
-        rows = []
-        for outcome, means in self._scaled(evidence):
-            for arm, name in enumerate(self.arms):
-                mean, error = float(means.mean[arm]), means.error(arm)
-                half = Looks().half(1 - float(self.options.confidence), error)
-                rows.append({
-                    "group": name, "value": outcome.column, "estimate": mean,
-                    "standard_error": error.standard_error, "lower": mean - half,
-                    "upper": mean + half, "noise_standard_error": math.sqrt(error.noise),
-                    unit: float(units[arm]), f"{unit}_standard_error": math.sqrt(noise),
-                })  # fmt: skip
-        return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def _p_value(error: ErrorParts, effect: float) -> float:
-    return error.p_value(effect) if math.isfinite(effect) else math.nan
 
 
 def _require_sense(options: ExperimentOptions) -> None:
-    """Refuse options that do not go together.
+    """Refuse options that do not go together."""
+    salted, always = options.salt is not None, options.always_valid
+    refusals = {
+        "--arm, --salt: name the column that says the arm, or the salt by which users' ids draw "
+        "it, and not both": salted == (options.arm is not None),
+        "--salt: draws a user's arm: name the --user-column": salted and not options.user_column,
+        "--rows-per-user: all rows of a user count here: leave it out": options.rows_per_user != 1,
+        "--looks: means nothing beside --always-valid: leave it out": always and options.looks > 1,
+        "--expected is missing: say for how many users intervals are to be narrowest": always
+        and options.expected is None,
+        "--look: is beyond the --looks that are planned: say how many are": not always
+        and options.look > options.looks,
+    }
+    for why, wrong in refusals.items():
+        if wrong:
+            raise RequestError(why)
 
-    Raises:
-        RequestError: with what to do.
-    """
-    if (options.arm is None) == (options.salt is None):
-        raise RequestError(
-            "--arm, --salt: name the column that says the arm, or the salt by which users' ids "
-            "draw it, and not both"
-        )
-    if options.salt is not None and options.user_column is None:
-        raise RequestError("--salt: draws the arm of a user: name the --user-column")
-    if options.rows_per_user != 1:
-        raise RequestError("--rows-per-user: all rows of a user count here: leave it out")
-    if options.always_valid and options.looks > 1:
-        raise RequestError("--looks: with --always-valid there may be any number: leave it out")
-    if options.always_valid and options.expected is None:
-        raise RequestError("--expected is missing: say for about how many users to be narrowest")
-    if not options.always_valid and options.look > options.looks:
-        raise RequestError("--look: is beyond the --looks that are planned: say how many are")
+
+def _numbers(text: str) -> list[float]:
+    """Those of a text, commas between; none of a text that holds anything else."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        return []
+    return numbers if all(map(math.isfinite, numbers)) else []
 
 
 def _shares(text: str | None, arms: int) -> tuple[float, ...]:
     """The shares of all units that arms are to have."""
-    try:
-        parts = [1.0] * arms if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        parts = []
-    if not (len(parts) == arms and all(0 < part < math.inf for part in parts)):
+    parts = [1.0] * arms if text is None else _numbers(text)
+    if not (len(parts) == arms and all(part > 0 for part in parts)):
         raise RequestError(f"--shares: {arms} numbers above 0 are needed, one an arm, as in 9,1")
     return tuple(part / sum(parts) for part in parts)
 
 
 def _outcomes(options: ExperimentOptions) -> Iterator[Outcome]:
-    """Rates, then numbers.
-
-    Raises:
-        RequestError: one is malformed, or there is none.
-    """
+    """Rates, then numbers."""
     if not (options.rate or options.mean or options.total):
         raise RequestError("--rate, --mean, --total: name an outcome, as in --rate bought")
-    for column in options.rate:
-        yield Outcome(column, "rate")
+    yield from (Outcome(column, "rate") for column in options.rate)
     for how, texts in (("mean", options.mean), ("total", options.total)):
-        for text in texts:
-            column, _, limits = text.rpartition("=")
+        for column, _, limits in (text.rpartition("=") for text in texts):
             if not column:
                 raise RequestError(f"--{how}: a column and its bounds, as in seconds=0,600")
             try:
-                bounds = read_bounds(limits)
+                yield Outcome(column, how, read_bounds(limits))  # type: ignore[arg-type]
             except RequestError as error:
                 raise RequestError(str(error).replace("--bounds", f"--{how} {column}", 1)) from None
-            yield Outcome(column, "mean" if how == "mean" else "total", bounds)
 
 
 def _covariate(text: str | None) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The column, if one is named, and the edges of its bins."""
-    if text is None:
-        return (), ()
-    column, _, limits = text.rpartition("=")
-    try:
-        edges = [float(part) for part in limits.split(",")]
-    except ValueError:
-        edges = []
-    rising = all(low < high for low, high in zip(edges, edges[1:], strict=False))
-    if not (column and edges and rising and all(map(math.isfinite, edges))):
-        raise RequestError(
-            "--covariate: a column and rising numbers to cut at, as in spend=0,10,50"
-        )
-    return (column,), tuple(edges)
+    """The column and the edges of its bins, if one is named."""
+    column, _, limits = (text or "").rpartition("=")
+    edges = _numbers(limits)
+    if text and not (column and edges and all(low < high for low, high in pairwise(edges))):
+        raise RequestError("--covariate: a column, and rising numbers to cut at: spend=0,10,50")
+    return (column,) * bool(text), tuple(edges)

@@ -9,8 +9,6 @@ import numpy as np
 
 from mechanisms.counters.arms import ArmCounters
 from mechanisms.counters.choose import NoisyCounters
-from mechanisms.counters.rows import fine_steps
-from mechanisms.mean.effects import Noise
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.options import DELTA
 from pipelines.metrics.counting.result import FigureError
@@ -30,32 +28,29 @@ class _Arms(Shape):
     rows_of_a_user = "all rows of its arm: any of them for a rate, all together for a number"
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ArmReporting]:
-        options, outcomes = statistic.options, statistic.outcomes
-        numbers = sum(one.bounds is not None for one in outcomes)
-        rates = len(outcomes) - numbers
-        target = options.usual, options.epsilon or 1.0, options.delta or DELTA
-        steps = fine_steps(2 * numbers, rates, *target) if numbers else 1
-        bins = len(statistic.edges) + 2 if statistic.edges else 1
-        counters = ArmCounters(len(statistic.arms), bins, rates, numbers, steps)
-        reporting = ArmReporting(counters, outcomes, statistic.edges)
+        options, edges, outcomes = statistic.options, statistic.edges, statistic.outcomes
+        rates, bins = sum(one.how == "rate" for one in outcomes), len(edges) + 2 if edges else 1
+        counters = ArmCounters.fine(
+            len(statistic.arms), bins, rates, len(outcomes) - rates, options.usual,
+            options.epsilon or 1.0, options.delta or DELTA,
+        )  # fmt: skip
+        reporting = ArmReporting(counters, statistic.outcomes, edges)
         design = meeting(options, counters.levels, reporting.sides, parts=counters.parts)
         return design, reporting
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a total of the first outcome, and of the number of units."""
-        counters = release.reporting.counters
+        counters, design = release.reporting.counters, release.design
         unit = 1.0 if counters.rates else 1 / counters.steps
-        of_level = partial(FigureError.of_level, release.design)
-        return Accuracy(of_level(1, 1, unit=unit), of_level(0, 1))
+        others = FigureError.of_level(design, 0, 1)
+        return Accuracy(FigureError.of_level(design, 1, 1, unit=unit), others)
 
     def evidence(self, release: ByCounters, estimate: Counted) -> ArmEvidence:
         counters, design = release.reporting.counters, release.design
-        found = counters.totals(design.centred(estimate.counts))
-        scale = [1.0] * (1 + bool(counters.rates)) + [1 / counters.steps] * 2
-        noises = [Noise.of(design.level_law(i), scale[i]) for i in range(len(counters.levels))]
         return ArmEvidence(
-            found.units.ravel(), np.empty(0), release.accuracy, partial(beside, release, estimate),
-            found=found, noises=tuple(noises), rounding=1 / counters.steps**2,
+            np.empty(0), np.empty(0), release.accuracy, partial(beside, release, estimate),
+            found=counters.totals(design.centred(estimate.counts)),
+            noises=counters.noises(design.variances), rounding=1 / counters.steps**2,
         )  # fmt: skip
 
     def influence(self, release: ByCounters) -> float:
