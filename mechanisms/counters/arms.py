@@ -77,25 +77,19 @@ class ArmCounters(AsFields):
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """Units, rates, numbers and their squares, weighed by what an effect errs by."""
-        r, d, cells = self.rates, self.numbers, self.cells
-        fine = math.sqrt(d) / self.steps
-        rates = (Level(r, r * cells, math.sqrt(r)),) * bool(r)
-        weights = (fine, _OF_SQUARES * fine) if d else ()
-        numbers = tuple(Level(d, d * cells, weight) for weight in weights)
-        return (Level(1, cells + 1, _OF_UNITS * math.sqrt(r + d)), *rates, *numbers)
+        r, d, fine = self.rates, self.numbers, math.sqrt(self.numbers) / self.steps
+        sizes = [(r, math.sqrt(r)), (d, fine), (d, _OF_SQUARES * fine)]
+        units = Level(1, self.cells + 1, _OF_UNITS * math.sqrt(r + d))
+        return units, *(Level(k, k * self.cells, weight) for k, weight in sizes if k)
 
     @property
     def parts(self) -> tuple[Portion, ...]:
         """What is added to the levels."""
-        numbers = (Portion(1, -self.steps, self.steps), Portion(1, 0, self.steps))
-        return (Portion(), *[Portion()] * bool(self.rates), *numbers[: 2 * bool(self.numbers)])
+        numbers = [Portion(1, -self.steps, self.steps), Portion(1, 0, self.steps)]
+        return (*[Portion()] * (1 + bool(self.rates)), *numbers * bool(self.numbers))
 
     def encode(
-        self,
-        cells: NDArray[np.int64],
-        rates: NDArray[np.bool_],
-        numbers: Floats,
-        rng: RandomSource,
+        self, cells: NDArray[np.int64], rates: NDArray[np.bool_], numbers: Floats, rng: RandomSource
     ) -> tuple[list[Slots], list[Slots]]:
         """The counters that units raise, and by how much.
 
@@ -108,19 +102,18 @@ class ArmCounters(AsFields):
         Returns:
             For each level (n, slots) places, and -1 where there is none; and what is added to each.
         """
-        within = (cells >= 0)[:, None]
-        places = [np.where(cells < 0, self.cells, cells)[:, None]]
-        if self.rates:
-            own = np.arange(self.rates) * self.cells + cells[:, None]
-            places.append(np.where(rates & within, own, -1))
+        several = cells < 0
+        places = [np.where(several, self.cells, cells)[:, None]]
+        for k, there in ((self.rates, rates), (self.numbers, True)):
+            own = np.arange(k) * self.cells + cells[:, None]
+            places += [np.where(there & ~several[:, None], own, -1)] * bool(k)
         added = [np.ones_like(of_level) for of_level in places]
         if self.numbers:
-            own = np.where(within, np.arange(self.numbers) * self.cells + cells[:, None], -1)
+            added.pop()
+            places.append(places[-1])
             for values, low in ((numbers, -self.steps), (2 * numbers**2 - 1, 0)):
-                grid = Grid(self.steps - low)
-                units = grid.encode(np.clip(values, -1, 1).ravel(), rng).reshape(own.shape)
-                places.append(own)
-                added.append(units.astype(np.int64) + low)
+                units = Grid(self.steps - low).encode(np.clip(values, -1, 1).ravel(), rng)
+                added.append(units.reshape(numbers.shape).astype(np.int64) + low)
         return places, added
 
     def totals(self, counts: Sequence[Floats]) -> ArmTotals:
@@ -130,14 +123,11 @@ class ArmCounters(AsFields):
             counts: for each level (counters,); what stands beside them is passed over.
         """
         units, *rest = counts[: len(self.levels)]
-        shape = (-1, self.arms, self.bins)
-        parts = [rest.pop(0).reshape(shape)] if self.rates else []
-        squares = np.zeros((0, self.arms, self.bins))
+        *totals, squares = (part.reshape(-1, self.arms, self.bins) for part in (*rest, np.empty(0)))
         if self.numbers:
-            totals, squares = (part.reshape(shape) / self.steps for part in rest)
-            parts.append(totals)
-        cells = units[:-1].reshape(shape[1:])
-        return ArmTotals(cells, float(units[-1]), np.concatenate(parts), squares)
+            *totals, squares = *totals[:-2], totals[-2] / self.steps, totals[-1] / self.steps
+        cells = units[:-1].reshape(self.arms, self.bins)
+        return ArmTotals(cells, float(units[-1]), np.concatenate(totals), squares)
 
     def noises(self, variances: Sequence[float]) -> tuple[float, ...]:
         """The variances of `ArmTotals`: of units, rates if there are any, numbers and squares."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.table import Table
 
@@ -19,11 +18,11 @@ from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
 from pipelines.size.counters import Row
-from pipelines.size.question import OUT_OF_REACH, PlannerQuestion, Users, empty
+from pipelines.size.question import PlannerQuestion, Users, empty
 
 _RISK, _MISSED = 0.05, 0.2
 _RATES, _SCATTERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5), (0.05, 0.1, 0.2, 0.3)
-_MOST = 1e12  # users that are tried
+_MOST = math.log(1e12)  # users that are tried
 
 
 class ExperimentQuestion(PlannerQuestion):
@@ -58,10 +57,7 @@ class ExperimentQuestion(PlannerQuestion):
         )  # fmt: skip
         for how, values in (("rate", _RATES), ("scatter", _SCATTERS)):
             for value in values:
-                try:
-                    facts, cells = self._row(how, value)
-                except ValueError:
-                    facts, cells = {"refused": OUT_OF_REACH}, [OUT_OF_REACH]
+                facts, cells = self._row(how, value)
                 answers.add("rows", {"outcome": how, "value": value, **facts})
                 table.add_row(f"{how} {100 * value:g} %", *cells)
         return table
@@ -69,17 +65,17 @@ class ExperimentQuestion(PlannerQuestion):
     def _row(self, how: str, value: float) -> Row:
         found, mean = self._found(how, value), value if how == "rate" else 0.5
         size, exact = found(self.experiment), found(self.experiment, 0.0)
-        needed = days = None
+        facts: dict[str, Any] = {"difference": size, "price": size / exact}
+        cells = [f"{size:.3g}", f"{100 * size / mean:.3g}", f"{size / exact:.3f}"]
         if self.lift is not None:
-            missing = partial(self._missing, found, self.lift / 100 * mean)
-            least, most = math.log(10), math.log(_MOST)
-            needed = math.ceil(math.exp(brentq(missing, least, most)))
-            days = needed / self.per_day if self.per_day else None
-        facts = {"difference": size, "price": size / exact, "users": needed, "days": days}
-        return facts, [
-            f"{size:.3g}", f"{100 * size / mean:.3g}", f"{size / exact:.3f}",
-            "" if needed is None else f"{needed:,}", "" if days is None else f"{days:,.1f}",
-        ]  # fmt: skip
+            wanted = self.lift / 100 * mean
+            users = brentq(lambda n: math.log(found(math.exp(n)) / wanted), 2.0, _MOST)
+            facts["users"] = math.ceil(math.exp(users))
+            cells.append(f"{facts['users']:,}")
+            if self.per_day is not None:
+                facts["days"] = facts["users"] / self.per_day
+                cells.append(f"{facts['days']:,.1f}")
+        return facts, cells
 
     def _found(self, how: str, value: float) -> Callable[..., float]:
         """(users, of how much noise) -> the difference that is found, in parts of the range."""
@@ -101,7 +97,3 @@ class ExperimentQuestion(PlannerQuestion):
             return half + normal_quantile(1 - 2 * _MISSED) * math.sqrt(sampling + own)
 
         return found
-
-    @staticmethod
-    def _missing(found: Callable[..., float], wanted: float, users: float) -> float:
-        return math.log(found(math.exp(users)) / wanted)

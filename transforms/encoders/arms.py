@@ -33,10 +33,6 @@ class HashedArms:
     decimals), in UTF-8, are a number below 2^64, first byte first. Arms divide these numbers in
     their order, by their shares.
 
-    Attributes:
-        salt: public, and of this experiment alone: equal salts draw equal arms.
-        shares: of all units, of each arm.
-
     >>> HashedArms("button-2026", (0.5, 0.5)).encode(pa.array(["ada", "bob", None])).tolist()
     [1, 0, -1]
     """
@@ -48,26 +44,22 @@ class HashedArms:
     def encode(self, ids: pa.Array) -> NDArray[np.int64]:
         """(n,) the arm of each unit; -1 of one without an id."""
         keys, first = as_texts(ids).dictionary_encode(), self.salt.encode() + b"\0"
-        ends = [round(_DRAWS * end) for end in accumulate(self.shares)][:-1]
-        hashes = (hashlib.sha256(first + key.encode()) for key in keys.dictionary.to_pylist())
+        hashes = [hashlib.sha256(first + key.encode()) for key in keys.dictionary.to_pylist()]
         draws = [int.from_bytes(one.digest()[:8], "big") for one in hashes]
+        ends = [round(_DRAWS * end) for end in accumulate(self.shares)][:-1]
         arms = np.array([sum(draw >= end for end in ends) for draw in draws] + [-1], np.int64)
         return np.asarray(arms[keys.indices.fill_null(len(draws)).to_numpy()])
 
 
 class Outcome(NamedTuple):
-    """What is compared between arms.
+    """A column that is compared: how all rows of a unit come to one number, and its bounds.
 
-    Attributes:
-        column: its name.
-        how: of all rows of a unit: a "rate" is whether any of them has it; a "mean" or a "total" is
-            of those that have a number.
-        bounds: of the unit's number; None of a rate.
+    A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number.
     """
 
     column: str
     how: Literal["rate", "mean", "total"]
-    bounds: Bounds | None = None
+    bounds: Bounds | None = None  # none of a rate
 
 
 @dataclass(frozen=True)
@@ -95,11 +87,10 @@ class ArmEncoder:
         return {self.column: self.arms.kind} | dict.fromkeys(self.numbers, pa.float64())
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> AmountBlock:
-        arms = self.arms.encode(plain(batch.column(self.column)))
-        numbers = np.array([as_floats(batch.column(name)) for name in self.numbers]).T
-        numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-        arms, numbers = rows.of(arms), rows.of(numbers)
-        return AmountBlock(np.maximum(arms, 0).astype(np.uint32), numbers, None, arms >= 0)
+        arms = rows.of(self.arms.encode(plain(batch.column(self.column))))
+        numbers = rows.of(np.array([as_floats(batch.column(name)) for name in self.numbers]).T)
+        usable = np.where(np.isfinite(numbers), numbers, np.nan)
+        return AmountBlock(np.maximum(arms, 0).astype(np.uint32), usable, None, arms >= 0)
 
 
 @dataclass(frozen=True)
@@ -140,35 +131,28 @@ class ArmReporting(Levelled):
         return (UNUSABLE,) * bool(self.counters.numbers)
 
     def words(
-        self,
-        users: NDArray[np.int64] | None,
-        groups: NDArray[np.int64],
-        numbers: Any,
-        n: int,
+        self, users: NDArray[np.int64] | None, groups: NDArray[np.int64], numbers: Any, n: int,
         rng: RandomSource,
-    ) -> Iterator[Messages]:
+    ) -> Iterator[Messages]:  # fmt: skip
         """As of `Reporting`; groups are arms, and each row has several numbers."""
         arms, values = self._of_units(np.arange(n) if users is None else users, groups, numbers, n)
-        first = bool(self.edges)
-        bins = np.searchsorted(self.edges, values[:, 0], side="right") if first else 0
-        if first:  # NaN is sorted behind all numbers
-            bins = bins + np.isnan(values[:, 0])
-        cells = np.where(arms < 0, -1, arms * self.counters.bins + bins)
-        rates, own = np.split(values[:, first:], [self.counters.rates], axis=1)
+        first, counters = bool(self.edges), self.counters
+        bins = 0
+        if first:  # of NaN, one more than of the largest number
+            before = values[:, 0]
+            bins = np.searchsorted(self.edges, before, side="right") + np.isnan(before)
+        cells = np.where(arms < 0, -1, arms * counters.bins + bins)
+        rates, own = np.split(values[:, first:], [counters.rates], axis=1)
         missing = np.where(np.isnan(own).any(axis=1) & (arms >= 0), 0, -1)[:, None]
-        scaled = [
-            outcome.bounds.scale(np.nan_to_num(own[:, place]))
-            for place, outcome in enumerate(self.outcomes[self.counters.rates :])
-            if outcome.bounds is not None
-        ]
-        table = np.array(scaled, np.float64).reshape(len(scaled), n).T
+        bounds = [one.bounds for one in self.outcomes if one.bounds is not None]
+        scaled = [one.scale(x) for one, x in zip(bounds, np.nan_to_num(own).T, strict=True)]
+        table = np.array(scaled, np.float64).reshape(len(bounds), n).T
         layout = Layout(self.levels)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
             part = slice(start, start + step)
-            known = cells[part], rates[part] > 0, table[part], rng
-            sets, added = self.counters.encode(*known)
-            yield self.reported(layout, [*sets, *[missing[part]] * bool(self.beside)], added)
+            sets, added = counters.encode(cells[part], rates[part] > 0, table[part], rng)
+            yield self.reported(layout, [*sets, *[missing[part]] * len(self.sides)], added)
 
     def _of_units(
         self, users: NDArray[np.int64], groups: NDArray[np.int64], numbers: Floats, n: int
@@ -182,12 +166,11 @@ class ArmReporting(Levelled):
         lowest, highest = (of.reduceat(arms, starts) for of in (np.minimum, np.maximum))
         usable = ~np.isnan(rows)
         have = np.add.reduceat(usable, starts, axis=0, dtype=np.int64)
-        sums = np.add.reduceat(np.where(usable, rows, 0.0), starts, axis=0)
-        values = np.where(have > 0, sums / np.maximum(have, 1), np.nan)
-        for place, outcome in enumerate(self.outcomes, bool(self.edges)):
-            if outcome.how == "total":
-                values[:, place] = np.where(have[:, place] > 0, sums[:, place], np.nan)
-            elif outcome.how == "rate":
+        values = np.add.reduceat(np.where(usable, rows, 0.0), starts, axis=0)
+        for place, how in enumerate(["mean"] * bool(self.edges) + [x.how for x in self.outcomes]):
+            if how == "mean":
+                values[:, place] /= np.maximum(have[:, place], 1)
+            elif how == "rate":
                 found = np.nan_to_num(rows[:, place]) != 0
                 values[:, place] = np.logical_or.reduceat(found, starts)
-        return np.where(lowest == highest, lowest, -1), values
+        return np.where(lowest == highest, lowest, -1), np.where(have > 0, values, np.nan)
