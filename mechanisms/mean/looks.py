@@ -14,8 +14,6 @@ from scipy.special import ndtr, ndtri
 from mechanisms.channel import Floats
 from mechanisms.compat.roots import brentq
 
-MOST_LOOKS = 100
-
 _STEP = 0.05  # of the quadrature, in standard deviations of what one look adds
 _LEAST_NOISE = 0.1  # in the same: less is taken for so much, which the quadrature resolves
 _ROUNDED = 200  # parts of a look's variance to which noise is rounded up, for the cache
@@ -27,7 +25,7 @@ class Looks(NamedTuple):
     """How often an effect is looked at.
 
     Attributes:
-        planned: how many looks are planned, equally many units apart, at most `MOST_LOOKS`.
+        planned: how many looks are planned, equally many units apart; a hundred take a second.
         look: which of them this is, from 1; of a sequence without an end, any number.
         sequence: whether there may be any number of looks, and any reason to stop.
 

@@ -12,8 +12,9 @@ from mechanisms.compat.roots import brentq
 from mechanisms.counters.arms import ArmCounters
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
-from mechanisms.mean.looks import MOST_LOOKS, Looks
+from mechanisms.mean.looks import Looks
 from mechanisms.postprocess.intervals import normal_quantile
+from pipelines.metrics.experiment.options import MOST_LOOKS
 from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
@@ -63,13 +64,13 @@ class ExperimentQuestion(PlannerQuestion):
         return table
 
     def _row(self, how: str, value: float) -> Row:
-        found, mean = self._found(how, value), value if how == "rate" else 0.5
-        size, exact = found(self.experiment), found(self.experiment, 0.0)
+        detectable, mean = self._detectable(how, value), value if how == "rate" else 0.5
+        size, exact = detectable(self.experiment), detectable(self.experiment, 0.0)
         facts: dict[str, Any] = {"difference": size, "price": size / exact}
         cells = [f"{size:.3g}", f"{100 * size / mean:.3g}", f"{size / exact:.3f}"]
         if self.lift is not None:
             wanted = self.lift / 100 * mean
-            users = brentq(lambda n: math.log(found(math.exp(n)) / wanted), 2.0, _MOST)
+            users = brentq(lambda n: math.log(detectable(math.exp(n)) / wanted), 2.0, _MOST)
             facts["users"] = math.ceil(math.exp(users))
             cells.append(f"{facts['users']:,}")
             if self.per_day is not None:
@@ -77,7 +78,7 @@ class ExperimentQuestion(PlannerQuestion):
                 cells.append(f"{facts['days']:,.1f}")
         return facts, cells
 
-    def _found(self, how: str, value: float) -> Callable[..., float]:
+    def _detectable(self, how: str, value: float) -> Callable[..., float]:
         """(users, of how much noise) -> the difference that is found, in parts of the range."""
         rates = self.outcomes * (how == "rate")
         epsilon, delta = self.target[1:]
@@ -90,10 +91,10 @@ class ExperimentQuestion(PlannerQuestion):
         noise = total + value**2 * units if rates else total / 4
         chance = value * (1 - value) if rates else value**2
 
-        def found(users: float, noisy: float = 1.0) -> float:
+        def detectable(users: float, noisy: float = 1.0) -> float:
             n = users / self.arms
             sampling, own = 2 * chance / n, noisy * 2 * noise / n**2
             half = Looks(self.looks, self.looks).half(_RISK, sampling, own)
             return half + normal_quantile(1 - 2 * _MISSED) * math.sqrt(sampling + own)
 
-        return found
+        return detectable

@@ -47,14 +47,14 @@ def line(row: Row, confidence: float, together: int) -> tuple[str, str, str]:
     effect, half = times * row["estimate"], times * row["half"]
     said, wide = digits(effect, half), digits(half, half)
     first, sign = cell(row["compared_with"]), "" if said.startswith("-") else "+"
-    held = f"({100 * confidence:g} %{f' of all {together} together' * (together > 1)})"
+    interval = f"({100 * confidence:g} %{f' of all {together} together' * (together > 1)})"
     verdict = "beyond chance" if abs(effect) > half else "not beyond chance"
     about = f"{cell(row['value'])}{', in percentage points' * rate}: {verdict}"
     lift, low, high = (row[name] for name in _LIFT)
     if None not in (lift, low, high) and high > low:
         lift, low, high = (digits(100 * x, 25 * (high - low)) for x in (lift, low, high))
         about += f"; relative to {first} {lift} % ({low} to {high})"
-    return f"{cell(row['group'])} - {first}: {sign}{said}{unit} ± {wide}{unit}", held, about
+    return f"{cell(row['group'])} - {first}: {sign}{said}{unit} ± {wide}{unit}", interval, about
 
 
 def drawn(table: pa.Table, confidence: float) -> tuple[str, str, str] | None:

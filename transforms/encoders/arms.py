@@ -51,7 +51,7 @@ class HashedArms:
         return np.asarray(arms[keys.indices.fill_null(len(draws)).to_numpy()])
 
 
-class Outcome(NamedTuple):
+class ArmOutcome(NamedTuple):
     """A column that is compared: how all rows of a unit come to one number, and its bounds.
 
     A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number.
@@ -104,7 +104,7 @@ class ArmReporting(Levelled):
             outcomes; none where there is no such number. Units without one have a bin of their own.
 
     >>> from mechanisms.randomness import SeededRandom
-    >>> told = ArmReporting(ArmCounters(arms=2, rates=1), (Outcome("bought", "rate"),))
+    >>> told = ArmReporting(ArmCounters(arms=2, rates=1), (ArmOutcome("bought", "rate"),))
     >>> rows = np.array([0, 0, 1]), np.array([1, 1, 0]), np.array([[0.0], [1.0], [np.nan]])
     >>> [words] = told.words(*rows, 2, SeededRandom(0))
     >>> words["code"].tolist()  # the second arm, with the outcome; the first one, without it
@@ -112,7 +112,7 @@ class ArmReporting(Levelled):
     """
 
     counters: ArmCounters
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ArmOutcome, ...]
     edges: tuple[float, ...] = ()
     whole = True
 
@@ -171,6 +171,6 @@ class ArmReporting(Levelled):
             if how == "mean":
                 values[:, place] /= np.maximum(have[:, place], 1)
             elif how == "rate":
-                found = np.nan_to_num(rows[:, place]) != 0
-                values[:, place] = np.logical_or.reduceat(found, starts)
+                own = np.nan_to_num(rows[:, place]) != 0
+                values[:, place] = np.logical_or.reduceat(own, starts)
         return np.where(lowest == highest, lowest, -1), np.where(have > 0, values, np.nan)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mechanisms.mean.looks import MOST_LOOKS
 from pipelines.metrics.counting.options import CountingOptions
 from pipelines.metrics.options import published
 from pipelines.request.options import option
 from pipelines.request.requests import Count, Texts
 
 TABLE = "experiment.parquet"
+MOST_LOOKS = 100
 
 
 class ExperimentOptions(CountingOptions):
@@ -20,10 +20,9 @@ class ExperimentOptions(CountingOptions):
     sizing: ClassVar[str] = "pipelines.size.experiments:ExperimentQuestion"
     brief: ClassVar[str] = "whether a treatment changes rates and means, beyond chance and noise"
     description: ClassVar[str] = (
-        "The effect of a treatment: for each outcome the difference between an arm and the first "
-        "one, with an interval that covers both chance among users and the noise, and whether it "
-        "is beyond chance. It checks that the arms have the declared shares of the users. A user "
-        "in several arms counts in none. Whether anybody takes part is hidden."
+        "The difference between an arm and the first one, for each outcome, with an interval that "
+        "covers chance among users and the noise. Arms must have the declared shares of users; a "
+        "user in several arms counts in none. Whether anybody takes part is hidden."
     )
     examples: ClassVar[str] = """\
 examples:

@@ -28,7 +28,7 @@ from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
 from transforms.columns import is_numeric, value_type
-from transforms.encoders.arms import ArmEncoder, HashedArms, Outcome
+from transforms.encoders.arms import ArmEncoder, HashedArms, ArmOutcome
 
 _ERRORS = ErrorTerms(
     "A difference is the mean of an arm less that of the first one, both noisy sums over noisy "
@@ -46,33 +46,37 @@ _COLUMNS = "--rate, --mean, --total, --covariate"
 
 @dataclass(frozen=True, kw_only=True)
 class ArmEvidence(Evidence):
-    """What is known of a batch.
+    """What is known of a batch; its totals are how many units each cell has.
 
     Attributes:
-        found: all totals.
+        arm_totals: all totals.
         noises: as of `ArmCounters.noises`.
         rounding: the variance that rounding gives a number.
     """
 
-    found: ArmTotals
+    arm_totals: ArmTotals
     noises: tuple[float, ...]
     rounding: float
 
-    def means(self, outcomes: Sequence[Outcome]) -> Iterator[ArmMeans]:  # type: ignore[override]
+    @property
+    def errors(self) -> np.ndarray:
+        return np.full(self.totals.size, math.sqrt(self.noises[0]))
+
+    def means(self, outcomes: Sequence[ArmOutcome]) -> Iterator[ArmMeans]:  # type: ignore[override]
         """Those of each outcome, in its own units."""
-        found, rates = self.found, len(outcomes) - len(self.found.squares)
+        known, rates = self.arm_totals, len(outcomes) - len(self.arm_totals.squares)
         for place, outcome in enumerate(outcomes):
             if outcome.bounds is None:
-                yield arm_means(found.units, found.totals[place], None, self.noises)
+                yield arm_means(known.units, known.totals[place], None, self.noises)
                 continue
-            noises, squares = (self.noises[0], *self.noises[-2:]), found.squares[place - rates]
-            means = arm_means(found.units, found.totals[place], squares, noises, self.rounding)
+            noises, squares = (self.noises[0], *self.noises[-2:]), known.squares[place - rates]
+            means = arm_means(known.units, known.totals[place], squares, noises, self.rounding)
             yield means.scaled(outcome.bounds.unscale(0), outcome.bounds.half)
 
     @property
     def units(self) -> tuple[np.ndarray, float]:
         """((arms,) how many units there are, the variance of the noise of each)."""
-        return self.found.units.sum(axis=1), self.found.units.shape[1] * self.noises[0]
+        return self.arm_totals.units.sum(axis=1), self.arm_totals.units.shape[1] * self.noises[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +97,7 @@ class Experiment(Statistic):
     arm_encoder: ArmEncoder
     arms: tuple[str, ...]
     shares: tuple[float, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ArmOutcome, ...]
     edges: tuple[float, ...]
 
     @classmethod
@@ -178,7 +182,7 @@ class Experiment(Statistic):
     def statement(self, evidence: ArmEvidence) -> dict[str, Any]:  # type: ignore[override]
         (units, noise), of_one = evidence.units, math.sqrt(evidence.noises[0])
         error = math.sqrt(units.size * noise)
-        several = {"estimate": evidence.found.several, "standard_error": of_one}
+        several = {"estimate": evidence.arm_totals.several, "standard_error": of_one}
         ratio = {
             "declared": dict(zip(self.arms, self.shares, strict=True)),
             f"{self.options.unit}s": dict(zip(self.arms, units.tolist(), strict=True)),
@@ -272,17 +276,17 @@ def _shares(text: str | None, arms: int) -> tuple[float, ...]:
     return tuple(part / sum(parts) for part in parts)
 
 
-def _outcomes(options: ExperimentOptions) -> Iterator[Outcome]:
+def _outcomes(options: ExperimentOptions) -> Iterator[ArmOutcome]:
     """Rates, then numbers."""
     if not (options.rate or options.mean or options.total):
         raise RequestError("--rate, --mean, --total: name an outcome, as in --rate bought")
-    yield from (Outcome(column, "rate") for column in options.rate)
+    yield from (ArmOutcome(column, "rate") for column in options.rate)
     for how, texts in (("mean", options.mean), ("total", options.total)):
         for column, _, limits in (text.rpartition("=") for text in texts):
             if not column:
                 raise RequestError(f"--{how}: a column and its bounds, as in seconds=0,600")
             try:
-                yield Outcome(column, how, read_bounds(limits))  # type: ignore[arg-type]
+                yield ArmOutcome(column, how, read_bounds(limits))  # type: ignore[arg-type]
             except RequestError as error:
                 raise RequestError(str(error).replace("--bounds", f"--{how} {column}", 1)) from None
 

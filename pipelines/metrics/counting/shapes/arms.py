@@ -47,9 +47,10 @@ class _Arms(Shape):
 
     def evidence(self, release: ByCounters, estimate: Counted) -> ArmEvidence:
         counters, design = release.reporting.counters, release.design
+        totals = counters.totals(design.centred(estimate.counts))
         return ArmEvidence(
-            np.empty(0), np.empty(0), release.accuracy, partial(beside, release, estimate),
-            found=counters.totals(design.centred(estimate.counts)),
+            totals.units.ravel(), np.empty(0), release.accuracy, partial(beside, release, estimate),
+            arm_totals=totals,
             noises=counters.noises(design.variances), rounding=1 / counters.steps**2,
         )  # fmt: skip
 
