@@ -137,7 +137,7 @@ class ArmReporting(Levelled):
         """As of `Reporting`; groups are arms, and each row has several numbers."""
         arms, values = self._of_units(np.arange(n) if users is None else users, groups, numbers, n)
         first, counters = bool(self.edges), self.counters
-        bins = 0
+        bins: Any = 0
         if first:  # of NaN, one more than of the largest number
             before = values[:, 0]
             bins = np.searchsorted(self.edges, before, side="right") + np.isnan(before)

@@ -28,7 +28,7 @@ from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
 from transforms.columns import is_numeric, value_type
-from transforms.encoders.arms import ArmEncoder, HashedArms, ArmOutcome
+from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
 
 _ERRORS = ErrorTerms(
     "A difference is the mean of an arm less that of the first one, both noisy sums over noisy "
@@ -216,7 +216,7 @@ class Experiment(Statistic):
             for outcome, means in zip(self.outcomes, evidence.means(self.outcomes), strict=True)
             for arm in arms
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
     def _effect(
         self, means: ArmMeans, arm: int, risks: tuple[float, float], people: float
