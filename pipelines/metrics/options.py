@@ -309,7 +309,7 @@ class SeveralOptions(ShuffledOptions):
         "more they are drawn uniformly, and how many users have is estimated. Noise grows with the "
         "square root of k, or with k where k is small: take what most users have. It stays 1 where "
         "several rows of a user would raise some counter twice (numbers by bins, strings by "
-        "beginnings, rows of many numbers): there one row counts, drawn uniformly",
+        "beginnings, rows of many numbers): there a user's rows share its one, or one counts",
         1, group=PROMISE, metavar="K", figure=True,
     )  # fmt: skip
     expected: Count | None = option(
@@ -330,7 +330,7 @@ class SeveralOptions(ShuffledOptions):
 
         Only the job adds up parts of a one.
         """
-        return self.unit == "user" and self.rows_per_user == 1 and self.hidden_by == ADDED
+        return self.unit == "user" and self.hidden_by == ADDED
 
 
 class BoundedOptions(SeveralOptions):

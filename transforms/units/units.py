@@ -22,6 +22,8 @@ from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
 
+_CELLS = ("cells", "categories")  # what blocks call them
+
 weighed(AmountBlock)
 weighed(SlotBlock)
 
@@ -106,9 +108,10 @@ class ReportUsersDoFn(ReportDoFn):
             for name in ("amounts", "applies")
         )  # fmt: skip
         size = names.size
-        if getattr(self._reporting, "parts", 1) > 1:
-            cells = rows["cells"].astype(np.int64)
-            words = self._reporting.divided(users, cells, size, applies, self._rng)
+        if getattr(self._reporting, "divides", False):
+            (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
+            own = cells.astype(np.int64)
+            words = self._reporting.divided(users, own, size, applies, self._rng)
             size = len(words)
             yield SlotBlock(words, None)
         else:

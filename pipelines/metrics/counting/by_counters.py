@@ -24,7 +24,7 @@ from pipelines.metrics.counting.design import MOST_SEALED, target_of
 from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
-from pipelines.metrics.counting.shapes.shape import SHARED, Shape
+from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.options import EitherOptions
@@ -462,7 +462,9 @@ class ByCounters(OfStatistic):
             words["group"] = [f"{column}: {many}" for column, many in pairs][len(files) :]
         words |= {"delta": self.design.delta, **self.statistic.wording.request}
         if self.unit == "user":
-            settled |= {"rows_of_a_user": SHARED if self.parts > 1 else self.shape.rows_of_a_user}
+            shape = self.shape
+            counted = shape.shared if self.parts > 1 else shape.rows_of_a_user
+            settled |= {"rows_of_a_user": counted}
         return words | settled
 
     @property

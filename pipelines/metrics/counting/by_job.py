@@ -52,6 +52,9 @@ class ByJob(ByCounters):
     def __post_init__(self) -> None:
         if self.design.rows != (self.statistic.workload.rows or 1):
             raise ValueError("noise is paid for by as many rows of a unit as count")
+        own = len(self.design.levels) - self.design.beside
+        if self.parts > 1 and {*self.design.lifts[:own]} != {self.parts}:
+            raise ValueError("noise is paid for by all parts of what a unit's rows share")
 
     @classmethod
     def require(cls, options: Any, kind: str) -> None:

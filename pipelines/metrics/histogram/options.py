@@ -19,8 +19,9 @@ class HistogramOptions(EitherOptions):
     files: ClassVar[tuple[str, ...]] = ("domain",)
     brief: ClassVar[str] = "how often each value of a declared domain occurs"
     description: ClassVar[str] = (
-        "How often each value of a declared domain occurs in a telemetry log. Of a user with more "
-        "different values --rows-per-user of them count, drawn uniformly; of reports one row does."
+        "How often each value of a declared domain occurs in a telemetry log. Each user counts "
+        "once, and different values share it; with --rows-per-user each of so many counts. Where "
+        "not the job draws the noise, more are drawn from; of reports one row counts."
     )
     examples: ClassVar[str] = """\
 examples, with the files of the repository:

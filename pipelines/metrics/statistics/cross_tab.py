@@ -161,13 +161,15 @@ class CrossTab(Statistic):
 
     @property
     def wording(self) -> Wording:
-        users = self.options.unit == "user"
+        shared = self.options.shared
+        users = self.options.unit == "user" and not shared
         drawn = "; of each user one row, drawn uniformly" * users
         errors = ErrorTerms(
             _READING, f"the noise of the dummies{drawn}", "standard_error_of_a_cell",
             " of a cell, on average,",
         )  # fmt: skip
-        whose = "One row of each user, drawn uniformly among all of its rows," if users else ""
+        whose = "One row of each user, drawn uniformly among all of its rows," * users
+        whose += "Each row of a user, all of which share its one alike," * shared
         words = (
             f"{whose or 'Every row'} raises a cell of each of {len(self.tabs.levels):,} tables, "
             "from which those that are published are made; a value that is missing, or not "

@@ -39,9 +39,14 @@ def value_names(domains: Domains) -> dict[str, str]:
     return _names(LABELS[max(len(LABELS) - len(domains), 0) :], domains)
 
 
+def value_group(domains: Domains) -> dict[str, str]:
+    """The same where each group has several figures: one label, for the value says which it is."""
+    return _names(LABELS[: min(1, len(domains))], domains)
+
+
 def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
-    columns = [column for column, _ in domains]
-    more = len(columns) - len(LABELS)
+    names, columns = [*names], [column for column, _ in domains]
+    more = len(columns) - len(names)
     if more > 0:
         columns = [TOGETHER.join(columns[: more + 1]), *columns[more + 1 :]]
     return dict(zip(names, columns, strict=True))

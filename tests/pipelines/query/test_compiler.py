@@ -231,7 +231,10 @@ def test_bounds_that_nobody_says_are_chosen_once_for_each_expression() -> None:
 
 def test_quantiles_of_rows_are_said_to_be_of_rows() -> None:
     text = f"SELECT PERCENTILE_CONT(x, 0.5, {ROW} => (0, 9)) FROM t"
-    assert query(text).answer.figures[0].meaning == "one row of each user, drawn uniformly, clipped"
+    assert (
+        query(text).answer.figures[0].meaning
+        == "rows of users, all of which share a user's one, clipped"
+    )
     assert query(text, unit=None, rows=None).answer.figures[0].meaning == "rows, clipped"
 
 

@@ -74,6 +74,7 @@ class _Units(_Cells):
     """Units are counted, in all or of each group."""
 
     rows_of_a_user = "those of each value"
+    shared = "all, whose different values share one alike"
 
     def influence(self, release: ByCounters) -> float:
         return super().influence(release) / release.parts
@@ -81,7 +82,7 @@ class _Units(_Cells):
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         kind = WholeAmounts if options.drawn_by == JOB else Amounts
-        parts = parts_of(options) if work.people == "all" else 1
+        parts = parts_of(options) if work.people == "all" and work.most_groups == 1 else 1
         amounts = kind(work.groups, work.most_groups, work.most * parts)
         present = work.people == "all" and work.most_groups > 1
         beside = (LIMITED,) * work.limited

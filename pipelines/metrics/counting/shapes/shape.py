@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mechanisms.channel import Messages
+from mechanisms.counters.levels import Portion
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.result import FigureError, Noisy
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from transforms.units.contributions import EncodedContributions
 
 
-SHARED = "all, which share one alike"
 PARTS = 1 << 24
 """Into how many what a user raises is divided, where its rows share it: roundings of 10^8 users
 have a standard error of 1.2."""
@@ -36,6 +36,11 @@ have a standard error of 1.2."""
 def parts_of(options: Any) -> int:
     """The same for a request: 1 where one row is drawn."""
     return PARTS if getattr(options, "shared", False) else 1
+
+
+def portions(parts: int, levels: int) -> dict[str, Any]:
+    """What `meeting` is told of levels that a user raises once in so many parts."""
+    return {"parts": (Portion(1, 0, parts),) * levels} if parts > 1 else {}
 
 
 def rounding_of(release: ByCounters) -> float:
@@ -50,9 +55,11 @@ class ReportShape:
 
     Attributes:
         rows_of_a_user: which of them count, in words.
+        shared: the same where they share what one raises.
     """
 
     rows_of_a_user: ClassVar[str] = ONE_ROW
+    shared: ClassVar[str] = "all, which share one alike"
 
     def totals(self, release: ByCounters, counts: Sequence[np.ndarray]) -> np.ndarray:
         """(groups,) totals of the statistic's levels, less their expected dummies.

@@ -12,24 +12,42 @@ from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError
-from pipelines.metrics.counting.shapes.shape import far
+from pipelines.metrics.counting.shapes.shape import (
+    Shape,
+    far,
+    parts_of,
+    portions,
+    rounding_of,
+)
 from pipelines.metrics.counting.shapes.whole_rows import WholeRows
 from pipelines.metrics.statistics.cross_tab import TableEvidence, ravelled
 from pipelines.metrics.statistics.evidence import Accuracy
 from transforms.encoders.reports import TabReporting
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
     from pipelines.metrics.counting.by_counters import ByCounters
     from transforms.collector.collect_counts import Counted
+    from transforms.encoders.users import UserDigest
+    from transforms.units.contributions import EncodedContributions
 
 
 class _Tables(WholeRows):
     """Counters of whole tables."""
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, TabReporting]:
-        reporting = TabReporting(statistic.tabs)
-        most = {"most_dummies": MOST_SEALED} if sealed else {}
-        return meeting(statistic.options, reporting.levels, (), sealed, **most), reporting
+        parts = parts_of(statistic.options)
+        reporting = TabReporting(statistic.tabs, parts=parts)
+        more: dict[str, Any] = {"most_dummies": MOST_SEALED} if sealed else {}
+        more |= portions(parts, len(reporting.levels))
+        return meeting(statistic.options, reporting.levels, (), sealed, **more), reporting
+
+    def contributions(
+        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None = None
+    ) -> EncodedContributions:
+        whose = Shape if release.parts > 1 else WholeRows
+        return whose.contributions(self, release, tables, named)
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a cell of the tables that are asked for, in the root of the mean square."""
@@ -37,7 +55,8 @@ class _Tables(WholeRows):
 
     def evidence(self, release: ByCounters, estimate: Counted) -> TableEvidence:
         tabs, variances = release.statistic.tabs, release.design.variances
-        finest = tabs.estimate(release.design.centred(estimate.counts), variances)
+        levels = [level / release.parts for level in release.design.centred(estimate.counts)]
+        finest = tabs.estimate(levels, variances)
         # Noise of a few units goes in steps: an interval reaches over half a one more.
         return TableEvidence.of(
             tabs, finest, release.accuracy,
@@ -61,4 +80,5 @@ def _deviations(release: ByCounters) -> Floats:
     """(figures,) standard errors of the total, and then of each cell of each table."""
     tabs, design = release.statistic.tabs, release.design
     tables = ((), *tabs.asked)
-    return np.sqrt(ravelled(tabs.variances(table, design.variances) for table in tables))
+    noise = ravelled(tabs.variances(table, design.variances) for table in tables)
+    return np.hypot(np.sqrt(noise) / release.parts, rounding_of(release))
