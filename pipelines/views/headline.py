@@ -34,13 +34,7 @@ BARS, LINE, HEAT, TRIANGLE, EFFECTS = "bars", "line", "heat", "triangle", "effec
 """Which picture a release has, as its `headline` says; without a word there are bars."""
 
 _MOST = 3
-_UNITS = {
-    "share": "%",
-    "sum": "",
-    "mean": "",
-    QUANTILE: "",
-    EFFECT: "",
-}  # of others: their own name
+_UNITS = {"share": "%"} | dict.fromkeys(("sum", "mean", QUANTILE, EFFECT), "")  # others: own name
 KNOWN = frozenset({"mean"})
 """Figures of which the largest are those that noise knows least of."""
 
