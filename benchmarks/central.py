@@ -198,6 +198,9 @@ def kinds() -> Iterator[Kind]:
     whole = asked("active-users", **days)
     columns = math.sqrt(len(whole.statistic.longest.cells))
     yield Kind("active users and retention", _total(whole), columns * best(2))
+    known = asked("experiment", arm="origin", arms="EWR,JFK", rate=("distance",)).accuracy
+    own = math.hypot(known.noise, 0.5 * known.people)
+    yield Kind("experiment, a rate of a half", own, math.hypot(1, 0.5) * best(2))
     yield from _strings()
     yield from _models()
 

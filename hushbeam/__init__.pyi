@@ -197,3 +197,19 @@ def cross_tab(
     Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """How many there are of each value of several columns, and of each pair."""
+
+def experiment(
+    input: _Log, *, arms: str, types: _Named = (), delimiter: str | None = None, header: _Texts
+    = (), encoding: str | None = None, derive: _Named = (), where: _Texts = (), user_column: str
+    | None = None, epsilon: float | None = None, delta: float | None = None, large_delta: bool =
+    False, output: _Path | None = None, confidence: float = 0.95, shuffler: Literal['grouped',
+    'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] = 'add or remove',
+    rows_per_user: int = 1, expected: int | None = None, drawn_by: Literal['job', 'each-report',
+    'shuffler', 'devices'] | None = None, enrolled: int | None = None, honest_share: float |
+    None = None, max_messages: float | None = None, arm: str | None = None, salt: str | None =
+    None, shares: str | None = None, rate: _Texts = (), mean: _Texts = (), total: _Texts = (),
+    covariate: str | None = None, looks: int = 1, look: int = 1, always_valid: bool = False,
+    ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
+    bool = False,
+) -> Release:
+    """Whether a treatment changes rates and means, beyond chance and noise."""

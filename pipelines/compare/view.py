@@ -124,6 +124,7 @@ _ROWS = 20  # on a screen; all are in --json and in a table
 _LISTED = 1_000  # on a page
 _BARS = 20  # of a picture: more than these are no picture
 _WIDE = 60  # characters of a name
+_ARMS = "whether arms of an experiment differ beyond chance is what `hushbeam experiment` tells"
 
 
 class _FigureChanges(NamedTuple):
@@ -191,8 +192,9 @@ def _said(comparison: Comparison) -> list[str]:
     """What all tests found, and what they would have."""
     chance = f"{100 * (1 - comparison.confidence):g} %"
     lines = [
+        f"intervals cover noise alone, not chance among users; {_ARMS}",
         f"beyond noise: {comparison.beyond:,} of {comparison.compared:,} differences; were there "
-        f"none, one would be shown as such with a probability of at most {chance}"
+        f"none, one would be shown as such with a probability of at most {chance}",
     ]
     for metric, figure, least, most in comparison.detectable:
         percent, unit = (100, " %") if figure == "share" else (1, "")
@@ -242,19 +244,19 @@ def page(
     about = [
         "A difference is beyond noise where its interval does not reach 0.",
         listed if len(rows) < comparison.compared else "",
-        "Intervals do not cover that who took part may have changed as well.",
     ]
     made = [
         ("releases", ", ".join(compared)), *left,
         ("privacy", "no cost: this is made of what is published"),
         ("made with", f"hushbeam {version('hushbeam')}"),
     ]  # fmt: skip
-    first, *more = _said(comparison)
+    covers, first, *more = _said(comparison)
+    about_all = "; ".join((covers, first.partition("; ")[2]))
     figure = f"<strong>{comparison.beyond:,} of {comparison.compared:,}</strong> differences"
     return pages.whole(
         Head(title, (
             f'<h1>{html.escape(title)}</h1>\n<ul class="headline">\n<li>{figure} beyond noise</li>'
-            f'\n</ul>\n<p class="about">{html.escape(first.partition("; ")[2])}</p>\n'
+            f'\n</ul>\n<p class="about">{html.escape(about_all)}</p>\n'
         )),
         "".join(_of_page(part, comparison) for part in _parts(rows))
         + pages.folded({

@@ -35,6 +35,7 @@ _OURS = {
     "sum": "pipelines.metrics.counting.options:SumOptions",
     "active-users": "pipelines.metrics.active_users.options:ActiveUsersOptions",
     "cross-tab": "pipelines.metrics.cross_tab.options:CrossTabOptions",
+    "experiment": "pipelines.metrics.experiment.options:ExperimentOptions",
 }
 
 

@@ -28,6 +28,7 @@ examples:
   hushbeam size --epsilon 1 --tables 3,16,100                         a cross-tab of three columns
   hushbeam size --model local --epsilon 1 --reports 1e6 --tables 3,16,100    the same, locally
   hushbeam size --epsilon 1 --averages 400 --reports 1e6              average rows over counters
+  hushbeam size --epsilon 1 --experiment 1e5 --lift 5 --per-day 2000   effects, users and days
   hushbeam size --epsilon 1 --releases 4,28                           active users, day after day
 
 Errors of a histogram are standard errors of a value's share of the reports: 1e-4 is a hundredth of

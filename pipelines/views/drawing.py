@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.views import effects
 from pipelines.views.facts import shortened
 from pipelines.views.headline import (
     BARS,
+    EFFECTS,
     HEAT,
     KNOWN,
     LINE,
@@ -204,9 +206,16 @@ def _map(name: str, cells: pa.Table, own: list[str]) -> str:
     return heat(name, heads[0], heads[1], numbers[chosen_cells], noise[chosen_cells])
 
 
+def _effects(tables: Tables, statement: Said) -> _Drawn:
+    """Lifts of an experiment with their intervals."""
+    confidence = float(statement.get("request", {}).get("confidence", 0.95))
+    return effects.drawn(tables[chosen(statement)["table"]], confidence)
+
+
 _BY_WORD: Mapping[str, Callable[[Tables, Said], _Drawn]] = {
     BARS: _bars,
     LINE: _line,
     HEAT: _heat,
+    EFFECTS: _effects,
     TRIANGLE: _bars,  # of one release; over windows a site draws it
 }

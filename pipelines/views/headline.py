@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.releases import schema
-from pipelines.views import selected
+from pipelines.views import effects, selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, paragraphs, prose
 from pipelines.wording import CHANGES, upward
@@ -27,15 +27,16 @@ first alone, which is of all, or the one whose probability is nearest to a half.
 
 OTHER = "(other or missing)"
 OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
+EFFECT = "effect"  # a figure: the difference of an arm of an experiment and the first one
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
 
-BARS, LINE, HEAT, TRIANGLE = "bars", "line", "heat", "triangle"
+BARS, LINE, HEAT, TRIANGLE, EFFECTS = "bars", "line", "heat", "triangle", "effects"
 """Which picture a release has, as its `headline` says; without a word there are bars."""
 
 _MOST = 3
 KNOWN = schema.AVERAGES
 """Figures of which the largest are those that noise knows least of."""
-_UNITS = {"share": "%", "sum": "", **dict.fromkeys(KNOWN, ""), QUANTILE: ""}  # else: its own name
+_UNITS = {"share": "%"} | dict.fromkeys((*KNOWN, "sum", QUANTILE, EFFECT), "")  # else: own name
 
 
 class Line(NamedTuple):
@@ -134,6 +135,13 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
     said, figure = chosen(statement), figure_of(statement)
     if table is None or not len(table):
         return Headline([], "", _about({}, statement))
+    if figure == EFFECT and (rows := effects.rows_of(table, _MOST)):
+        confidence = float(statement.get("request", {}).get("confidence", 0.95))
+        parts = [effects.line(row, confidence, len(table)) for row in rows]
+        keys = [(row["group"], row["value"]) for row in rows]
+        lines = [Line(*part, key) for part, key in zip(parts, keys, strict=True)]
+        which = f"the {len(rows)} clearest of {len(table):,}" * (len(rows) < len(table))
+        return Headline(lines, which, _about({}, statement))
     shared = schema.shared(table, statement, figure)
     places, which = _chosen(shared, figure, said["rows"])
     rows = [shared.slice(place, 1).to_pylist()[0] for place in places]

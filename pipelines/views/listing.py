@@ -20,7 +20,7 @@ OTHER_PAIR = "(any other pair)"
 LONGER = "… (and longer)"
 
 _SHARES = frozenset(
-    {"share", "cumulative", "unusable"}
+    {"share", "cumulative", "unusable", "lift"}
 )  # columns that are shares, whatever the figure is
 _LIKE = ("unbiased", "unclipped", "shrunk")  # columns in the unit of the estimates
 _HEADS = {"p": "quantile", "low": "bin", "unclipped": "before clipping"}

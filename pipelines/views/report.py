@@ -19,8 +19,10 @@ from pipelines.views.console import numbers_table
 from pipelines.views.drawing import drawn
 from pipelines.views.facts import Fact
 from pipelines.views.headline import (
+    EFFECT,
     OTHER_IN_WORDS,
     chosen,
+    figure_of,
     first_word,
     head,
     headline,
@@ -135,6 +137,8 @@ def show(screen: Console, tables: Tables, statement: Mapping[str, Any]) -> None:
         part for part in (said.about, loss(statement["guarantees"]["release"])) if part
     )
     screen.print(Text(f"{title(statement)} ({about})"), highlight=False)
+    for effect in said.lines if figure_of(statement) == EFFECT else ():
+        screen.print(Text(f"{effect.number} {effect.unit} {effect.label}"), highlight=False)
     for name, table in _ordered(tables, statement).items():
         if not len(table):
             screen.print("Nothing stands out of the noise.", highlight=False)

@@ -216,6 +216,14 @@ def active(log: Log) -> dict[Key, float]:
     return found | {("active in the last day", name): float(np.sum(x)) for name, x in now.items()}
 
 
+def effects(log: Log) -> dict[Key, float]:
+    """Team b beside team a; a number that is missing is 0."""
+    sides = [log["team"] == name for name in "ab"]
+    outcomes = {"rank": log["rank"] > 0, "size": np.nan_to_num(log["size"])}
+    means = {name: [float(np.mean(x[side])) for side in sides] for name, x in outcomes.items()}
+    return {("b", name): other - first for name, (first, other) in means.items()}
+
+
 # ---- the examples --------------------------------------------------------------------------------
 
 _USERS = {"user_column": "user", "min_reports": USERS}
@@ -312,6 +320,13 @@ _SUM = Truth("sum.parquet", total, joint=None)
 _COUNTS = Truth("count.parquet", all_values)
 _ACTIVE = Truth("active-users.parquet", active, keys=("group", "value"), shared=True)
 _TABS = Truth("cross-tab.parquet", tabs, keys=("group", "value"), shared=True)
+# Errors and intervals cover chance among users, too, which one log over and over has none of.
+_EFFECTS = Truth(
+    "experiment.parquet", effects, keys=("group", "value"), shared=True, processed=True
+)
+_EFFECT_NOISE = _also(
+    _EFFECTS, error="noise_standard_error", interval=None, joint=None, processed=False
+)
 
 EXAMPLES = {
     "histogram": Example(
@@ -422,6 +437,14 @@ EXAMPLES = {
             "shuffler": Form(_COUNTED, (_TABS,)),
             "devices": Form(_COUNTED | _DEVICES, (_TABS,)),
             "job": Form(_COUNTED, (_TABS,)),
+        },
+    ),
+    "experiment": Example(
+        {"arm": "team", "arms": "a,b", "rate": ["rank"], "mean": [f"size=0,{TOP:g}"]},
+        {
+            "shuffler": Form(_COUNTED, refused="let the job draw"),
+            "devices": Form(_COUNTED | _DEVICES, refused="let the job draw"),
+            "job": Form(_COUNTED, (_EFFECTS, _EFFECT_NOISE)),
         },
     ),
 }  # fmt: skip

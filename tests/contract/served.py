@@ -82,6 +82,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "sum by group": ("sum", _GROUPS),
     "active-users": ("active-users", {}),
     "cross-tab": ("cross-tab", {}),
+    "experiment": ("experiment", {}),
 }
 """Heading -> the kind, and what is asked of it beside what its example shares."""
 

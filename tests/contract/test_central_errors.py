@@ -52,6 +52,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "distribution": {"column": "distance", "bounds": "0,5000", "bins": 64},
     "vector-mean": {"number": ("f*=-1,1",)},
     "cross-tab": {"columns": ("carrier",), "domains": ("carrier=examples/carriers.txt",)},
+    "experiment": {"arm": "origin", "arms": "EWR,JFK,LGA", "rate": ("distance",)},
     "active-users": {
         "user_column": "tail_number", "time": "time_hour", "day": "2013-06-01", "only_day": True,
     },

@@ -22,6 +22,7 @@ COMMANDS = {
     "sum": "--column real --bounds 0,300",
     "active-users": "--user-column user --time moment --day 2026-11-21",
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
+    "experiment": "--arm value --arms CANARY-DECLARED-0,CANARY-DECLARED-1 --rate number",
     "strings": "--search levels --column value --max-length 20",
     "train": "--number number=-3,3 --target real=0,300",
 }

@@ -21,6 +21,9 @@ _RELEASE = "tests/end_to_end/test_counting_release.py"
 _ACTIVE = "tests/end_to_end/test_active_users.py"
 _DAYS = "tests/mechanisms/counters/test_activity.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
+_ARMS = "tests/mechanisms/counters/test_arms.py"
+_EFFECTS = "tests/mechanisms/mean/test_effects.py"
+_LOOKS = "tests/mechanisms/mean/test_looks.py"
 _JOB = "tests/mechanisms/counters/test_job_totals.py"
 _JOB_RELEASE = "tests/end_to_end/test_job_totals_release.py"
 _JOB_NOISE = "mechanisms/counters/job_noise.py"
@@ -255,6 +258,42 @@ MUTANTS = (
         "self",
         (_DAYS,),
         known_by="ledger_composes",
+    ),
+    Mutant(
+        "experiment-numbers-paid-for-as-ones",
+        "A unit adds numbers of its outcomes, and noise is that of ones.",
+        "mechanisms/counters/arms.py",
+        "Portion(1, -self.steps, self.steps), Portion(1, 0, self.steps)",
+        "Portion(1, -1, 1), Portion(1, 0, self.steps)",
+        (_ARMS,),
+        known_by="paid_for",
+    ),
+    Mutant(
+        "experiment-rates-paid-for-once",
+        "A unit with several outcomes pays for one of them.",
+        "mechanisms/counters/arms.py",
+        "Level(k, k * self.cells, weight)",
+        "Level(1 if weight >= 1 else k, k * self.cells, weight)",
+        (_ARMS,),
+        known_by="paid_for",
+    ),
+    Mutant(
+        "experiment-intervals-forget-noise",
+        "An interval covers chance among users alone, as without noise.",
+        "mechanisms/mean/looks.py",
+        "return quantile * math.sqrt(sampling + noise)",
+        "return quantile * math.sqrt(sampling)",
+        (_EFFECTS,),
+        known_by="equal_rates",
+    ),
+    Mutant(
+        "experiment-looks-see-one-noise",
+        "The noise of planned looks is taken for one that they share.",
+        "mechanisms/mean/looks.py",
+        "own, most = max(math.sqrt(noise * look), _LEAST_NOISE)",
+        "own, most = _LEAST_NOISE",
+        (_LOOKS,),
+        known_by="planned_looks",
     ),
     Mutant(
         "counters-mu-off-by-one",

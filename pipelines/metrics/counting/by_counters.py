@@ -56,6 +56,7 @@ _BY_SHAPE = {
     "tables": "pipelines.metrics.counting.shapes.tables:TABLES",
     "row": "pipelines.metrics.counting.shapes.row:ROW",
     "days": "pipelines.metrics.counting.shapes.days:DAYS",
+    "arms": "pipelines.metrics.counting.shapes.arms:ARMS",
 }
 
 
@@ -104,6 +105,8 @@ class ByCounters(OfStatistic):
         """
         if work.shape == "strings":
             return "strings that nobody declared have no counters"
+        if work.shape == "arms":
+            return "arms are compared by exact totals to which the job adds noise: let the job draw"
         if work.shape == "row" and drawn_by == "devices":
             return "no dummies of devices are known for rows of numbers: let the shuffler draw"
         return None
@@ -364,7 +367,8 @@ class ByCounters(OfStatistic):
         Of how many that is, nobody publishes.
         """
         evidence = self.evidence(estimate)
-        truncated = truncation(self, evidence, confidence[1])
+        truncated = [*self.statistic.cautions(evidence)]
+        truncated += truncation(self, evidence, confidence[1])
         if self.unusable_parts(estimate, confidence[0]):
             return truncated  # their share says it
         beside = evidence.beside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-Shape = Literal["cells", "prefixes", "tables", "row", "days", "strings"]
+Shape = Literal["cells", "prefixes", "tables", "row", "days", "arms", "strings"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Workload:
             whom each adds one number.
         limited: whether units are counted of which something was left out.
         shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
-            "tables" that share cells, the numbers of a "row", "days" on which units were seen, or
-            "strings" that nobody declared, which are no totals.
+            "tables" that share cells, the numbers of a "row", "days" on which units were seen,
+            "arms" of an experiment, or "strings" that nobody declared, which are no totals.
         rows: how many rows of a unit count, each for itself; None where those of a group are put
             together.
     """
@@ -128,6 +128,10 @@ class Statistic(ABC):
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what is said of all statistics."""
         return {}
+
+    def cautions(self, evidence: Evidence) -> Sequence[str]:
+        """What a reader must beware of, by the published figures alone."""
+        return ()
 
     def unusable(self, evidence: Evidence, confidence: float) -> Mapping[str, Share]:
         """As of `Metric.unusable_parts`."""

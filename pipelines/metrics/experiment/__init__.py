@@ -1,0 +1,1 @@
+"""`experiment`: the effect of a treatment on several outcomes."""

@@ -1,0 +1,231 @@
+"""`hushbeam experiment` from a log to a release: against numpy, its verdict, its refusals."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.compare import view
+from tests.oracles.releases import Release
+
+N, FAR = 6_000, 7  # standard errors; some dozens of comparisons are all within them but for 1e-9
+BASIC = {
+    "input": "log.parquet", "user-column": "user", "arm": "variant", "arms": "control,blue,red",
+    "rate": "bought", "mean": "seconds=0,100", "total": "cents=-50,200", "epsilon": "2",
+    "output": "out",
+}  # fmt: skip
+
+
+def frame(effect: float = 0.0, n: int = N) -> pd.DataFrame:
+    """Users with one to three rows; some in two arms, some without any, some numbers missing."""
+    draw = np.random.default_rng(8)
+    user = np.repeat(np.arange(n), draw.integers(1, 4, n))
+    arm = draw.integers(0, 3, n)[user]
+    base = draw.gamma(2.0, 10.0, n)[user]
+    rows = pd.DataFrame({
+        "user": [f"CANARY-USER-{k:05}" for k in user],
+        "variant": pd.Series(np.array(["control", "blue", "red"], object)[arm]),
+        "bought": draw.random(user.size) < 0.1 + effect * (arm == 1),
+        "seconds": base + draw.normal(0, 5, user.size) + 20 * effect * (arm == 1),
+        "cents": draw.integers(-20, 60, user.size).astype(float),
+        "before": base,
+    })  # fmt: skip
+    rows.loc[user < 40, "seconds"] = np.nan
+    rows.loc[user % 100 == 7, "variant"] = None
+    double = (user % 100 == 9) & (draw.random(user.size) < 0.5)
+    rows.loc[double, "variant"] = "red"
+    return rows
+
+
+def write(rows: pd.DataFrame) -> None:
+    pq.write_table(pa.Table.from_pandas(rows), "log.parquet", row_group_size=2_000)
+
+
+def words(**changes: Any) -> list[str]:
+    asked = BASIC | {name.replace("_", "-"): value for name, value in changes.items()}
+    said = ["experiment"]
+    for name, value in asked.items():
+        said += [] if value is None else [f"--{name}"] if value is True else [f"--{name}={value}"]
+    return said
+
+
+def truth(rows: pd.DataFrame) -> pd.DataFrame:
+    """(arm, outcome) -> the mean of the users, in the user's own words."""
+    known = rows[rows.variant.notna()]
+    users = known.groupby("user").agg(
+        arms=("variant", "nunique"), variant=("variant", "first"), bought=("bought", "max"),
+        seconds=("seconds", "mean"), cents=("cents", "sum"),
+    )  # fmt: skip
+    users = users[users.arms == 1]
+    users["seconds"] = users.seconds.fillna(0).clip(0, 100)
+    users["cents"] = users.cents.clip(-50, 200)
+    return users.groupby("variant")[["bought", "seconds", "cents"]].agg(["mean", "var", "count"])
+
+
+def released(run: Any, **changes: Any) -> Release:
+    outcome = run(words(**changes))
+    assert outcome.code == 0, outcome.said
+    assert "CANARY-USER" not in outcome.said
+    return Release(Path("out"))
+
+
+def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
+    rows = frame(0.04)
+    write(rows)
+    release, exact = released(run), truth(rows)
+    table = release.table("experiment.parquet").to_pylist()
+    assert len(table) == 6
+    for row in table:
+        own, first = (exact.loc[arm, row["value"]] for arm in (row["group"], "control"))
+        noise = row["noise_standard_error"]
+        assert abs(row["estimate"] - (own["mean"] - first["mean"])) < FAR * noise
+        # Chance among users is what their own scatter says, but for the noise on that.
+        chance = own["var"] / own["count"] + first["var"] / first["count"]
+        assert row["standard_error"] ** 2 - noise**2 == pytest.approx(chance, rel=0.15)
+        assert 0 < noise < 0.6 * row["standard_error"]
+        assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
+        assert row["lift_lower"] < row["lift"] < row["lift_upper"]
+        assert row["lift"] == pytest.approx(row["own_mean"] / row["first_mean"] - 1)
+        beyond = not row["lower_simultaneous"] <= 0 <= row["upper_simultaneous"]
+        assert row["beyond_chance"] == beyond
+    blue = {row["value"]: row["beyond_chance"] for row in table if row["group"] == "blue"}
+    assert blue["bought"]  # 10 or more of its standard errors
+    statement = release.statement
+    assert statement["guarantees"]["release"]["epsilon"] == 2
+    several = statement["in_several_arms"]
+    doubled = rows.groupby("user").variant.nunique().gt(1).sum()
+    assert abs(several["estimate"] - doubled) < FAR * several["standard_error"]
+    lacking = statement["cut"]["unusable"]
+    assert abs(lacking["estimate"] - 40) < FAR * lacking["standard_error"] + 3
+
+
+def test_the_page_begins_with_the_verdict(run, workspace: Path) -> None:
+    write(frame(0.2))
+    release = released(run, mean=None, total=None, arms="control,blue", epsilon="8")
+    page = (release.folder / "report.html").read_text("utf-8")
+    first = re.sub("<[^>]+>", " ", page[page.index("<h1>") :])
+    assert "blue - control: +" in first
+    assert "% (95 %)" in " ".join(first.split())
+    assert "in percentage points: beyond chance; relative to control" in first
+    assert first.index("blue - control") < first.index("Exactly what is promised")
+    assert '<rect class="bar"' in page
+    words = " ".join(release.statement["in_words"])
+    assert "Intervals hold for one look" in words
+    assert "chance among those who take part" in release.statement["error"]["covers"]
+
+
+def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
+    write(frame())
+    asked = {"rate": None, "total": None, "arms": "control,blue", "epsilon": "8"}
+    plain = released(run, **asked).table("experiment.parquet").to_pylist()[0]
+    released(run, **asked, covariate="before=5,10,15,20,30,40", output="fine")
+    fine = Release(Path("fine")).table("experiment.parquet").to_pylist()[0]
+    assert fine["standard_error"] < 0.6 * plain["standard_error"]
+    exact = truth(frame())["seconds"]["mean"]
+    off = fine["estimate"] - (exact["blue"] - exact["control"])
+    assert abs(off) < FAR * plain["standard_error"]
+
+
+def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
+    rows = frame()
+    whole = released_with_caution(run, rows)
+    lost = rows[(rows.variant != "blue") | (rows.user.str[-1] > "1")]  # a fifth of them
+    cautions = released_with_caution(run, lost)
+    assert whole == []
+    assert "do not have the declared shares" in cautions[0]
+    assert "(p = " in cautions[0]
+
+
+def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
+    write(rows)
+    release = released(run, mean=None, total=None, output="out")
+    said = list(release.statement.get("cautions", []))
+    for path in sorted(release.folder.iterdir()):
+        path.unlink()
+    release.folder.rmdir()
+    return said
+
+
+def test_looks_widen_intervals(run, workspace: Path) -> None:
+    write(frame())
+    asked = {"mean": None, "total": None, "arms": "control,blue"}
+    lengths = {}
+    cases: dict[str, dict[str, Any]] = {
+        "one": {},
+        "second of five": {"looks": 5, "look": 2},
+        "last of five": {"looks": 5, "look": 5},
+        "any": {"always_valid": True, "expected": 6000, "look": 2},
+    }  # fmt: skip
+    for name, more in cases.items():
+        released(run, **asked, **more, output=name.replace(" ", "-"))
+        release = Release(Path(name.replace(" ", "-")))
+        [row] = release.table("experiment.parquet").to_pylist()
+        lengths[name] = (row["upper"] - row["lower"]) / row["standard_error"] / 2
+        assert (row["p_value"] is None) == (name != "one")
+    assert lengths["one"] == pytest.approx(1.96, abs=0.01)
+    assert lengths["second of five"] == pytest.approx(3.36, abs=0.05)
+    assert lengths["last of five"] == pytest.approx(2.05, abs=0.03)
+    assert 3.0 < lengths["any"] < 4.5
+
+
+def test_a_salt_draws_arms(run, workspace: Path) -> None:
+    rows = frame().drop(columns="variant")
+    write(rows)
+    asked = {"arm": None, "salt": "x-1", "shares": "2,1,1", "mean": None, "total": None}
+    release = released(run, **asked)
+    ratio = release.statement["sample_ratio"]
+    assert ratio["declared"] == {"control": 0.5, "blue": 0.25, "red": 0.25}
+    users = np.array([*ratio["users"].values()]) / N
+    assert users == pytest.approx([0.5, 0.25, 0.25], abs=0.05)
+    assert ratio["p_value"] > 1e-9
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"arm": None}, "--arm, --salt: name the column that says the arm, or the salt"),
+        ({"salt": "x"}, "and not both"),
+        ({"arm": None, "salt": "x", "user_column": None}, "--salt: draws a user's arm: name the"),
+        ({"arms": "control"}, "--arms: name two or more, as in control,treatment"),
+        ({"arms": "a,a"}, "--arms: name two or more"),
+        ({"shares": "1,2"}, "--shares: 3 numbers above 0 are needed, one an arm"),
+        ({"shares": "1,x,2"}, "--shares: 3 numbers"),
+        ({"rate": None, "mean": None, "total": None}, "name an outcome, as in --rate bought"),
+        ({"mean": "seconds"}, "--mean: a column and its bounds, as in seconds=0,600"),
+        ({"mean": "seconds=5,1"}, "--mean seconds: the first must be below the second"),
+        ({"mean": "bought=0,1"}, "name each column once"),
+        ({"rate": "variant"}, "'variant' holds string; numbers or booleans are needed"),
+        ({"covariate": "before=3,2"}, "--covariate: a column, and rising numbers to cut at"),
+        ({"looks": 3, "look": 4}, "--look: is beyond the --looks"),
+        ({"always_valid": True}, "--expected is missing"),
+        ({"always_valid": True, "looks": 3, "expected": 9}, "--looks: means nothing beside"),
+        ({"rows_per_user": 2}, "--rows-per-user: all rows of a user count here"),
+        ({"drawn_by": "shuffler"}, "--drawn-by shuffler: arms are compared by exact totals"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(changes, complaint, run, workspace: Path) -> None:
+    write(frame(n=50))
+    outcome = run(words(**changes))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert complaint in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert not Path("out").exists()
+
+
+def test_a_log_without_rows_says_nothing_else(run, workspace: Path) -> None:
+    write(frame(n=50).head(0).astype({"user": str, "variant": str}))
+    release = released(run)
+    for row in release.table("experiment.parquet").to_pylist():
+        assert row["estimate"] is None
+        assert not row["beyond_chance"]
+
+
+def test_compare_says_that_it_covers_noise_alone() -> None:
+    assert "hushbeam experiment" in view._ARMS
