@@ -41,7 +41,7 @@ from pipelines.parties.memory import (
     stands,
 )
 from pipelines.plan.metrics import mark
-from pipelines.plan.served import seconds_of
+from pipelines.request.spans import seconds_of
 from pipelines.plan.split import Split
 from pipelines.releases import release
 from pipelines.request import answers

@@ -21,7 +21,8 @@ from pipelines.plan.consistency import (
     require_running,
 )
 from pipelines.plan.parts import MetricRequest, Name, PlanPart, SourceLines
-from pipelines.plan.served import Stream, TimeSpan, require_schedule
+from pipelines.plan.served import Stream, require_schedule
+from pipelines.request.spans import TimeSpan
 from pipelines.request.options import undashed
 from pipelines.request.requests import (
     Count,

@@ -26,7 +26,7 @@ class ByReports(OfStatistic, Randomised):
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
         """As of `ByCounters.objection`."""
-        if work.shape in ("days", "strings"):
+        if work.shape in _UNTOLD:
             return _UNTOLD[work.shape]
         if work.shape == "cells" and work.people == "nobody":
             return "how many units report is published exactly: ask for shares or a mean"
@@ -50,6 +50,7 @@ class ByReports(OfStatistic, Randomised):
 
 _UNTOLD = {
     "days": "one report tells one value, and many days of a user are needed",
+    "steps": "one report tells one row, and the order of all rows of a user is needed",
     "strings": "strings that nobody declared are no values to report",
 }
 

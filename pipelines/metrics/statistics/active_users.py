@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,15 @@ _ERRORS = ErrorTerms(
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
 _SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
+
+class Summed(Protocol):
+    """Counters of one level that a figure adds up."""
+
+    @property
+    def level(self) -> int: ...
+    @property
+    def cells(self) -> Sequence[int]: ...
+
 
 SumError = Callable[[int, int], result.FigureError]
 """(level, how many of its counters are added up) -> how far off that sum may be."""
@@ -239,8 +248,8 @@ def _days(size: int) -> str:
 
 def shares(
     sum_error: SumError,
-    part: Figure,
-    whole: Figure,
+    part: Summed,
+    whole: Summed,
     counts: Floats,
     numbers: Floats,
     confidence: float,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-Shape = Literal["cells", "prefixes", "tables", "row", "days", "strings"]
+Shape = Literal["cells", "prefixes", "tables", "row", "days", "steps", "strings"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class Workload:
             whom each adds one number.
         limited: whether units are counted of which something was left out.
         shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
-            "tables" that share cells, the numbers of a "row", "days" on which units were seen, or
-            "strings" that nobody declared, which are no totals.
+            "tables" that share cells, the numbers of a "row", "days" on which units were seen,
+            "steps" that they reached one after the other, or "strings" that nobody declared,
+            which are no totals.
         rows: how many rows of a unit count, each for itself; None where those of a group are put
             together.
     """
