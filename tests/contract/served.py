@@ -79,6 +79,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "sum": ("sum", {}),
     "sum by group": ("sum", _GROUPS),
     "active-users": ("active-users", {}),
+    "funnel": ("funnel", {}),
     "cross-tab": ("cross-tab", {}),
 }
 """Heading -> the kind, and what is asked of it beside what its example shares."""
