@@ -22,7 +22,6 @@ from pipelines.plan.consistency import (
 )
 from pipelines.plan.parts import MetricRequest, Name, PlanPart, SourceLines
 from pipelines.plan.served import Stream, require_schedule
-from pipelines.request.spans import TimeSpan
 from pipelines.request.options import undashed
 from pipelines.request.requests import (
     Count,
@@ -33,6 +32,7 @@ from pipelines.request.requests import (
     Texts,
     require_small_delta,
 )
+from pipelines.request.spans import TimeSpan
 from pipelines.storage.paths import DAY, beside, require_match
 from pipelines.wording import upward
 from transforms.encoders.domain import integer_range

@@ -1,4 +1,4 @@
-"""The picture of a release, by the word of its kind: bars, a line with its band, heat, a triangle, steps.
+"""The picture of a release, by the word of its kind: bars, a line and its band, heat, steps.
 
 A kind says the word in its `headline`, as `picture`; without one there are bars. Pages of releases
 and of sites draw from the tables and the statement alone, so that they agree.

@@ -41,6 +41,7 @@ _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
 _SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
 
+
 class Summed(Protocol):
     """Counters of one level that a figure adds up."""
 

@@ -113,9 +113,7 @@ class Funnel(Statistic):
     steps: tuple[tuple[str, View], ...]
 
     @classmethod
-    def read(
-        cls, options: FunnelOptions, source: inputs.Source
-    ) -> tuple[Funnel, inputs.Telemetry]:
+    def read(cls, options: FunnelOptions, source: inputs.Source) -> tuple[Funnel, inputs.Telemetry]:
         if options.user_column is None:
             raise RequestError("--user-column is missing: name the column that tells users apart")
         require_bounded(options, 1)
@@ -187,7 +185,9 @@ class Funnel(Statistic):
             rows = []
             for step, reached in enumerate(reached_of(counters).T):
                 error = evidence.sum_error(0, segments * (size - step))
-                row, wide = (result.columns(reached, error, sure) for sure in (confidence, together))
+                row, wide = (
+                    result.columns(reached, error, sure) for sure in (confidence, together)
+                )
                 ends = {f"{end}_simultaneous": wide[end] for end in ("lower", "upper")}
                 rows.append({name: row[name] for name in _ALONE} | ends)
             parts.append(rows)

@@ -26,7 +26,7 @@ class _Steps(Shape):
     rows_of_a_user = "all, in the order of their times"
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, StepReporting]:
-        reporting = StepReporting(*statistic.size, statistic.within)
+        reporting = StepReporting(*statistic.size, within=statistic.within)
         return meeting(statistic.options, reporting.levels, (), sealed), reporting
 
     def accuracy(self, release: ByCounters) -> Accuracy:
