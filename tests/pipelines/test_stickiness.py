@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -47,7 +48,8 @@ def test_limits_cover_by_the_exact_law_of_the_noise(period: str, epsilon: float)
         within, rest = (each.ravel() for each in np.meshgrid(*noise, indexing="ij"))
         for share in (0.0, 0.05, 0.3, 0.5, 0.8, 0.97, 1.0):
             counts, numbers = share * ACTIVE + within, ACTIVE + within + rest
-            found = shares(sum_error, part, whole, counts, numbers, CONFIDENCE)
+            error, sizes = partial(sum_error, whole.level), (len(part.cells), len(whole.cells))
+            found = shares(error, *sizes, counts, numbers, CONFIDENCE)
             low, high = np.clip(found.lower, 0, 1), np.clip(found.upper, 0, 1)
             covers = (low <= share + 1e-9) & (share - 1e-9 <= high)
             assert CONFIDENCE <= probability[covers].sum() <= 1

@@ -17,6 +17,7 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, require_drawn
 from pipelines.metrics.options import CLIENTS_SHARE, JOB, SeveralOptions
+from transforms.columns import is_moment
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 
@@ -56,6 +57,20 @@ def declared(
     if len({column for column, _ in domains}) < len(domains):
         raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
     return tuple(domains)
+
+
+def require_moments(telemetry: inputs.Telemetry, column: str) -> None:
+    """Refuse a column that does not say when a row happened.
+
+    Raises:
+        RequestError: a file lacks it, or it holds something else.
+    """
+    kind = telemetry.column_type(column, "--time")
+    if not (telemetry.unseen or is_moment(kind)):
+        raise RequestError(
+            f"--time: {column!r} holds {kind}; moments or dates are needed (of a file of text: "
+            f"--types {column}=timestamp, or date)"
+        )
 
 
 def designed(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
 from pipelines.metrics.counting import result
+from pipelines.metrics.counting.design import require_moments
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
@@ -27,7 +28,6 @@ from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.releases.schema import LABELS
 from pipelines.storage.paths import DAY
 from pipelines.views.headline import FIRST, TRIANGLE
-from transforms.columns import is_moment
 from transforms.encoders.activity import DayEncoder
 
 _ERRORS = ErrorTerms(
@@ -40,15 +40,6 @@ _ERRORS = ErrorTerms(
 _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
 _SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
-
-
-class Summed(Protocol):
-    """Counters of one level that a figure adds up."""
-
-    @property
-    def level(self) -> int: ...
-    @property
-    def cells(self) -> Sequence[int]: ...
 
 
 SumError = Callable[[int, int], result.FigureError]
@@ -93,12 +84,7 @@ class ActiveUsers(Statistic):
         _ = options.activity  # refused here, if nothing can be told so
         alone = source.telemetry is None
         telemetry = source.open(options, empty=True, days=options.days if alone else ())
-        kind = telemetry.column_type(options.time, "--time")
-        if not (telemetry.unseen or is_moment(kind)):
-            raise RequestError(
-                f"--time: {options.time!r} holds {kind}; moments or dates are needed (of a file of "
-                f"text: --types {options.time}=timestamp, or date)"
-            )
+        require_moments(telemetry, options.time)
         dated = any(DAY in pattern for pattern in options.input) and not telemetry.unread
         return cls(options=options, missing=telemetry.missing, dated=dated), telemetry
 
@@ -179,7 +165,11 @@ class ActiveUsers(Statistic):
             numbers = np.array([totals[some]]), np.array([totals[all_]])
             row: dict[str, Any] = {"value": f"{some.size} of {all_.size} days"}
             for suffix, confidence in (("", sure), ("_simultaneous", together)):
-                quotient = shares(evidence.sum_error, some, all_, *numbers, confidence)
+                error, sizes = (
+                    partial(evidence.sum_error, all_.level),
+                    map(len, (some.cells, all_.cells)),
+                )
+                quotient = shares(error, *sizes, *numbers, confidence)
                 if not suffix:
                     row |= {"estimate": quotient.ratio[0], "standard_error": quotient.error[0]}
                 ends = result.clipped(quotient.lower, quotient.upper, quotient.ratio, 0, 1)
@@ -248,9 +238,9 @@ def _days(size: int) -> str:
 
 
 def shares(
-    sum_error: SumError,
-    part: Summed,
-    whole: Summed,
+    sum_error: Callable[[int], result.FigureError],
+    part: int,
+    whole: int,
     counts: Floats,
     numbers: Floats,
     confidence: float,
@@ -258,15 +248,14 @@ def shares(
     """Of each number the share, and all shares that it does not refute.
 
     Args:
-        sum_error: of sums of counters.
-        part: what the counts are of, counters of one level.
-        whole: what the numbers are of: those counters and more.
+        sum_error: how many counters of a level are added up -> how far off that may be.
+        part: of how many counters the counts are sums.
+        whole: of how many the numbers are: of those counters and more.
         counts: (k,) unbiased.
         numbers: (k,) unbiased.
         confidence: of limits in [0, 1], of each share alone.
     """
-    sizes = len(part.cells), len(whole.cells), len(whole.cells) - len(part.cells)
-    within, all_, rest = (sum_error(whole.level, size) for size in sizes)
+    within, all_, rest = map(sum_error, (part, whole, whole - part))
     # Where the share is m, the noise of count - m number is 1 - m of the part's less m of the
     # rest's. Its tails are heaviest at the ends, where it is of the fewest counters.
     far = max(one.far(confidence) for one in (within, rest))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,11 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.reading import named
 from pipelines.metrics.counting import result
-from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.design import declared, require_moments
 from pipelines.metrics.counting.options import require_bounded, require_pairs
 from pipelines.metrics.funnel.options import CONVERSION, TABLE, FunnelOptions
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.statistics.active_users import SumError, shares
+from pipelines.metrics.statistics.active_users import shares
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import value_group, with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
@@ -30,13 +30,11 @@ from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.releases.schema import LABELS
 from pipelines.request.spans import seconds_of
 from pipelines.views.headline import ONE, STEPS
-from transforms.columns import is_moment
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.steps import StepEncoder
 from transforms.expressions.view import View, ViewError
 
 ALL, THEN = "all", " → "
-_ALONE = ("estimate", "standard_error", "lower", "upper")
 _CODES = 1 << 32  # of a row's segment and steps
 _ERRORS = ErrorTerms(
     "Every number of users is the truth plus noise of a known law; the table has the standard "
@@ -49,13 +47,7 @@ _ERRORS = ErrorTerms(
 
 Pair = tuple[int, int]
 """(a step, an earlier one of which it is a share), from 0 on."""
-
-
-class _Behind(NamedTuple):
-    """The counters of one level that a figure adds up."""
-
-    cells: range
-    level: int = 0
+_Figures = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +56,11 @@ class StepEvidence(Evidence):
 
     Attributes:
         counters: (segments, steps) unbiased, each with noise of its own.
-        sum_error: of sums of them.
+        sum_error: how many of them are added up -> how far off that may be.
     """
 
     counters: Floats
-    sum_error: SumError
+    sum_error: Callable[[int], result.FigureError]
 
     @property
     def blocks(self) -> list[tuple[Floats, int]]:
@@ -122,12 +114,7 @@ class Funnel(Statistic):
         if not (names := named("--steps", options.steps, "pay=paid > 0")) or len(names) > MOST:
             raise RequestError(f"--steps: 1 to {MOST} steps are needed, and not {len(names)}")
         telemetry = source.open(options, empty=True)
-        kind = telemetry.column_type(options.time, "--time")
-        if not (telemetry.unseen or is_moment(kind)):
-            raise RequestError(
-                f"--time: {options.time!r} holds {kind}; moments or dates are needed (of a file of "
-                f"text: --types {options.time}=timestamp, or date)"
-            )
+        require_moments(telemetry, options.time)
         steps = tuple((name, _step(name, text, telemetry)) for name, text in names.items())
         funnel = cls(options=options, domains=declared(telemetry, pair), steps=steps)
         if funnel.size[1] << len(steps) > _CODES:
@@ -177,23 +164,32 @@ class Funnel(Statistic):
     def columns(  # type: ignore[override]
         self, evidence: StepEvidence, confidence: float
     ) -> dict[str, Any]:
-        size, blocks = len(self.steps), evidence.blocks
-        # Sums of the same counters are not independent: together their risks add up.
-        together = 1 - (1 - confidence) / (size * sum(len(block) for block, _ in blocks))
-        parts = []
-        for counters, segments in blocks:
-            rows = []
-            for step, reached in enumerate(reached_of(counters).T):
-                error = evidence.sum_error(0, segments * (size - step))
-                row, wide = (
-                    result.columns(reached, error, sure) for sure in (confidence, together)
-                )
-                ends = {f"{end}_simultaneous": wide[end] for end in ("lower", "upper")}
-                rows.append({name: row[name] for name in _ALONE} | ends)
-            parts.append(rows)
+        size = len(self.steps)
+
+        def figures(counters: Floats, segments: int, confidence: float) -> _Figures:
+            errors = [evidence.sum_error(segments * (size - step)) for step in range(size)]
+            pairs = zip(reached_of(counters).T, errors, strict=True)
+            return [result.columns(*pair, confidence) for pair in pairs]
+
+        known = _together(evidence, size, confidence, figures)
         fitted = _behind(evidence.fitted)
-        every = fitted.sum(axis=0), *fitted[: len(fitted) * (len(blocks) > 1)]
-        return _joined(parts) | {"fitted": np.concatenate(every)}
+        every = [fitted.sum(axis=0), fitted.ravel()][: len(evidence.blocks)]
+        return known | {"fitted": np.concatenate(every)}
+
+    def _shares(self, evidence: StepEvidence) -> dict[str, Any]:
+        """Of those who reached a step the shares who came to a later one; null where nobody may."""
+
+        def figures(counters: Floats, segments: int, confidence: float) -> _Figures:
+            reached, rows = _behind(counters).T, []
+            for pair in self._pairs:
+                sizes = (segments * (len(self.steps) - step) for step in pair)
+                share = shares(evidence.sum_error, *sizes, *reached[[*pair]], confidence)
+                low, high = result.clipped(share.lower, share.upper, share.ratio, 0, 1)
+                known = {"estimate": share.ratio, "standard_error": share.error}
+                rows.append(known | {"lower": low, "upper": high})
+            return rows
+
+        return _together(evidence, len(self._pairs), self.options.confidence, figures)
 
     def tables(self, evidence: StepEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         names, pairs = [name for name, _ in self.steps], self._pairs
@@ -201,30 +197,8 @@ class Funnel(Statistic):
         tables = {TABLE: self._labelled(names, columns)}
         if pairs:
             texts = [f"{names[whole]}{THEN}{names[part]}" for part, whole in pairs]
-            tables[CONVERSION] = self._labelled(texts, self._shares(evidence, pairs))
+            tables[CONVERSION] = self._labelled(texts, self._shares(evidence))
         return tables
-
-    def _shares(self, evidence: StepEvidence, pairs: Sequence[Pair]) -> dict[str, Any]:
-        """Of those who reached a step the shares who came to a later one; null where nobody may."""
-        sure, blocks = self.options.confidence, evidence.blocks
-        together = 1 - (1 - sure) / (len(pairs) * sum(len(block) for block, _ in blocks))
-        parts = []
-        for counters, segments in blocks:
-            reached, rows = _behind(counters).T, []
-            for pair in pairs:
-                sums = (_Behind(range(segments * (len(self.steps) - step))) for step in pair)
-                some, all_ = sums
-                one, wide = (
-                    shares(evidence.sum_error, some, all_, *reached[[*pair]], confidence)
-                    for confidence in (sure, together)
-                )
-                row = {"estimate": one.ratio, "standard_error": one.error}
-                for suffix, share in (("", one), ("_simultaneous", wide)):
-                    ends = result.clipped(share.lower, share.upper, share.ratio, 0, 1)
-                    row |= {f"lower{suffix}": ends[0], f"upper{suffix}": ends[1]}
-                rows.append(row)
-            parts.append(rows)
-        return _joined(parts)
 
     def _labelled(self, values: Sequence[str], columns: dict[str, Any]) -> pa.Table:
         """Figures behind what they are of: everybody first, then segment by segment."""
@@ -265,16 +239,29 @@ class Funnel(Statistic):
         return Forecast(people / self._segments.size, error, error, words)
 
 
-def _joined(parts: Sequence[Sequence[Mapping[str, Floats]]]) -> dict[str, Floats]:
-    """Column -> all its figures, segment by segment.
+def _together(
+    evidence: StepEvidence,
+    many: int,
+    confidence: float,
+    figures: Callable[[Floats, int, float], _Figures],
+) -> dict[str, Any]:
+    """Column -> all figures, segment by segment, with intervals that hold one by one and together.
 
     Args:
-        parts: of each block, of each figure, column -> (segments,).
+        evidence: what is known.
+        many: how many figures a segment has.
+        confidence: of intervals.
+        figures: of counters, of how many segments each is, and confidence.
     """
-    return {
-        name: np.concatenate([np.stack([row[name] for row in rows], 1).ravel() for rows in parts])
-        for name in parts[0][0]
-    }
+    # Sums of the same counters are not independent: together their risks add up.
+    number = many * sum(len(counters) for counters, _ in evidence.blocks)
+    parts = []
+    for block in evidence.blocks:
+        alone, wide = (figures(*block, c) for c in (confidence, 1 - (1 - confidence) / number))
+        for one, other in zip(alone, wide, strict=True):
+            one |= {f"{end}_simultaneous": other[end] for end in ("lower", "upper")}
+        parts.append({name: np.stack([one[name] for one in alone], 1) for name in alone[0]})
+    return {name: np.concatenate([part[name].ravel() for part in parts]) for name in parts[0]}
 
 
 def _step(name: str, text: str, telemetry: inputs.Telemetry) -> View:

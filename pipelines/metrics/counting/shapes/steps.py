@@ -1,4 +1,4 @@
-"""The furthest steps of users: each raises one counter, and figures add up those of steps behind."""
+"""The furthest steps of users: each raises one counter, and figures add up those behind."""
 
 from __future__ import annotations
 
@@ -38,15 +38,13 @@ class _Steps(Shape):
         steps, segments = release.statistic.size
         (counts,) = release.design.centred(estimate.counts)
         counters = counts.reshape(segments, steps)
-        sum_error = partial(FigureError.of_level, release.design, least=0)
+        sum_error = partial(FigureError.of_level, release.design, 0, least=0)
         known = reached_of(counters).ravel(), np.empty(0), release.accuracy, lambda *_: None
         return StepEvidence(*known, counters=counters, sum_error=sum_error)
 
     def influence(self, release: ByCounters) -> float:
-        lift = float(release.design.lifts[0])
-        if release.by_devices and not release.sealed:  # dummies of all that is added up
-            return lift * release.statistic.size[0]
-        return lift
+        summed = release.by_devices and not release.sealed  # dummies of all that is added up
+        return float(release.design.lifts[0] * (release.statistic.size[0] if summed else 1))
 
 
 STEPS = _Steps()
