@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOption
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.resolving import resolve
-from pipelines.metrics.statistics.active_users import shares
+from pipelines.metrics.statistics.summed import shares
 from transforms.collector.collect_counts import Counted
 
 PAIRS = [(1, 28), (7, 28), (1, 7)]
@@ -48,8 +47,7 @@ def test_limits_cover_by_the_exact_law_of_the_noise(period: str, epsilon: float)
         within, rest = (each.ravel() for each in np.meshgrid(*noise, indexing="ij"))
         for share in (0.0, 0.05, 0.3, 0.5, 0.8, 0.97, 1.0):
             counts, numbers = share * ACTIVE + within, ACTIVE + within + rest
-            error, sizes = partial(sum_error, whole.level), (len(part.cells), len(whole.cells))
-            found = shares(error, *sizes, counts, numbers, CONFIDENCE)
+            found = shares(sum_error, part, whole, counts, numbers, CONFIDENCE)
             low, high = np.clip(found.lower, 0, 1), np.clip(found.upper, 0, 1)
             covers = (low <= share + 1e-9) & (share - 1e-9 <= high)
             assert CONFIDENCE <= probability[covers].sum() <= 1

@@ -56,7 +56,7 @@ _BY_SHAPE = {
     "tables": "pipelines.metrics.counting.shapes.tables:TABLES",
     "row": "pipelines.metrics.counting.shapes.row:ROW",
     "days": "pipelines.metrics.counting.shapes.days:DAYS",
-    "steps": "pipelines.metrics.counting.shapes.steps:STEPS",
+    "steps": "pipelines.metrics.counting.shapes.days:STEPS",
 }
 
 

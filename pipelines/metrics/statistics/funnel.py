@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
 from mechanisms.counters.steps import MOST
 from mechanisms.postprocess.simplex import project
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.logs.reading import named
-from pipelines.metrics.counting import result
+from pipelines.logs.reading import named, view_of
 from pipelines.metrics.counting.design import declared, require_moments
 from pipelines.metrics.counting.options import require_bounded, require_pairs
 from pipelines.metrics.funnel.options import CONVERSION, TABLE, FunnelOptions
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.statistics.active_users import shares
-from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.labels import value_group, with_labels
-from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.statistic import Workload
+from pipelines.metrics.statistics.summed import OfSums, SumEvidence
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.releases.schema import LABELS
 from pipelines.request.spans import seconds_of
 from pipelines.views.headline import ONE, STEPS
 from transforms.encoders.groups import GroupEncoder
-from transforms.encoders.steps import StepEncoder
-from transforms.expressions.view import View, ViewError
+from transforms.encoders.steps import StepEncoder, StepReporting
+from transforms.expressions.view import View
 
 ALL, THEN = "all", " → "
 _CODES = 1 << 32  # of a row's segment and steps
@@ -45,54 +44,16 @@ _ERRORS = ErrorTerms(
     of=" of how many begin, of a segment where there are any,",
 )
 
-Pair = tuple[int, int]
-"""(a step, an earlier one of which it is a share), from 0 on."""
-_Figures = list[dict[str, Any]]
+
+class _Behind(NamedTuple):
+    """How many users reached a step, in some segments: the counters of it and of those behind."""
+
+    cells: tuple[int, ...]
+    level: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepEvidence(Evidence):
-    """What is known of the furthest steps of users.
-
-    Attributes:
-        counters: (segments, steps) unbiased, each with noise of its own.
-        sum_error: how many of them are added up -> how far off that may be.
-    """
-
-    counters: Floats
-    sum_error: Callable[[int], result.FigureError]
-
-    @property
-    def blocks(self) -> list[tuple[Floats, int]]:
-        """(counters, of how many segments each is) of everybody, and then of segments."""
-        own, many = self.counters, len(self.counters)
-        every = own.sum(axis=0, keepdims=True), many
-        return [every] if many == 1 else [every, (own, 1)]
-
-    @property
-    def fitted(self) -> Floats:
-        """(segments, steps) the nearest numbers of users none of which is below 0, of as many."""
-        total = max(float(self.counters.sum()), 0.0)
-        if not total:
-            return np.zeros_like(self.counters)
-        return total * project(self.counters.ravel() / total).reshape(self.counters.shape)
-
-
-def reached_of(counters: Floats) -> NDArray[Any]:
-    """(segments, steps) how many users reached each step, whole as such numbers are.
-
-    Sums are rounded, and not what is added up: what is expected of devices' dummies is the same
-    part of a one in every counter.
-    """
-    return np.rint(_behind(counters)).astype(np.int64)
-
-
-def _behind(counters: Floats) -> Floats:
-    return np.asarray(counters[:, ::-1].cumsum(axis=1)[:, ::-1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Funnel(Statistic):
+class Funnel(OfSums):
     """How many users reach each step.
 
     Attributes:
@@ -123,7 +84,7 @@ class Funnel(Statistic):
         return funnel, telemetry
 
     @property
-    def size(self) -> Pair:
+    def size(self) -> tuple[int, int]:
         """How many steps, and how many segments, there are."""
         return len(self.steps), self._segments.size
 
@@ -134,7 +95,7 @@ class Funnel(Statistic):
 
     @property
     def workload(self) -> Workload:
-        return Workload(math.prod(self.size), shape="steps")
+        return Workload(len(self.shown), shape="steps")
 
     @property
     def _segments(self) -> GroupEncoder:
@@ -155,50 +116,52 @@ class Funnel(Statistic):
     # What is published.
 
     @property
-    def _pairs(self) -> list[Pair]:
-        """The shares that are told: of all who began, the last first, and of the step before."""
+    def reporting(self) -> StepReporting:
+        return StepReporting(*self.size, within=self.within)
+
+    @cached_property
+    def shown(self) -> list[_Behind]:
+        """Everybody's steps, and then those of each segment."""
+        steps, segments = self.size
+        every = range(segments)
+        return [
+            _Behind(tuple(own * steps + k for own in part for k in range(step, steps)))
+            for part in [every, *([own] for own in every if self.domains)]
+            for step in range(steps)
+        ]
+
+    @property
+    def longest(self) -> _Behind:
+        return self.shown[0]
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """(a step, of which its users are a share): of the first, the last first; of the one before."""
         last = len(self.steps) - 1
         began = [(step, 0) for step in (last, *range(1, last)) if step]
         return began + [(step, step - 1) for step in range(2, last + 1)]
 
-    def columns(  # type: ignore[override]
-        self, evidence: StepEvidence, confidence: float
-    ) -> dict[str, Any]:
-        size = len(self.steps)
-
-        def figures(counters: Floats, segments: int, confidence: float) -> _Figures:
-            errors = [evidence.sum_error(segments * (size - step)) for step in range(size)]
-            pairs = zip(reached_of(counters).T, errors, strict=True)
-            return [result.columns(*pair, confidence) for pair in pairs]
-
-        known = _together(evidence, size, confidence, figures)
-        fitted = _behind(evidence.fitted)
-        every = [fitted.sum(axis=0), fitted.ravel()][: len(evidence.blocks)]
-        return known | {"fitted": np.concatenate(every)}
-
-    def _shares(self, evidence: StepEvidence) -> dict[str, Any]:
-        """Of those who reached a step the shares who came to a later one; null where nobody may."""
-
-        def figures(counters: Floats, segments: int, confidence: float) -> _Figures:
-            reached, rows = _behind(counters).T, []
-            for pair in self._pairs:
-                sizes = (segments * (len(self.steps) - step) for step in pair)
-                share = shares(evidence.sum_error, *sizes, *reached[[*pair]], confidence)
-                low, high = result.clipped(share.lower, share.upper, share.ratio, 0, 1)
-                known = {"estimate": share.ratio, "standard_error": share.error}
-                rows.append(known | {"lower": low, "upper": high})
-            return rows
-
-        return _together(evidence, len(self._pairs), self.options.confidence, figures)
-
-    def tables(self, evidence: StepEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
+    def tables(self, evidence: SumEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         names, pairs = [name for name, _ in self.steps], self._pairs
         columns = self.columns(evidence, self.options.confidence)
+        columns |= {"fitted": self._fitted(evidence.totals)}
         tables = {TABLE: self._labelled(names, columns)}
         if pairs:
+            starts = range(0, len(self.shown), len(names))
+            figures = [tuple(self.shown[at + k] for k in pair) for at in starts for pair in pairs]
             texts = [f"{names[whole]}{THEN}{names[part]}" for part, whole in pairs]
-            tables[CONVERSION] = self._labelled(texts, self._shares(evidence))
+            tables[CONVERSION] = self._labelled(texts, self.shares(evidence, figures))
         return tables
+
+    def _fitted(self, totals: Floats) -> Floats:
+        """(figures,) the nearest that fall from step to step, not below 0, and add up."""
+        steps, segments = self.size
+        reached = totals[-segments * steps :].reshape(segments, steps)
+        counters = -np.diff(reached, axis=1, append=0)
+        number = max(counters.sum(), 0)
+        shares = project(counters.ravel() / max(number, 1)) if number else np.zeros(counters.size)
+        behind = number * shares.reshape(segments, steps)[:, ::-1].cumsum(axis=1)[:, ::-1]
+        return np.concatenate([behind.sum(axis=0), behind.ravel()])[: totals.size]
 
     def _labelled(self, values: Sequence[str], columns: dict[str, Any]) -> pa.Table:
         """Figures behind what they are of: everybody first, then segment by segment."""
@@ -234,34 +197,10 @@ class Funnel(Statistic):
         return Wording(_ERRORS, [words, *[segments] * bool(self.domains)], request)
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
-        error = accuracy.total.standard_error
+        """Of who has begun in a segment."""
+        error = accuracy.total.standard_error / math.sqrt(self.size[1])
         words = f"begun{' of a segment' * bool(self.domains)} ± {error:.3g}"
-        return Forecast(people / self._segments.size, error, error, words)
-
-
-def _together(
-    evidence: StepEvidence,
-    many: int,
-    confidence: float,
-    figures: Callable[[Floats, int, float], _Figures],
-) -> dict[str, Any]:
-    """Column -> all figures, segment by segment, with intervals that hold one by one and together.
-
-    Args:
-        evidence: what is known.
-        many: how many figures a segment has.
-        confidence: of intervals.
-        figures: of counters, of how many segments each is, and confidence.
-    """
-    # Sums of the same counters are not independent: together their risks add up.
-    number = many * sum(len(counters) for counters, _ in evidence.blocks)
-    parts = []
-    for block in evidence.blocks:
-        alone, wide = (figures(*block, c) for c in (confidence, 1 - (1 - confidence) / number))
-        for one, other in zip(alone, wide, strict=True):
-            one |= {f"{end}_simultaneous": other[end] for end in ("lower", "upper")}
-        parts.append({name: np.stack([one[name] for one in alone], 1) for name in alone[0]})
-    return {name: np.concatenate([part[name].ravel() for part in parts]) for name in parts[0]}
+        return Forecast(people / self.size[1], error, error, words)
 
 
 def _step(name: str, text: str, telemetry: inputs.Telemetry) -> View:
@@ -271,10 +210,8 @@ def _step(name: str, text: str, telemetry: inputs.Telemetry) -> View:
         RequestError: it is no expression, or does not fit the columns.
     """
     try:
-        step = View.read((), [text])
+        step = view_of((), [text])
         telemetry.seen(step)
-    except ViewError as error:
-        raise RequestError(f"--steps: {name}: {error}") from None
     except RequestError as error:
         raise RequestError(f"--steps: {name}: {str(error).removeprefix('--where: ')}") from None
     return step
