@@ -182,6 +182,20 @@ def active_users(
 ) -> Release:
     """Users active in 1, 7 and 28 days; who is new, came back, or stays."""
 
+def funnel(
+    input: _Log, *, steps: _Texts, time: str, types: _Named = (), delimiter: str | None = None,
+    header: _Texts = (), encoding: str | None = None, derive: _Named = (), where: _Texts = (),
+    user_column: str | None = None, epsilon: float | None = None, delta: float | None = None,
+    large_delta: bool = False, output: _Path | None = None, confidence: float = 0.95, shuffler:
+    Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
+    'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
+    Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
+    None, honest_share: float | None = None, max_messages: float | None = None, within: str |
+    None = None, group_by: str | None = None, groups: _Values | None = None, ledger: _Path |
+    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+) -> Release:
+    """How many users reach each of several steps, and which share goes on."""
+
 def cross_tab(
     input: _Log, *, columns: _Texts, types: _Named = (), delimiter: str | None = None, header:
     _Texts = (), encoding: str | None = None, derive: _Named = (), where: _Texts = (),

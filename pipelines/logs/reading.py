@@ -24,7 +24,7 @@ def reading_of(
     Raises:
         RequestError: one is malformed.
     """
-    kinds = _pairs("--types", types, "seconds=float")
+    kinds = named("--types", types, "seconds=float")
     for column, kind in kinds.items():
         if kind not in TYPES:
             known = ", ".join(TYPES)
@@ -53,9 +53,9 @@ def view_of(derive: Iterable[str], where: Iterable[str]) -> View:
     Raises:
         RequestError: one is no expression.
     """
-    named = _pairs("--derive", derive, "minutes=seconds/60")
+    columns = named("--derive", derive, "minutes=seconds/60")
     try:
-        return View.read(named.items(), where)
+        return View.read(columns.items(), where)
     except ViewError as error:
         raise wrong(error) from None
 
@@ -65,7 +65,17 @@ def wrong(error: ViewError) -> RequestError:
     return RequestError(f"--{error.option}: {error}")
 
 
-def _pairs(flag: str, words: Iterable[str], example: str) -> dict[str, str]:
+def named(flag: str, words: Iterable[str], example: str) -> dict[str, str]:
+    """Words NAME=WHAT as a mapping, in their order.
+
+    Args:
+        flag: the option that they are of.
+        words: of it.
+        example: of one.
+
+    Raises:
+        RequestError: one is malformed, or a name is there twice.
+    """
     pairs: dict[str, str] = {}
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))

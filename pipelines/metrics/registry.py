@@ -34,6 +34,7 @@ _OURS = {
     "count": "pipelines.metrics.counting.options:CountOptions",
     "sum": "pipelines.metrics.counting.options:SumOptions",
     "active-users": "pipelines.metrics.active_users.options:ActiveUsersOptions",
+    "funnel": "pipelines.metrics.funnel.options:FunnelOptions",
     "cross-tab": "pipelines.metrics.cross_tab.options:CrossTabOptions",
     "experiment": "pipelines.metrics.experiment.options:ExperimentOptions",
 }

@@ -41,10 +41,10 @@ from pipelines.parties.memory import (
     stands,
 )
 from pipelines.plan.metrics import mark
-from pipelines.plan.served import seconds_of
 from pipelines.plan.split import Split
 from pipelines.releases import release
 from pipelines.request import answers
+from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import beside, flush
 from pipelines.views.console import Screen
 from transforms.elements.blocks import repeated

@@ -21,7 +21,7 @@ from pipelines.plan.consistency import (
     require_running,
 )
 from pipelines.plan.parts import MetricRequest, Name, PlanPart, SourceLines
-from pipelines.plan.served import Stream, TimeSpan, require_schedule
+from pipelines.plan.served import Stream, require_schedule
 from pipelines.request.options import undashed
 from pipelines.request.requests import (
     Count,
@@ -32,6 +32,7 @@ from pipelines.request.requests import (
     Texts,
     require_small_delta,
 )
+from pipelines.request.spans import TimeSpan
 from pipelines.storage.paths import DAY, beside, require_match
 from pipelines.wording import upward
 from transforms.encoders.domain import integer_range

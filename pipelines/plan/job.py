@@ -19,9 +19,9 @@ from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.joint import JointLoss, accounts, joint
 from pipelines.plan.metrics import mark, mark_of_design, resolve
-from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
 from pipelines.request.options import undashed
+from pipelines.request.spans import seconds_of
 from pipelines.wording import RAW_ROWS, distinct_promises, meaning
 from transforms.elements.progress import WITHHELD
 from transforms.windows import moment_of

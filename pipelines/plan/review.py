@@ -18,8 +18,8 @@ from pipelines.metrics.permanent import promises
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.terms import answering_rows
 from pipelines.plan.job import PlanJob
-from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import published_exactly
+from pipelines.request.spans import seconds_of
 from pipelines.views import facts, pages
 from pipelines.views.digits import three_digits
 from pipelines.views.headline import Headline, Line, head, loss

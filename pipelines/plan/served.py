@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.plan.consistency import about
 from pipelines.plan.parts import PlanPart
+from pipelines.request.spans import TimeSpan, seconds_of
 from transforms.windows import SECOND, Tumbling, moment_of
-
-_SPAN = re.compile(r"(\d{1,6}) ?(s|min|h|d)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-
-
-def _require_span(written: str) -> str:
-    """Refuse what is no span of time."""
-    if not _SPAN.fullmatch(written):
-        raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
-    return written
-
-
-TimeSpan = Annotated[str, AfterValidator(_require_span)]
 
 
 class Stream(PlanPart):
@@ -71,18 +58,6 @@ class Stream(PlanPart):
                 raise about("is before the first window", key)
             earliest = moment
         return self
-
-
-def seconds_of(span: str) -> int:
-    """A span of time as people write it.
-
-    >>> seconds_of("15min")
-    900
-    """
-    match = _SPAN.fullmatch(span)
-    if match is None:
-        raise ValueError("no span of time")
-    return int(match[1]) * _SECONDS[match[2]]
 
 
 # field -> its least and largest number, and the names that stand for numbers from the least on.

@@ -16,7 +16,7 @@ from pipelines.plan.document import SEED, PlanDocument
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.metrics import mark_of_design, mark_of_reports
 from pipelines.plan.parts import MetricRequest
-from pipelines.plan.served import seconds_of
+from pipelines.request.spans import seconds_of
 from transforms.windows import SECOND, Tumbling, now
 
 

@@ -14,7 +14,8 @@ from pipelines.metrics.options import ADDED
 from pipelines.plan.document import SEED, WINDOW, PlanDocument
 from pipelines.plan.job import PlanJob, output_of, unread_job
 from pipelines.plan.metrics import mark_of_reports
-from pipelines.plan.served import Stream, seconds_of
+from pipelines.plan.served import Stream
+from pipelines.request.spans import seconds_of
 from transforms.windows import SECOND, Tumbling, moment_of
 
 

@@ -1,4 +1,4 @@
-"""The picture of a release, by the word of its kind: bars, a line with its band, heat, a triangle.
+"""The picture of a release, by the word of its kind: bars, a line and its band, heat, steps.
 
 A kind says the word in its `headline`, as `picture`; without one there are bars. Pages of releases
 and of sites draw from the tables and the statement alone, so that they agree.
@@ -23,6 +23,7 @@ from pipelines.views.headline import (
     KNOWN,
     LINE,
     QUANTILE,
+    STEPS,
     TRIANGLE,
     chosen,
     nearest_half,
@@ -86,6 +87,12 @@ def _bars(tables: Tables, statement: Said) -> _Drawn:
         declared = table.filter(pc.is_valid(table[0]))  # of the others nobody may be
         table = declared if len(declared) else table
     return listing_bars(listed(name, table, statement))
+
+
+def _in_order(tables: Tables, statement: Said) -> _Drawn:
+    """The first table of a release as bars, in its own order."""
+    name = next(iter(statement["figures"]))
+    return listing_bars(listed(name, tables[name], statement, sort=False))
 
 
 def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
@@ -218,4 +225,5 @@ _BY_WORD: Mapping[str, Callable[[Tables, Said], _Drawn]] = {
     HEAT: _heat,
     EFFECTS: _effects,
     TRIANGLE: _bars,  # of one release; over windows a site draws it
+    STEPS: _in_order,
 }

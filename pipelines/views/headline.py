@@ -21,16 +21,16 @@ from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, paragraphs, prose
 from pipelines.wording import CHANGES, upward
 
-LARGEST, FIRST, TOTAL, MIDDLE = "largest", "first", "total", "median"
+LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
-first alone, which is of all, or the one whose probability is nearest to a half."""
+first alone, or which is of all, or the one whose probability is nearest to a half."""
 
 OTHER = "(other or missing)"
 OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
 EFFECT = "effect"  # a figure: the difference of an arm of an experiment and the first one
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
 
-BARS, LINE, HEAT, TRIANGLE, EFFECTS = "bars", "line", "heat", "triangle", "effects"
+BARS, LINE, HEAT, TRIANGLE, STEPS, EFFECTS = "bars", "line", "heat", "triangle", "steps", "effects"
 """Which picture a release has, as its `headline` says; without a word there are bars."""
 
 _MOST = 3
@@ -155,7 +155,7 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
 def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
     """The places of the rows that come first, and which these are."""
     many = len(table)
-    if many == 1 or rows == TOTAL:
+    if many == 1 or rows in (ONE, TOTAL):
         return [0], ""
     if rows == MIDDLE:
         middle = nearest_half(table["value"].to_pylist())

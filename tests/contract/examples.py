@@ -224,6 +224,26 @@ def effects(log: Log) -> dict[Key, float]:
     return {("b", name): other - first for name, (first, other) in means.items()}
 
 
+def funnel(log: Log) -> dict[Key, float]:
+    """Users who come with a shade of 20 on, and of these on another day those of lower ranks."""
+    came, team = log["shade"][::2] >= 20, log["team"][::2]
+    again = came & (log["age"][::2] != log["first"][::2]) & (log["rank"][::2] < 2)
+    places = {"all": came >= 0, **{name: team == name for name in GROUPS}, None: team == "z"}
+    steps = {"came": came, "again": again}
+    return {
+        (group, step): float(np.sum(some & where))
+        for group, where in places.items()
+        for step, some in steps.items()
+    }
+
+
+def kept(log: Log) -> dict[Key, float]:
+    """The share of the former who come again."""
+    of = funnel(log)
+    shares = {group: of[group, "again"] / of[group, "came"] for group, step in of if step == "came"}
+    return {(group, "came → again"): share for group, share in shares.items()}
+
+
 # ---- the examples --------------------------------------------------------------------------------
 
 _USERS = {"user_column": "user", "min_reports": USERS}
@@ -319,6 +339,9 @@ _SUMS = Truth("sum.parquet", sum_of_all_groups, keys=("group",))
 _SUM = Truth("sum.parquet", total, joint=None)
 _COUNTS = Truth("count.parquet", all_values)
 _ACTIVE = Truth("active-users.parquet", active, keys=("group", "value"), shared=True)
+_STEPS = Truth("funnel.parquet", funnel, keys=("group", "value"), shared=True)
+_FITTED = replace(_STEPS, estimate="fitted", interval=None, joint=None, processed=True)
+_KEPT = Truth("conversion.parquet", kept, keys=("group", "value"), shared=True)
 _TABS = Truth("cross-tab.parquet", tabs, keys=("group", "value"), shared=True)
 # Errors and intervals cover chance among users, too, which one log over and over has none of.
 _EFFECTS = Truth(
@@ -427,6 +450,17 @@ EXAMPLES = {
             "shuffler": Form(_COUNTED, (_ACTIVE,)),
             "devices": Form(_COUNTED | {"enrolled": USERS}, (_ACTIVE,)),
             "job": Form(_COUNTED, (_ACTIVE,)),
+        },
+    ),
+    "funnel": Example(
+        {
+            "user_column": "user", "time": "at",
+            "steps": ("came=shade >= 20", "again=rank < 2"), "within": "2d",
+        } | _BY_GROUP,
+        {
+            "shuffler": Form(_COUNTED, (_STEPS, _FITTED, _KEPT)),
+            "devices": Form(_COUNTED | {"enrolled": USERS}, (_STEPS, _FITTED)),
+            "job": Form(_COUNTED, (_STEPS, _FITTED, _KEPT)),
         },
     ),
     "cross-tab": Example(

@@ -55,7 +55,7 @@ def write_inputs(folder: Path, log: pa.Table) -> None:
 def words(kind: str, asked: Mapping[str, Any], output: str) -> list[str]:
     """What is typed."""
     asked = {"input": "log.parquet", "output": output, **asked}
-    repeat = {name: asked.pop(name) for name in ("number",) if name in asked}
+    repeat = {name: asked.pop(name) for name in ("number", "steps") if name in asked}
     typed = canaries.words(kind, asked)
     return typed + [f"--{name}={one}" for name, several in repeat.items() for one in several]
 

@@ -81,6 +81,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "sum": ("sum", {}),
     "sum by group": ("sum", _GROUPS),
     "active-users": ("active-users", {}),
+    "funnel": ("funnel", {}),
     "cross-tab": ("cross-tab", {}),
     "experiment": ("experiment", {}),
 }

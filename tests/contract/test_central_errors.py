@@ -56,6 +56,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "active-users": {
         "user_column": "tail_number", "time": "time_hour", "day": "2013-06-01", "only_day": True,
     },
+    "funnel": {
+        "user_column": "tail_number", "time": "time_hour", "steps": {"left": "distance > 0"},
+    },
 }  # fmt: skip
 
 

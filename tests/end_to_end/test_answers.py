@@ -55,6 +55,8 @@ COUNTING = {
                   "--epsilon", "8", "--output", "out"]],
     "active-users": [["active-users", "--input", "LOG", "--user-column", "user", "--time", "moment",
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
+    "funnel": [["funnel", "--input", "LOG", "--user-column", "user", "--time", "moment", "--steps",
+                "came=number > -9", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",
                    "--domains", "number=-3..3", "--output", "out"]],
     "strings by a threshold": [["strings", "--input", "LOG", "--column", "number",

@@ -187,9 +187,9 @@ def require_figures(
 
 
 def test_all_kinds_are_tried() -> None:
-    """But for active users and experiments, whose figures are of no column's values."""
+    """But for those whose figures are of no column's values: of days, of steps, of arms."""
     tried = {asked["kind"] for asked, _ in ALL.values()}
-    assert tried == {*registry.names()} - {"active-users", "experiment"}
+    assert tried == {*registry.names()} - {"active-users", "funnel", "experiment"}
 
 
 @pytest.mark.parametrize("dummies", ["shuffler", None])

@@ -101,6 +101,10 @@ ASKED["distribution of users"] = {
     "kind": "distribution", "column": "real", "bounds": "0,300", "drawn_by": "shuffler",
 } | USERS  # fmt: skip
 ASKED["active users"] = {"kind": "active-users", "time": "moment", "day": "2026-11-22"} | USERS
+ASKED["funnel"] = {
+    "kind": "funnel", "time": "moment", "steps": ("came=real >= 0",), "group_by": "value",
+    "groups": DOMAIN,
+} | USERS  # fmt: skip
 TABS = {
     "kind": "cross-tab", "columns": ("value", "number"),
     "domains": (f"value={DOMAIN}", "number=-3..3"),
@@ -273,7 +277,7 @@ def test_figures_are_right_and_all_else_the_same_without_one_who_takes_part(
     tables = [pq.ParquetFile(f"{n}/{kind}.parquet").read() for n in ("with", "without")]
     assert tables[0].schema == tables[1].schema
     same = {"value", "number", "low", "high", "users_standard_error", "rows_standard_error"}
-    same |= {"standard_error"} if kind in {"count", "sum", "active-users"} else set()
+    same |= {"standard_error"} if kind in {"count", "sum", "active-users", "funnel"} else set()
     names = [name for name in tables[0].column_names if name in same]
     assert tables[0].select(names) == tables[1].select(names)
 

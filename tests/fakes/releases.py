@@ -21,6 +21,8 @@ COMMANDS = {
     "count": "--column value --domain values.txt",
     "sum": "--column real --bounds 0,300",
     "active-users": "--user-column user --time moment --day 2026-11-21",
+    "funnel": "--user-column user --time moment --steps came=real>=0 --steps more=number>0 "
+    "--group-by value --groups values.txt",
     "cross-tab": "--columns value,number --domains value=values.txt number=-3..3",
     "experiment": "--arm value --arms CANARY-DECLARED-0,CANARY-DECLARED-1 --rate number",
     "strings": "--search levels --column value --max-length 20",

@@ -12,7 +12,7 @@ from pipelines.metrics.active_users.options import STICKINESS, ActiveUsersOption
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.resolving import resolve
-from pipelines.metrics.statistics.active_users import shares
+from pipelines.metrics.statistics.summed import shares
 from transforms.collector.collect_counts import Counted
 
 PAIRS = [(1, 28), (7, 28), (1, 7)]

@@ -57,6 +57,7 @@ _BY_SHAPE = {
     "row": "pipelines.metrics.counting.shapes.row:ROW",
     "days": "pipelines.metrics.counting.shapes.days:DAYS",
     "arms": "pipelines.metrics.counting.shapes.arms:ARMS",
+    "steps": "pipelines.metrics.counting.shapes.days:STEPS",
 }
 
 

@@ -17,6 +17,7 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, grouped, require_drawn, require_pairs
 from pipelines.metrics.options import CLIENTS_SHARE, JOB, GroupedOptions, SeveralOptions
+from transforms.columns import is_moment
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 from transforms.encoders.undeclared import UNDECLARED, is_group
@@ -94,6 +95,20 @@ def divided(
                 "needed: derive one, as in --derive 'hour=extract(...)'"
             )
     return tuple((column, UNDECLARED) for column in undeclared)
+
+
+def require_moments(telemetry: inputs.Telemetry, column: str) -> None:
+    """Refuse a column that does not say when a row happened.
+
+    Raises:
+        RequestError: a file lacks it, or it holds something else.
+    """
+    kind = telemetry.column_type(column, "--time")
+    if not (telemetry.unseen or is_moment(kind)):
+        raise RequestError(
+            f"--time: {column!r} holds {kind}; moments or dates are needed (of a file of text: "
+            f"--types {column}=timestamp, or date)"
+        )
 
 
 def designed(

@@ -53,6 +53,7 @@ class ByReports(OfStatistic, Randomised):
 _UNTOLD = {
     "arms": "arms are compared by exact totals to which the job adds noise: let the job draw",
     "days": "one report tells one value, and many days of a user are needed",
+    "steps": "one report tells one row, and the order of all rows of a user is needed",
     "strings": "strings that nobody declared are no values to report",
 }
 

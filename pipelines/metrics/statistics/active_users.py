@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from mechanisms.channel import Floats
 from mechanisms.counters.activity import HISTORIES, Activity, Figure
-from mechanisms.mean.fieller import RatioEstimate, quotients
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.active_users.options import MONTH, STICKINESS, TABLE, ActiveUsersOptions
-from pipelines.metrics.counting import result
+from pipelines.metrics.counting.design import require_moments
 from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import with_labels
-from pipelines.metrics.statistics.statistic import Statistic, Workload
+from pipelines.metrics.statistics.statistic import Workload
+from pipelines.metrics.statistics.summed import OfSums, SumEvidence
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.releases.schema import LABELS
 from pipelines.storage.paths import DAY
 from pipelines.views.headline import FIRST, TRIANGLE
-from transforms.columns import is_moment
-from transforms.encoders.activity import DayEncoder
+from transforms.encoders.activity import ActivityReporting, DayEncoder
 
 _ERRORS = ErrorTerms(
     "Every figure is the truth plus noise of a known law; the table has the standard error of "
@@ -41,23 +37,9 @@ _EPOCH = date(1970, 1, 1)
 _NAMES = {1: "last day", 7: "last 7 days", MONTH: f"last {MONTH} days"}
 _SHARES = ((1, MONTH), (7, MONTH), (1, 7))  # of those active in so many days, the active in fewer
 
-SumError = Callable[[int, int], result.FigureError]
-"""(level, how many of its counters are added up) -> how far off that sum may be."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class DayEvidence(Evidence):
-    """What is known of figures that are sums of counters of some level.
-
-    Attributes:
-        sum_error: of such sums.
-    """
-
-    sum_error: SumError
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActiveUsers(Statistic):
+class ActiveUsers(OfSums):
     """How many users are active, new, back again, and still there.
 
     Attributes:
@@ -83,12 +65,7 @@ class ActiveUsers(Statistic):
         _ = options.activity  # refused here, if nothing can be told so
         alone = source.telemetry is None
         telemetry = source.open(options, empty=True, days=options.days if alone else ())
-        kind = telemetry.column_type(options.time, "--time")
-        if not (telemetry.unseen or is_moment(kind)):
-            raise RequestError(
-                f"--time: {options.time!r} holds {kind}; moments or dates are needed (of a file of "
-                f"text: --types {options.time}=timestamp, or date)"
-            )
+        require_moments(telemetry, options.time)
         dated = any(DAY in pattern for pattern in options.input) and not telemetry.unread
         return cls(options=options, missing=telemetry.missing, dated=dated), telemetry
 
@@ -106,6 +83,10 @@ class ActiveUsers(Statistic):
     def encoder(self) -> DayEncoder:  # type: ignore[override]
         last = (self.options.last - _EPOCH).days
         return DayEncoder(self.options.time, last, self.activity.days)
+
+    @property
+    def reporting(self) -> ActivityReporting:
+        return ActivityReporting(self.activity)
 
     @cached_property
     def shown(self) -> tuple[Figure, ...]:
@@ -133,21 +114,7 @@ class ActiveUsers(Statistic):
             return f"active in the last {period}", one.what
         return f"active in the last {period}", f"new {one.size} {period}{'s' * (one.size > 1)} ago"
 
-    def columns(  # type: ignore[override]
-        self, evidence: DayEvidence, confidence: float
-    ) -> dict[str, Any]:
-        # Sums of the same counters are not independent: together their risks add up.
-        together = 1 - (1 - confidence) / len(self.shown)
-        rows = []
-        for one, total in zip(self.shown, evidence.totals, strict=True):
-            errors = evidence.sum_error(one.level, len(one.cells))
-            row, wide = (
-                result.columns(np.array([total]), errors, sure) for sure in (confidence, together)
-            )
-            rows.append(row | {f"{end}_simultaneous": wide[end] for end in ("lower", "upper")})
-        return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-
-    def tables(self, evidence: DayEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
+    def tables(self, evidence: SumEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         columns = self.columns(evidence, self.options.confidence)
         labels = zip(*map(self._label, self.shown), strict=True)
         named = {name: pa.array(texts) for name, texts in zip(LABELS, labels, strict=True)}
@@ -160,25 +127,11 @@ class ActiveUsers(Statistic):
         known = {one.size: one for one in self.shown if one.what == "active"}
         return [(known[a], known[b]) for a, b in _SHARES if {a, b} <= known.keys()]
 
-    def _stickiness(self, evidence: DayEvidence) -> dict[str, pa.Table]:
+    def _stickiness(self, evidence: SumEvidence) -> dict[str, pa.Table]:
         """The share of the active users of a span who were active in a shorter one."""
-        totals = dict(zip(self.shown, evidence.totals.astype(float).tolist(), strict=True))
-        sure, rows = self.options.confidence, []
-        together = 1 - (1 - sure) / len(self._pairs)
-        for some, all_ in self._pairs:
-            numbers = np.array([totals[some]]), np.array([totals[all_]])
-            row: dict[str, Any] = {"value": f"{some.size} of {all_.size} days"}
-            for suffix, confidence in (("", sure), ("_simultaneous", together)):
-                quotient = shares(evidence.sum_error, some, all_, *numbers, confidence)
-                if not suffix:
-                    row |= {"estimate": quotient.ratio[0], "standard_error": quotient.error[0]}
-                ends = result.clipped(quotient.lower, quotient.upper, quotient.ratio, 0, 1)
-                row[f"lower{suffix}"], row[f"upper{suffix}"] = (end[0] for end in ends)
-            rows.append(row)
-        # Null where nobody may have been active: then there is none.
-        columns = {name: np.array([row[name] for row in rows]) for name in row}
-        arrays = {name: pa.array(column, from_pandas=True) for name, column in columns.items()}
-        return {STICKINESS: pa.table(arrays)}
+        values = [f"{some.size} of {all_.size} days" for some, all_ in self._pairs]
+        columns = self.shares(evidence, self._pairs)
+        return {STICKINESS: with_labels({"value": pa.array(values)}, columns)}
 
     # What is said of it.
 
@@ -235,32 +188,3 @@ class ActiveUsers(Statistic):
 
 def _days(size: int) -> str:
     return f"{size} day{'s' * (size > 1)}"
-
-
-def shares(
-    sum_error: SumError,
-    part: Figure,
-    whole: Figure,
-    counts: Floats,
-    numbers: Floats,
-    confidence: float,
-) -> RatioEstimate:
-    """Of each number the share, and all shares that it does not refute.
-
-    Args:
-        sum_error: of sums of counters.
-        part: what the counts are of, counters of one level.
-        whole: what the numbers are of: those counters and more.
-        counts: (k,) unbiased.
-        numbers: (k,) unbiased.
-        confidence: of limits in [0, 1], of each share alone.
-    """
-    sizes = len(part.cells), len(whole.cells), len(whole.cells) - len(part.cells)
-    within, all_, rest = (sum_error(whole.level, size) for size in sizes)
-    # Where the share is m, the noise of count - m number is 1 - m of the part's less m of the
-    # rest's. Its tails are heaviest at the ends, where it is of the fewest counters.
-    far = max(one.far(confidence) for one in (within, rest))
-    # Counts are whole, so noise goes in steps: half of one, where its deviation is the least.
-    far += 0.5 * all_.sigma / (within.sigma * rest.sigma)
-    # Whoever is in the part is in the whole: their noise is in both.
-    return quotients(counts, numbers, within.sigma, all_.sigma, far, within.sigma**2)

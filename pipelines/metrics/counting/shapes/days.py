@@ -1,4 +1,4 @@
-"""Days on which users were active: a user raises a counter of each level, and figures add some."""
+"""Days, or steps, of users: a user raises a counter of each level, and figures add some up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from mechanisms.counters.choose import NoisyCounters
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import Shape
-from pipelines.metrics.statistics.active_users import DayEvidence
 from pipelines.metrics.statistics.evidence import Accuracy
-from transforms.encoders.activity import ActivityReporting
+from pipelines.metrics.statistics.summed import SumEvidence
 
 if TYPE_CHECKING:
     from pipelines.metrics.counting.by_counters import ByCounters
@@ -25,24 +24,25 @@ class _Days(Shape):
 
     rows_of_a_user = "those of each day"
 
-    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ActivityReporting]:
-        options, reporting = statistic.options, ActivityReporting(statistic.activity)
-        design = meeting(options, reporting.levels, (), sealed, releases=options.releases)
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
+        options, reporting = statistic.options, statistic.reporting
+        releases = getattr(options, "releases", options.together)
+        design = meeting(options, reporting.levels, (), sealed, releases=releases)
         return design, reporting
 
     def accuracy(self, release: ByCounters) -> Accuracy:
-        """Of how many were active in the longest span."""
+        """Of how many were active in the longest span, or begun."""
         longest = release.statistic.longest
         columns = len(longest.cells)
         return Accuracy(FigureError.of_level(release.design, longest.level, columns, least=0))
 
-    def evidence(self, release: ByCounters, estimate: Counted) -> DayEvidence:
+    def evidence(self, release: ByCounters, estimate: Counted) -> SumEvidence:
         counts, shown = release.design.centred(estimate.counts), release.statistic.shown
         sums = [counts[one.level][list(one.cells)].sum() for one in shown]
         totals: Any = np.rint(sums).astype(np.int64)
         none = np.empty(0)
         sum_error = partial(FigureError.of_level, release.design, least=0)
-        return DayEvidence(totals, none, release.accuracy, lambda *_: None, sum_error=sum_error)
+        return SumEvidence(totals, none, release.accuracy, lambda *_: None, sum_error=sum_error)
 
     def influence(self, release: ByCounters) -> float:
         lifts = release.design.lifts
@@ -51,4 +51,10 @@ class _Days(Shape):
         return float(max(lifts))
 
 
-DAYS = _Days()
+class _Steps(_Days):
+    """Counters of segments and the furthest steps."""
+
+    rows_of_a_user = "all, in the order of their times"
+
+
+DAYS, STEPS = _Days(), _Steps()

@@ -1,0 +1,124 @@
+"""From rows to the steps of a funnel that they hold, and from all rows of a user to its furthest.
+
+Segments are those of a declared column; a user's is that of the first row with which it begins.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mechanisms.channel import Floats, Messages
+from mechanisms.counters.levels import Layout, Level
+from mechanisms.counters.steps import furthest
+from mechanisms.randomness import RandomSource
+from transforms.columns import as_floats
+from transforms.encoders.block import AmountBlock
+from transforms.encoders.encoder import BATCH, Rows
+from transforms.encoders.groups import GroupEncoder
+from transforms.encoders.reports import WORDS, Levelled
+from transforms.expressions.view import View
+
+_MICROS = 1e6  # in a second
+
+
+@dataclass(frozen=True)
+class StepEncoder:
+    """Each row to its time, in microseconds, and to its segment and the steps that it holds.
+
+    Attributes:
+        time: a column of moments or dates; a row without one is NaN.
+        steps: what must hold of each.
+        segments: what takes rows to segments.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> from transforms.encoders.domain import IntegerRange
+    >>> from datetime import datetime
+    >>> steps = tuple(View.read((), [f"page == '{page}'"]) for page in ("home", "cart"))
+    >>> encoder = StepEncoder("at", steps, GroupEncoder((("plan", IntegerRange(0, 2)),)))
+    >>> at = [datetime(1970, 1, 1, 0, 0, 1), None]
+    >>> batch = pa.record_batch({"at": at, "page": ["cart", "home"], "plan": [1, 9]})
+    >>> block = encoder.encode(batch, Rows(2), SeededRandom(0))
+    >>> block.cells.tolist(), block.amounts.tolist()  # segments 1 and 3, of two bits each
+    ([6, 13], [1000000.0, nan])
+    """
+
+    kind: ClassVar = AmountBlock
+    batch_size: ClassVar = BATCH
+
+    time: str
+    steps: tuple[View, ...]
+    segments: GroupEncoder
+
+    @property
+    def columns(self) -> frozenset[str]:
+        own = frozenset().union(*(step.needed(()) for step in self.steps))
+        return own | self.segments.columns | {self.time}
+
+    @property
+    def line_types(self) -> dict[str, pa.DataType]:
+        return {self.time: pa.timestamp("us"), **self.segments.line_types}
+
+    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> AmountBlock:
+        cells = self.segments.encode(batch, Rows(batch.num_rows), rng).cells.astype(np.int64)
+        for step in reversed(self.steps):  # so that the first one has the lowest bit
+            cells = cells << 1 | step.holds(batch)
+        # Whole, so that what is within a time, or of one moment, does not hang on a rounding.
+        times = np.rint(as_floats(batch.column(self.time)) * _MICROS)
+        return AmountBlock(rows.of(cells).astype(np.uint32), rows.of(times), None)
+
+
+@dataclass(frozen=True)
+class StepReporting(Levelled):
+    """A user's rows to its furthest step, by segment; nothing is drawn.
+
+    Attributes:
+        steps: how many there are.
+        segments: the same, that of all other values among them.
+        within: as of `furthest`, in microseconds.
+
+    >>> from mechanisms.randomness import SeededRandom
+    >>> told = StepReporting(2, 4)
+    >>> rows = np.array([0, 0, 1]), np.array([0b1101, 0b0110, 0b10]), np.array([1.0, 2.0, 0.0])
+    >>> [words] = told.words(*rows, 2, SeededRandom(0))
+    >>> words.tolist()  # step 2 in segment 3, of the row that begins; and no step
+    [[7], [8]]
+    """
+
+    steps: int
+    segments: int = 1
+    within: float = math.inf
+    beside: ClassVar[tuple[str, ...]] = ()
+    sides: ClassVar[tuple[Level, ...]] = ()
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return (Level(1, self.segments * self.steps),)
+
+    def words(
+        self,
+        users: NDArray[np.int64] | None,
+        groups: NDArray[np.int64],
+        numbers: Floats,
+        n: int,
+        rng: RandomSource,
+    ) -> Iterator[Messages]:
+        """As of `Reporting`; groups are cells of `StepEncoder`, and numbers its times."""
+        some = np.isfinite(numbers) & ((groups & (1 << self.steps) - 1) > 0)
+        owners = (np.arange(n) if users is None else users)[some]
+        cells, times = groups[some], numbers[some]
+        far = furthest(owners, times, cells & (1 << self.steps) - 1, n, self.within)
+        begins = np.flatnonzero(cells & 1)
+        segments = cells[begins] >> self.steps
+        # Where rows of one moment are of several segments, the first that was declared.
+        begins = begins[np.lexsort((segments, times[begins], owners[begins]))]
+        who, place = np.unique(owners[begins], return_index=True)
+        counters = np.full(n, -1, np.int64)
+        counters[who] = (cells[begins[place]] >> self.steps) * self.steps + far[who] - 1
+        layout: Any = Layout(self.levels)
+        for start in range(0, n, WORDS):
+            yield layout.reports([counters[start : start + WORDS, None]])
