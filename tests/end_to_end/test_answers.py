@@ -59,6 +59,8 @@ COUNTING = {
                 "came=number > -9", "--epsilon", "8", "--output", "out"]],
     "cross-tab": [["cross-tab", "--input", "LOG", "--columns", "number", "--epsilon", "8",
                    "--domains", "number=-3..3", "--output", "out"]],
+    "experiment": [["experiment", "--input", "LOG", "--arm", "flag", "--arms", "true,false",
+                    "--rate", "number", "--epsilon", "8", "--output", "out"]],
     "strings by a threshold": [["strings", "--input", "LOG", "--column", "number",
                                 "--epsilon", "8", "--output", "out"]],
 }  # fmt: skip

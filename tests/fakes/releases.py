@@ -50,6 +50,7 @@ _DEVICES = "--drawn-by devices --enrolled 4000"
 # What a kind refuses, or what its page does not begin with: a figure and its error.
 REFUSED = {
     ("vector-mean", _DEVICES), ("strings", _DEVICES),
+    ("experiment", _DEVICES), ("experiment", "--drawn-by shuffler"),
     # Its first figure is how many reported, which is exact.
     ("cross-tab", "--model local"), ("cross-tab", "--model shuffle"),
 }  # fmt: skip

@@ -64,6 +64,12 @@ def test_a_page_says_what_its_release_holds(request_: Request, workspace) -> Non
         (row,) = [row for row in first.to_pylist() if row["p"] == 0.5]
         assert beside == "median"
         assert shown_as(number.partition(" (")[0], row["estimate"])
+    elif figure == "effect":
+        ((number, beside),) = page.figures
+        (row,) = first.to_pylist()
+        effect = number.partition(": ")[2].partition(" %")[0].lstrip("+")
+        assert shown_as(effect, 100 * row["estimate"])
+        assert ("not beyond chance" in beside) != row["beyond_chance"]
     else:
         require_figures(page, first, statement)
     if request_.kind != "vector-mean":

@@ -33,7 +33,7 @@ from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
 _ERRORS = ErrorTerms(
     "A difference is the mean of an arm less that of the first one, both noisy sums over noisy "
     "counts; a rate is the mean of what is 1 or 0. A lift is the difference in parts of the first "
-    "arm's mean, with Fieller's interval. `noise_standard_error` is the part of the noise.",
+    "arm's mean, with Fieller's interval. The table says which part of an error is the noise's.",
     "chance among those who take part, as if they were drawn from many alike, the noise, and "
     "roundings; not what was clipped",
     of=" of a difference, in parts of an outcome's range,",
