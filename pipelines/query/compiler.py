@@ -15,6 +15,7 @@ from sqlglot import exp
 from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
+from pipelines.metrics.options import UNDECLARED_KINDS
 from pipelines.query.aggregates import (
     TOTALS,
     Aggregate,
@@ -229,6 +230,9 @@ class _Compiler:
             label: what it is called; nothing of one that is looked at alone.
         """
         statistic = self._aggregates.statistic(node)
+        if self._undeclared and statistic.kind not in UNDECLARED_KINDS:
+            told = _DECLARED.format(self._groups[0].label)
+            refuse(node, f"{name_of(node)} is of groups that are declared: {told}")
         for name, one in self._metrics.items():
             kinds = {one.kind, statistic.kind}
             if one.options == statistic.options and (len(kinds) == 1 or kinds == _MOMENTS):

@@ -199,8 +199,8 @@ def _shares_below(
     shares[:, places] = np.clip(known, 0, 1)
     errors = np.sqrt(tree.below_variances(shares, variances)[:, places])
     ends = []
-    asked = len(release.statistic.probabilities)
-    for comparisons in (1, len(below) * asked, len(below) * (places.size - 1)):
+    levels, bins = len(release.statistic.probabilities), places.size - 1
+    for comparisons in (1, len(below) * levels, len(below) * bins):
         far = far_of(release, comparisons)
         fewest = total - far * _spread(tree, variances)
         # A share m is refuted where the count below less m times all is far from 0: divided by
