@@ -19,7 +19,7 @@ from pipelines.request import answers
 from pipelines.request.options import option
 from pipelines.request.requests import Whole
 from pipelines.size.counters import Row
-from pipelines.size.question import PlannerQuestion, Users, empty
+from pipelines.size.question import OUT_OF_REACH, PlannerQuestion, Users, empty
 
 _RISK, _MISSED = 0.05, 0.2
 _RATES, _SCATTERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5), (0.05, 0.1, 0.2, 0.3)
@@ -43,7 +43,7 @@ class ExperimentQuestion(PlannerQuestion):
     lift: float | None = option(
         "a difference that is to be found, in per cent of the first arm's rate or mean: shows how "
         "many users that takes",
-        None, metavar="PERCENT", gt=0,
+        None, metavar="PERCENT", ge=0.1,
     )  # fmt: skip
     per_day: Users | None = option("users a day: shows the days that it takes", None, metavar="N")
 
@@ -58,7 +58,10 @@ class ExperimentQuestion(PlannerQuestion):
         )  # fmt: skip
         for how, values in (("rate", _RATES), ("scatter", _SCATTERS)):
             for value in values:
-                facts, cells = self._row(how, value)
+                try:
+                    facts, cells = self._row(how, value)
+                except ValueError:
+                    facts, cells = {"refused": OUT_OF_REACH}, [OUT_OF_REACH]
                 answers.add("rows", {"outcome": how, "value": value, **facts})
                 table.add_row(f"{how} {100 * value:g} %", *cells)
         return table
@@ -70,8 +73,8 @@ class ExperimentQuestion(PlannerQuestion):
         cells = [f"{size:.3g}", f"{100 * size / mean:.3g}", f"{size / exact:.3f}"]
         if self.lift is not None:
             wanted = self.lift / 100 * mean
-            users = brentq(lambda n: math.log(detectable(math.exp(n)) / wanted), 2.0, _MOST)
-            facts["users"] = math.ceil(math.exp(users))
+            users = brentq(lambda n: math.log(detectable(math.exp(n)) / wanted), -_MOST, _MOST)
+            facts["users"] = max(math.ceil(math.exp(users)), self.arms)
             cells.append(f"{facts['users']:,}")
             if self.per_day is not None:
                 facts["days"] = facts["users"] / self.per_day

@@ -27,7 +27,7 @@ from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
-from transforms.columns import is_numeric, value_type
+from transforms.columns import is_integer, is_numeric, value_type
 from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
 
 _ERRORS = ErrorTerms(
@@ -123,9 +123,7 @@ class Experiment(Statistic):
             drawn = HashedArms(options.salt, shares)
             encoder = ArmEncoder(str(options.user_column), drawn, columns)
         else:
-            whole = pa.types.is_integer(
-                value_type(telemetry.column_type(options.arm or "", "--arm"))
-            )
+            whole = is_integer(telemetry.column_type(options.arm or "", "--arm"))
             values = [int(x) if whole and x.isdecimal() else x for x in names]
             pair = ("--arm", options.arm, "--arms", json.dumps(values))
             encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
@@ -227,6 +225,7 @@ class Experiment(Statistic):
         looks, error = Looks(options.looks, options.look, options.always_valid), chance + noise
         part = max(people / options.usual, 1e-9)
         half, wide = (looks.half(risk, chance, noise, part) for risk in risks)
+        errors = np.sqrt(means.sampling + means.noise)
         lift, least, most = means.lift(arm, wide / math.sqrt(error))
         p_value = float(f"{2 * ndtr(-abs(effect) / math.sqrt(error)):.3g}")
         return {
@@ -234,7 +233,8 @@ class Experiment(Statistic):
             "lower": effect - half, "upper": effect + half,
             "lower_simultaneous": effect - wide, "upper_simultaneous": effect + wide,
             "lift": lift, "lift_lower": least, "lift_upper": most,
-            "first_mean": float(means.mean[0]), "own_mean": float(means.mean[arm]),
+            "first_mean": float(means.mean[0]), "first_mean_standard_error": float(errors[0]),
+            "own_mean": float(means.mean[arm]), "own_mean_standard_error": float(errors[arm]),
             "p_value": p_value if looks == Looks() else math.nan,  # of one look alone
             "noise_standard_error": math.sqrt(noise), "beyond_chance": abs(effect) > wide,
         }  # fmt: skip

@@ -47,6 +47,12 @@ def test_users_and_days_find_the_lift(run) -> None:
             assert difference == pytest.approx(0.05 * row["value"], rel=0.01)
 
 
+def test_what_is_out_of_reach_is_said(run) -> None:
+    outcome = run(["size", "--epsilon", "1e-9", "--experiment", "1000", "--json"])
+    assert outcome.code == 0
+    assert {row["refused"] for row in json.loads(outcome.out)["rows"]} == {"out of reach"}
+
+
 def test_looks_and_arms_cost_some(run) -> None:
     plain, looks, arms = (
         rows(run, *more)[0]["difference"] for more in ((), ("--looks", "28"), ("--arms", "4"))
