@@ -218,11 +218,10 @@ class Histogram(Statistics):
         super().__init__("histogram", column=column, domain=values, **options)
 
 
-class Distribution(Statistics):
-    """The histogram and the quantiles of a column of numbers; else as `Statistics`."""
+class Distribution(_OfNumbers):
+    """Bins and quantiles of a column of numbers, clipped to bounds; else as `Count`."""
 
-    def __init__(self, column: str, bounds: Sequence[float], **options: Any) -> None:
-        super().__init__("distribution", column=column, bounds=bounds, **options)
+    _kind = "distribution"
 
 
 class Strings(Statistics):

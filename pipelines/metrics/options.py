@@ -333,7 +333,7 @@ class SeveralOptions(ShuffledOptions):
 
         Only the job adds up parts of a one.
         """
-        return self.unit == "user" and self.rows_per_user == 1 and self.hidden_by == ADDED
+        return self.unit == "user" and self.hidden_by == ADDED
 
 
 class BoundedOptions(SeveralOptions):

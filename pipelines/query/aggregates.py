@@ -128,8 +128,6 @@ class Aggregates:
     def _quantiles(
         self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]
     ) -> Aggregate:
-        if self._groups != 1:
-            refuse(node, f"{name} with GROUP BY is not answered yet: ask one group by WHERE")
         row, call = self._row(plain[0]), f"{name}(x, n, {PER_ROW} => (low, high))"
         if per == PER_GROUP:
             refuse(node, f"a quantile is of rows: write {call}")
@@ -145,9 +143,11 @@ class Aggregates:
             # Without the ends, which are one row's values each.
             shares = [round(i / parts, 12) for i in range(1, parts)]
         options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
-        of = (
-            "rows" if self._terms.unit is None else "rows of users, all of which share a user's one"
-        )
+        users = self._terms.unit is not None
+        of = "rows of users, all of which share a user's one" if users else "rows"
+        if self._groups != 1:
+            of += " in each of its groups" * users
+            options |= self._by_group(self._terms.most_groups or self._terms.rows)
         return Aggregate("distribution", options, f"{of}, clipped", tuple(shares))
 
     def _row(self, node: Any, truth: bool = False) -> RowValue:

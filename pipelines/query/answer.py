@@ -175,8 +175,8 @@ class QueryResult:
         parts, made = [table], dict[str, pa.Array]()
         if figure.quantiles:
             known = np.array(table["p"])
-            places = [int(np.argmin(np.abs(known - p))) for p in figure.quantiles]
-            parts = [table.slice(at, 1) for at in places]
+            nearest = [known[np.argmin(np.abs(known - p))] for p in figure.quantiles]
+            parts = [table.filter(pa.array(known == p)) for p in nearest]
         for label, part in zip(figure.labels, parts, strict=True):
             for end in figure.ends:
                 together = f"{end[1:]}_simultaneous" if self.selects else ""

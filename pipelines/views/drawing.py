@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.views.facts import shortened
-from pipelines.views.headline import BARS, HEAT, KNOWN, LINE, TRIANGLE, chosen
+from pipelines.views.headline import (
+    BARS,
+    HEAT,
+    KNOWN,
+    LINE,
+    QUANTILE,
+    TRIANGLE,
+    chosen,
+    nearest_half,
+)
 from pipelines.views.listing import Listing, listed
 from pipelines.views.pictures import AxisScale, Chart, bars, heat
 from pipelines.views.selected import LOWER, ends
@@ -69,7 +78,12 @@ def _bars(tables: Tables, statement: Said) -> _Drawn:
     name = chosen(statement)["table"]
     if name not in tables or len(tables[name]) < 2 or "estimate" not in tables[name].column_names:
         return None
-    return listing_bars(listed(name, tables[name], statement))
+    table = tables[name]
+    if "p" in table.column_names:  # of each group one, for they share no picture with each other
+        table = table.take(nearest_half(table["p"].to_pylist()))
+        declared = table.filter(pc.is_valid(table[0]))  # of the others nobody may be
+        table = declared if len(declared) else table
+    return listing_bars(listed(name, table, statement))
 
 
 def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
@@ -84,7 +98,7 @@ def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
     if listing.names == ["coordinate"] and max(widths, default=0) > _APART * min(widths, default=0):
         return None  # numbers of other units, which share no axis
     # What is nothing but a number of a column has no 0 that bars could begin at.
-    points = listing.figure in KNOWN
+    points = listing.figure in {*KNOWN, QUANTILE}
     clear = rows if points else [row for row in rows if not (ends(row)[0] or 0.0) <= 0]
     if len(rows) - len(clear) > _NOISE and clear:
         rows = clear

@@ -150,8 +150,12 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
     if many == 1 or rows == TOTAL:
         return [0], ""
     if rows == MIDDLE:
-        away = [abs(_level(value) - 0.5) for value in table["value"].to_pylist()]
-        return [away.index(min(away))], ""
+        middle = nearest_half(table["value"].to_pylist())
+        widths = _floats(table, "upper") - _floats(table, "lower")
+        known = [place for place in middle if table["group"][place].is_valid] or middle
+        first = sorted(known, key=lambda place: widths[place])[:_MOST]
+        which = f"the {len(first)} {first_word('mean')} of {len(middle):,}"
+        return first, which * (len(middle) > len(first))
     if rows == FIRST:
         shown = min(_MOST, many)
         return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
@@ -232,6 +236,17 @@ def written(
     return number if wide is None else f"{number} ({digits(low, wide)} to {digits(high, wide)})"
 
 
+def nearest_half(levels: Sequence[Any]) -> list[int]:
+    """Where those quantiles are that are nearest to the median, one of each group.
+
+    >>> nearest_half(["0.25", "0.75", "0.9"]), nearest_half([0.5, 0.9, 0.5])
+    ([0], [0, 2])
+    """
+    away = [abs(_level(str(level)) - 0.5) for level in levels]
+    best = levels[away.index(min(away))]
+    return [place for place, level in enumerate(levels) if level == best]
+
+
 def _level(value: str | None) -> float:
     """Of which quantile a row is; infinite where it says none, as only a stranger's row does.
 
@@ -263,7 +278,9 @@ def label(
     ('median', 'a · b', '(other or missing)', '(empty)')
     """
     if figure == QUANTILE and math.isfinite(level := _level(key[1])):
-        return "median" if level == 0.5 else f"{100 * level:.10g} % quantile"
+        which = "median" if level == 0.5 else f"{100 * level:.10g} % quantile"
+        group = "" if key[0] is None else valued(cell(key[0]) or "(empty)", names.get("group"))
+        return " · ".join(filter(None, (group, which)))
     parts = [
         valued(cell(part) or "(empty)", names.get(name))
         for name, part in zip(("group", "value"), key, strict=True)

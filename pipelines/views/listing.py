@@ -103,11 +103,12 @@ class Listing:
     def labels(self, row: Row) -> list[str]:
         """What a row is of, in characters that are a command to nobody."""
         names = self.names
-        if names == ["p"]:
-            return [label((None, str(row["p"])), QUANTILE)]
-        if names == ["low"]:
+        group = [OTHER if row[name] is None else cell(row[name]) for name in names[:-1]]
+        if names[-1:] == ["p"]:
+            return [*group, label((None, str(row["p"])), QUANTILE)]
+        if names[-1:] == ["low"]:
             width = row["high"] - row["low"]
-            return [f"{digits(row['low'], width)} to {digits(row['high'], width)}"]
+            return [*group, f"{digits(row['low'], width)} to {digits(row['high'], width)}"]
         if len(names) > 1 and all(row[name] is None for name in names):
             return [OTHER_PAIR, *[""] * (len(names) - 1)]  # either value may be a declared one
         longer = "" if row.get("whole", True) else LONGER

@@ -71,7 +71,8 @@ def test_bounds_and_declared_values_of_two_columns(workspace: Path) -> None:
         "{type: HushbeamStatistics, config: {kind: cross-tab, columns: [city, half], domains: "
         f"{{city: [Oslo, Bern], half: [0, 1]}}, user: user, {CLEAR}}}}}"
     )
-    assert {row["value"]: row["estimate"] for row in crossed}["Bern × 0"] == 15
+    of = {row["value"]: row["estimate"] for row in crossed}
+    assert of["Bern × 0"] == pytest.approx(15, abs=1)  # of users who share a one: parts of it
 
 
 def test_a_query_yields_its_answer(workspace: Path) -> None:

@@ -228,7 +228,8 @@ def test_queries_show_the_groups_that_all_of_their_aggregates_found() -> None:
     frame = log(20_000)
     answer = hushbeam.sql(
         "SELECT town, COUNT(DISTINCT user) AS n, "
-        "AVG(fare, contribution_bounds_per_group => (0, 60)) AS fare FROM frame GROUP BY town HAVING n > 300 ORDER BY n DESC",
+        "AVG(fare, contribution_bounds_per_group => (0, 60)) AS fare "
+        "FROM frame GROUP BY town HAVING n > 300 ORDER BY n DESC",
         tables={"frame": frame}, user_column="user", max_groups=MOST, epsilon=4,
     )  # fmt: skip
     table = answer.table.to_pandas().fillna({"town": "none"}).set_index("town")

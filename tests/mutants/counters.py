@@ -166,7 +166,7 @@ MUTANTS = (
     Mutant(
         "shared-rows-count-each-as-one",
         "Each row of a user adds a one, and the noise hides one of them.",
-        "transforms/encoders/reports.py",
+        "transforms/encoders/sharing.py",
         "return (place + 1) * parts // of - place * parts // of, order",
         "return (place >= 0) * parts, order",
         ("tests/transforms/test_shared_rows.py",),

@@ -117,7 +117,7 @@ def test_shares_below_err_by_no_more_than_least_squares(
     logs = seen(draw, high, drawn_by, whole)
     metric, n = logs.metric, logs.numbers.size
     tree, variances = metric.reporting.tree, metric.design.variances[:-1]
-    places = np.searchsorted(metric.encoder().edges[1:-1], logs.column("high")[0][:-1], "left") + 1
+    places = np.searchsorted(metric.statistic.edges[1:-1], logs.column("high")[0][:-1], "left") + 1
     shares = np.zeros(tree.cells + 1)
     shares[places] = logs.true[:-1] / n
     exact = float(tree.below_variances(shares, variances)[places].mean())
@@ -209,5 +209,5 @@ def test_whole_numbers_have_whole_bins_and_quantiles() -> None:
     behind = ends[np.searchsorted(lower, logs.column("p", 1)[0], "left")]
     assert logs.column("upper", 1)[0].tolist() == (behind - 1).tolist()
     coarse = seen(gamma, 5000, "shuffler", True)
-    assert (coarse.column("high")[0][:-1] == np.ceil(coarse.metric.encoder().edges[1:-1])).all()
+    assert (coarse.column("high")[0][:-1] == np.ceil(coarse.metric.statistic.edges[1:-1])).all()
     assert coarse.column("high")[0][-1] == 5001

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,10 +15,13 @@ from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.levels import Layout
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
-from transforms.encoders.reports import PathReporting, Reporting, TabReporting, shared
+from transforms.encoders.paths import PathReporting
+from transforms.encoders.reports import Reporting, TabReporting
+from transforms.encoders.sharing import shared
 
 PARTS = 1 << 10
 TREE = Tree.uniform(9, 3)
+K = 2  # groups of a user, of three of three bins each
 TABS = CrossTabs(flat([3, 4]), pairs(2))
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=40)
 
@@ -24,6 +29,8 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max
 def reportings() -> dict[str, object]:
     return {
         "tree": PathReporting(TREE, parts=PARTS),
+        "groups": PathReporting(Tree.uniform(3, 3), 3, K, parts=PARTS, limited=True),
+        "rows": PathReporting(TREE, rows=K, limited=True),
         "cells": Reporting(WholeAmounts(10, 1, PARTS), parts=PARTS),
         "tables": TabReporting(TABS, parts=PARTS),
     }
@@ -52,6 +59,18 @@ def totals(which: str, rows: list[tuple[int, int]], applies: list[bool] | None =
 def test_a_user_adds_one_to_each_level_whatever_its_rows_are(which: str, rows: list) -> None:
     added = totals(which, rows)
     users = {user for user, _ in rows}
+    if which in ("groups", "rows"):
+        *levels, (limited, unusable) = added
+        pairs = {(user, cell // 3) for user, cell in rows if cell < 9}
+        own = Counter(user for user, _ in (pairs if which == "groups" else rows))
+        if which == "rows":
+            own = Counter(user for user, cell in rows if cell < 9)
+        assert limited == sum(many > K for many in own.values())
+        assert unusable == len(users - own.keys())
+        one = PARTS if which == "groups" else 1
+        for level in levels:
+            assert level.sum() == one * sum(min(many, K) for many in own.values())
+        return
     if which == "tree":
         *levels, unusable = added
         some = {user for user, cell in rows if cell < TREE.cells}
@@ -74,8 +93,8 @@ def test_a_user_moves_no_level_by_more_than_one(which: str, rows: list) -> None:
     sizes = {user: sum(1 for other, _ in rows if other == user) for user, _ in rows}
     rows = [row for row in rows if PARTS % sizes[row[0]] == 0]
     others = [row for row in rows if row[0]]
-    if which == "cells" or not others or len(others) == len(rows):
-        return
+    if which in ("cells", "groups", "rows") or not others or len(others) == len(rows):
+        return  # of which some are drawn
     for level, less in zip(totals(which, rows), totals(which, others), strict=True):
         assert np.abs(level - less).sum() <= PARTS
 

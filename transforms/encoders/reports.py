@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,14 @@ from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
 from mechanisms.counters.rows import RowCounters, SummedRows
 from mechanisms.counters.split_mix import SplitMix
-from mechanisms.counters.tree import Tree
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import NUMBERED, RowBlock, pieces
+from transforms.encoders.sharing import added_up
 from transforms.encoders.strings import distinct
 
 LIMITED, UNUSABLE, LACKING, MISSING = "limited", "unusable", "lacking", "missing"
 
-_WORDS = 1 << 20  # made at a time
+WORDS = 1 << 20  # made at a time
 _CUT = 0.01  # the weight of what was cut
 
 
@@ -127,7 +127,8 @@ class Reporting(Levelled):
         rows: how many rows of a unit count, each for itself, drawn uniformly where it has more;
             None where those of a group are put together. A report then has the slots of a row for
             each of them.
-        parts: as of `PathReporting`; where it is not 1, amounts are of as many.
+        parts: into how many parts what a unit raises is divided among its different groups, by who
+            adds whole numbers up; amounts are of as many. 1 where it is not.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> events = Reporting(Amounts(groups=3, most_groups=2, most=2), beside=(LIMITED,))
@@ -175,7 +176,12 @@ class Reporting(Levelled):
             weights=list(digit_weights(amounts.most)), numbers=numbers, averaged=self.averaged,
             present=self.present, beside=list(self.beside),
         )  # fmt: skip
-        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
+        return specification.CountersSpecification(levels=shown(self.levels), unit=unit)
+
+    @property
+    def divides(self) -> bool:
+        """Whether what units raise is added up, and no report is one unit's."""
+        return self.parts > 1
 
     def divided(
         self,
@@ -192,7 +198,7 @@ class Reporting(Levelled):
         """
         some, groups = slice(None) if applies is None else applies, self.amounts.groups
         whose, different = np.divmod(np.unique(users[some] * groups + cells[some]), groups)
-        places, totals = _added_up(whose, different, n, self.parts, rng)
+        places, totals = added_up(whose, different, n, self.parts, rng)
         return self.reported(Layout(self.levels), [places[:, None]], [totals[:, None]])
 
     def words(
@@ -241,7 +247,7 @@ class Reporting(Levelled):
         columns = [slice(None)]
         if self.rows is not None:  # the slots of one row after the other
             columns = [slice(place, place + 1) for place in range(chosen.shape[1])]
-        step = max(1, _WORDS // (layout.types.size * len(columns)))
+        step = max(1, WORDS // (layout.types.size * len(columns)))
         for start in range(0, n, step):
             part = slice(start, start + step)
             words = []
@@ -271,7 +277,7 @@ class Reporting(Levelled):
         return some
 
 
-def _shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
+def shown(levels: tuple[Level, ...]) -> list[specification.CounterLevel]:
     """The levels of counters, as clients need them."""
     return [
         specification.CounterLevel(slots=level.slots, counters=level.counters) for level in levels
@@ -288,86 +294,6 @@ def in_units(
     away = np.clip(clip.sign * (clipped - clip.origin), -clip.bound, clip.bound)
     units = whole_amounts(away, clip.bound, clip.units, rng)
     return units, (used & (clipped != totals)).any(axis=1)
-
-
-@dataclass(frozen=True)
-class PathReporting(Levelled):
-    """A unit's rows to the path of one of its bins, that of a row which is drawn uniformly.
-
-    Attributes:
-        tree: over the bins; the bin behind its last one stands for no number.
-        beside: as of `Reporting`; `UNUSABLE` alone.
-        parts: into how many parts what a unit raises is divided among all of its rows, by who adds
-            whole numbers up; 1 where one row is drawn. Of rows without a number nothing is then
-            raised, and `UNUSABLE` are units without any other.
-
-    >>> from mechanisms.randomness import SeededRandom
-    >>> path = PathReporting(Tree.uniform(4, 2))
-    >>> [words] = path.words(np.zeros(1, np.int64), np.array([3]), None, 1, SeededRandom(0))
-    >>> words.tolist()  # the right half, its right half, and nothing that cannot be used
-    [[1, 5, 9]]
-    """
-
-    tree: Tree
-    beside: tuple[str, ...] = (UNUSABLE,)
-    parts: int = 1
-    # The level beside the tree's
-    sides: ClassVar[tuple[Level, ...]] = (Level(1, 1),)
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """Of the tree, and then of what stands beside it."""
-        return (*self.tree.levels, *self.sides)
-
-    @property
-    def whole(self) -> bool:
-        return self.parts > 1
-
-    def divided(
-        self,
-        users: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        n: int,
-        applies: NDArray[np.bool_] | None,
-        rng: RandomSource,
-    ) -> Messages:
-        """As of `Reporting`."""
-        if applies is not None:
-            users, cells = users[applies], cells[applies]
-        some = cells != self.tree.cells
-        places, totals = _added_up(users[some], cells[some], n, self.parts, rng)
-        unusable = np.unique(users).size - np.unique(users[some]).size
-        none = np.append(np.full(places.size, -1), 0)
-        added = np.append(totals, unusable)[:, None]
-        sets = [*self.tree.encode(np.append(places, -1)), none[:, None]]
-        return self.reported(Layout(self.levels), sets, [added] * len(sets))
-
-    @property
-    def specification(self) -> specification.CountersSpecification:
-        """What a client in another language needs."""
-        unit = specification.TreePath(bins=self.tree.cells, sizes=list(self.tree.sizes[1:]))
-        return specification.CountersSpecification(levels=_shown(self.levels), unit=unit)
-
-    def words(
-        self,
-        users: NDArray[np.int64] | None,
-        groups: NDArray[np.int64],
-        numbers: Floats | None,
-        n: int,
-        rng: RandomSource,
-    ) -> Iterator[Messages]:
-        """As of `Reporting`; groups are bins."""
-        cells = groups
-        if users is not None and n:
-            order = np.lexsort((rng.words(users.size), users))
-            cells = groups[order[np.searchsorted(users[order], np.arange(n))]]
-        none = cells == self.tree.cells
-        layout = Layout(self.levels)
-        step = max(1, _WORDS // layout.types.size)
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            sets = self.tree.encode(np.where(none[part], -1, cells[part]))
-            yield layout.reports([*sets, np.where(none[part], 0, -1)[:, None]])
 
 
 @dataclass(frozen=True)
@@ -403,7 +329,7 @@ class RowReporting(Levelled):
             (units, F) words of `Layout`.
         """
         layout = Layout(self.levels)
-        for part in pieces(block, max(1, _WORDS // layout.types.size)):
+        for part in pieces(block, max(1, WORDS // layout.types.size)):
             words = self._words(layout, part, rng)
             if part.applies is not None:
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
@@ -441,7 +367,7 @@ class TabReporting(RowReporting):
     Attributes:
         rows: the tables.
         beside: nothing, for every row has a cell.
-        parts: as of `PathReporting`.
+        parts: as of `Reporting`, among its rows.
     """
 
     rows: CrossTabs  # type: ignore[assignment]
@@ -449,8 +375,13 @@ class TabReporting(RowReporting):
     parts: int = 1
 
     @property
-    def whole(self) -> bool:
+    def divides(self) -> bool:
+        """As of `Reporting`."""
         return self.parts > 1
+
+    @property
+    def whole(self) -> bool:
+        return self.divides
 
     def divided(
         self,
@@ -463,7 +394,7 @@ class TabReporting(RowReporting):
         """As of `Reporting`; rows are of the places of values."""
         some = slice(None) if applies is None else applies
         first, alike = distinct(rows[some])
-        _, totals = _added_up(users[some], alike, n, self.parts, rng)
+        _, totals = added_up(users[some], alike, n, self.parts, rng)
         sets = self.rows.encode(rows[some][first])
         return self.reported(Layout(self.levels), sets, [totals[:, None]] * len(sets))
 
@@ -514,47 +445,6 @@ class SplitReporting:
     def nothing(self, n: int, rng: RandomSource) -> NDArray[np.int64]:
         """(n, 1) what units split that add nothing."""
         return np.zeros((n, 1), np.int64)
-
-
-def shared(
-    users: NDArray[np.int64], n: int, parts: int, rng: RandomSource
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """What each row has of its unit's one, which all of a unit's rows share alike.
-
-    Where parts cannot be alike some rows have one more, drawn uniformly: of one part one row has
-    it. So what any set of a unit's rows have has a variance of 1 / (4 parts) at the most, for it
-    is that of a draw without replacement.
-
-    Args:
-        users: (rows,) 0 .. n - 1.
-        n: how many units there are.
-        parts: into how many a one is divided.
-        rng: the generator of this process.
-
-    Returns:
-        (rows,) whole numbers, which add up to `parts` for each unit that has a row; and of which
-        row each is.
-
-    >>> from mechanisms.randomness import SeededRandom
-    >>> shared(np.array([0, 1, 0]), 2, 5, SeededRandom(0))[0].tolist()
-    [2, 3, 5]
-    """
-    order = np.lexsort((rng.words(users.size), users))
-    many = np.bincount(users, minlength=n)
-    place = np.arange(users.size) - np.repeat(np.cumsum(many) - many, many)
-    of = np.repeat(many, many)
-    return (place + 1) * parts // of - place * parts // of, order
-
-
-def _added_up(
-    users: NDArray[np.int64], cells: NDArray[np.int64], n: int, parts: int, rng: RandomSource
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(k,) each: the cells that some row has, and what all rows of it have of their units' ones."""
-    amounts, order = shared(users, n, parts, rng)
-    places, of = np.unique(cells[order], return_inverse=True)
-    totals = np.zeros(places.size, np.int64)
-    np.add.at(totals, of, amounts)
-    return places, totals
 
 
 def reports_of(

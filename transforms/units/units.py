@@ -114,7 +114,7 @@ class ReportUsersDoFn(ReportDoFn):
             for name in ("amounts", "applies")
         )  # fmt: skip
         size = 0
-        if getattr(self._reporting, "parts", 1) > 1:
+        if getattr(self._reporting, "divides", False):
             (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
             own = cells.astype(np.int64)
             words = self._reporting.divided(users, own, names.size, applies, self._rng)

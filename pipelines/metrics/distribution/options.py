@@ -8,6 +8,7 @@ from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
 from pipelines.metrics.options import (
+    GroupedOptions,
     NumberOptions,
     published,
 )
@@ -27,12 +28,13 @@ def _about_mechanisms() -> str:
     )
 
 
-class DistributionOptions(NumberOptions):
+class DistributionOptions(NumberOptions, GroupedOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
     counted: ClassVar[str] = metric
-    of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth", "rows_per_user"})
+    of_reports: ClassVar[frozenset[str]] = frozenset({"mechanism", "smooth"})
+    files: ClassVar[tuple[str, ...]] = ("groups", "group")
     brief: ClassVar[str] = "the histogram and the quantiles of a column of numbers"
     description: ClassVar[str] = (
         "The histogram and the quantiles of a column of numbers. Each user counts once: all of its "
@@ -40,11 +42,21 @@ class DistributionOptions(NumberOptions):
         "are clipped to --bounds; how many were is not published."
     )
     examples: ClassVar[str] = """\
-example:
+examples:
   hushbeam distribution --input 'logs/*.parquet' --column seconds --bounds 0,600 \\
       --epsilon 1 --output seconds-distribution
+  hushbeam distribution --input 'logs/*.parquet' --column ms --bounds 0,5000 --quantiles 0.5,0.95 \\
+      --user-column user --group-by version --groups versions.txt --epsilon 1 --output p95
 """
 
+    group_by: str | None = option(
+        "quantiles and shares for each value of this column", None, metavar="COLUMN"
+    )
+    groups: str | None = option(
+        "the groups: a text file with one a line, or a range of integers; public knowledge, not "
+        "taken from the data",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+    )  # fmt: skip
     mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
     output: str = published("distribution.parquet", "quantiles.parquet")
     bins: Whole | None = option(

@@ -15,19 +15,25 @@ from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
+from pipelines.metrics.counting.design import declared
+from pipelines.metrics.counting.options import grouped, require_bounded, require_pairs
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.heading import Heading
+from pipelines.metrics.options import DEVICES, JOB, SHUFFLER
 from pipelines.metrics.statistics.evidence import Accuracy, PrefixEvidence
+from pipelines.metrics.statistics.labels import label_columns, value_group, with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
-from pipelines.views.headline import LINE, MIDDLE, QUANTILE
+from pipelines.views.headline import BARS, LINE, MIDDLE, QUANTILE
+from transforms.encoders.bins import BinEncoder, GroupedBinEncoder, edges_of
 from transforms.encoders.bounds import Bounds
-from transforms.encoders.prefixes import BinEncoder
+from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
 
 BINS, QUANTILES = "distribution.parquet", "quantiles.parquet"
 
+_LIMITS = ("estimate", "lower", "upper", "lower_simultaneous", "upper_simultaneous")
 _OF = " of how many numbers are below a point"
 _READING = (
     "Counts of all levels of the tree are brought to agree by weighted least squares; the shares "
@@ -35,12 +41,16 @@ _READING = (
     "of the numbers as they were, clipped."
 )
 _BINS = 1024  # of counters, where nobody says
+_FEWEST_BINS, _USUAL_CELLS = 64, 1 << 20  # the same of many groups
+_MOST_CELLS = 1 << 23  # of all groups
 _MOST_QUANTILES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution(Statistic):
     """Shares and quantiles of a column of numbers, of the units that have one.
+
+    Where there are groups, each has its own bins and quantiles, behind the label of the group.
 
     `distribution.parquet` has the bins in rising order: low and high; estimate, the shares of
     numbers in them, and unbiased, the same before post-processing; cumulative, the share of numbers
@@ -66,38 +76,100 @@ class Distribution(Statistic):
     def read(
         cls, options: DistributionOptions, source: inputs.Source
     ) -> tuple[Distribution, inputs.Telemetry]:
+        pair = ("--group-by", options.group_by, "--groups", options.groups)
+        require_pairs(pair)
+        if options.group_by and not options.hides_presence:
+            raise RequestError(
+                f"--group-by: one randomised report tells too little of groups: say --drawn-by "
+                f"{JOB}, {SHUFFLER} or {DEVICES}, or ask one group by --where"
+            )
         bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
         telemetry = open_numbers(options, source, empty=options.hides_presence)
-        whole = are_whole(telemetry, options.column, bounds)
-        statistic = cls(options=options, bounds=bounds, probabilities=probabilities, whole=whole)
+        statistic = cls(
+            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds,
+            probabilities=probabilities, whole=are_whole(telemetry, options.column, bounds),
+        )  # fmt: skip
+        if options.hides_presence:
+            statistic.require_few()
         return statistic, telemetry
+
+    def require_few(self) -> None:
+        """Refuse more contributions than a unit can have, and more counters than there may be.
+
+        Raises:
+            RequestError: with what to do.
+        """
+        if self.options.rows_per_user > 1 and not (self.domains or self.options.by_row):
+            raise RequestError(
+                "--rows-per-user: a user counts once here, whatever its rows are; leave it out, or "
+                f"say --by-row, with --drawn-by {JOB}, for so many rows of each"
+            )
+        require_bounded(self.options, self.groups)
+        if self.groups * self.bins > _MOST_CELLS:
+            raise RequestError(
+                f"--bins: {self.groups:,} groups of {self.bins:,} bins are more than "
+                f"{_MOST_CELLS:,}: name fewer of either"
+            )
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are; 1 where nothing is grouped by."""
+        return self._grouping.size
+
+    @property
+    def bins(self) -> int:
+        """How many bins a group has."""
+        few = max(_FEWEST_BINS, min(_BINS, _USUAL_CELLS // self.groups))
+        return int(self.options.bins or few)
+
+    @property
+    def edges(self) -> Floats:
+        """(bins + 1,) where bins begin and end."""
+        return edges_of(self.bounds, self.bins)
+
+    @property
+    def _grouping(self) -> GroupEncoder:
+        return GroupEncoder(self.domains, drops=self.options.undeclared == "drop")
 
     @property
     def workload(self) -> Workload:
-        return Workload(self.encoder.bins, people="all", shape="prefixes")
+        rows, k = self.options.rows, self.options.rows_per_user
+        users = self.options.unit == "user"
+        return Workload(
+            self.groups * self.bins, k if rows is None else 1, people="all", shape="prefixes",
+            rows=rows, limited=users and (rows is not None or self.groups > k),
+        )  # fmt: skip
 
     @property
-    def encoder(self) -> BinEncoder:  # type: ignore[override]
-        return BinEncoder(self.options.column, self.bounds, self.options.bins or _BINS)
+    def encoder(self) -> BinEncoder | GroupedBinEncoder:  # type: ignore[override]
+        if not self.domains:
+            return BinEncoder(self.options.column, self.bounds, self.bins)
+        return GroupedBinEncoder(
+            self.domains, self.options.column, drops=self._grouping.drops, bounds=self.bounds,
+            bins=self.bins,
+        )  # fmt: skip
 
     @property
     def heading(self) -> Heading:
         figures = {BINS: "share", QUANTILES: QUANTILE}
-        headline = {"table": QUANTILES, "rows": MIDDLE, "picture": LINE}
-        return Heading(f"{self.options.column}: distribution", figures, headline=headline)
+        headline = {"table": QUANTILES, "rows": MIDDLE, "picture": BARS if self.domains else LINE}
+        by = f" by {self.options.group_by}" * bool(self.options.group_by)
+        title = f"{self.options.column}: distribution{by}"
+        return Heading(title, figures, value_group(self.domains), headline)
 
     @property
     def wording(self) -> Wording:
-        users, shared = self.options.unit == "user", self.options.shared
-        users &= not shared
+        shared = self.options.shared and not self.options.by_row
+        users = self.options.unit == "user" and not shared and not self.options.by_row
+        where = ", in each of its groups" * bool(self.domains)
         drawn = "; of each user one number, drawn uniformly among its rows" * users
         key = "standard_error_of_a_count_up_to_the_middle"
         errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key, _OF)
-        what = "One number of each user, drawn uniformly among its rows," * users
+        what = f"One number of each user{where}, drawn uniformly among its rows," * users
         if shared:
-            what = "Each number of a user, all of which share its one alike,"
+            what = f"Each number of a user, all of which share its one alike{where},"
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
-        sentence = f"{what or 'The number of a row'} was told by its bin of {self.encoder.bins:,}."
+        sentence = f"{what or 'The number of a row'} was told by its bin of {self.bins:,}."
         of = "A share below is of the numbers less than the `high` of a bin."
         besides = (
             " Errors and limits are of the noise alone: another draw among a user's rows moves a "
@@ -110,7 +182,7 @@ class Distribution(Statistic):
     ) -> dict[str, Any]:
         shares, cumulative = evidence.moved, evidence.cumulative
         if shares is None:
-            shares = np.diff(cumulative, prepend=0.0)
+            shares = np.diff(cumulative.reshape(self.groups, -1), prepend=0.0).ravel()
         columns = {"estimate": shares, **evidence.bins, "cumulative": cumulative}
         for suffix, ends in evidence.limits.items():
             for side, limits in zip(("lower", "upper"), ends, strict=True):
@@ -119,16 +191,27 @@ class Distribution(Statistic):
 
     def tables(self, evidence: PrefixEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         edges = evidence.edges
-        bins = {"low": edges[:-1], "high": edges[1:]}
-        bins |= self.columns(evidence, self.options.confidence)
-        # Where there is no number, there is a null.
-        shares = {name: pa.array(column, from_pandas=True) for name, column in bins.items()}
-        numbers: NDArray[Any] = evidence.quantiles
+        ends = {
+            name: np.tile(end, self.groups)
+            for name, end in (("low", edges[:-1]), ("high", edges[1:]))
+        }
+        shares = ends | self.columns(evidence, self.options.confidence)
+        # Of one distribution the band says what holds together.
+        numbers: NDArray[Any] = evidence.quantiles[:, : 5 if self.domains else 3]
         if self.whole:
             numbers = whole_quantiles(numbers, self.bounds)
-        named = dict(zip(("estimate", "lower", "upper"), numbers.T, strict=True))
-        quantiles = pa.table({"p": [*self.probabilities], **named})
-        return {BINS: pa.table(shares), QUANTILES: quantiles}
+        named = dict(zip(_LIMITS, numbers.T, strict=False))
+        levels = {"p": np.tile(self.probabilities, self.groups)}
+        return {
+            BINS: with_labels(self._labels(edges.size - 1), shares),
+            QUANTILES: with_labels(self._labels(len(self.probabilities)), levels | named),
+        }
+
+    def _labels(self, times: int) -> dict[str, pa.Array]:
+        """Column -> the group of each row, of so many rows a group."""
+        whose = pa.array(np.repeat(np.arange(self.groups), times))
+        labels = label_columns(value_group(self.domains), self.domains)
+        return {name: column.take(whose) for name, column in labels.items()}
 
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
@@ -141,24 +224,30 @@ class Distribution(Statistic):
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of the number of units up to the middle, if as many lie above it."""
-        error = accuracy.total.standard_error
-        words = f"share below ± {100 * error / people:.2g} % of {people:,}"
-        return Forecast(people, error, error, words)
+        error, of = accuracy.total.standard_error, people // self.groups
+        group = " of a group" * bool(self.domains)
+        words = f"share below ± {100 * error / max(of, 1):.2g} % of {of:,}{group}"
+        return Forecast(max(of, 1), error, error, words)
 
 
 def whole_quantiles(numbers: Floats, bounds: Bounds) -> NDArray[np.int64]:
-    """(k, 3) the whole numbers nearest to quantiles, and those within their limits.
+    """The whole numbers nearest to quantiles, and those within their limits.
 
     A whole number that lies between two limits lies between the whole numbers within them.
 
     Args:
-        numbers: (k, 3) the estimate and the limits of each.
+        numbers: as of `PrefixEvidence`.
         bounds: what numbers were clipped to.
+
+    Returns:
+        Of the same shape.
     """
-    middle, low, high = np.rint(numbers[:, 0]), np.ceil(numbers[:, 1]), np.floor(numbers[:, 2])
-    middle = np.clip(middle, *bounds)
-    ends = middle, np.minimum(low, middle), np.maximum(high, middle)
-    return np.stack(ends, axis=1).astype(np.int64)
+    middle, *ends = numbers.T
+    middle = np.clip(np.rint(middle), *bounds)
+    low = (np.minimum(np.ceil(end), middle) for end in ends[::2])
+    high = (np.maximum(np.floor(end), middle) for end in ends[1::2])
+    sides = (side for pair in zip(low, high, strict=True) for side in pair)
+    return np.stack([middle, *sides], axis=1).astype(np.int64)
 
 
 def read_quantiles(text: str | None) -> tuple[float, ...]:

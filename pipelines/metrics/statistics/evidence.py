@@ -158,7 +158,8 @@ class PrefixEvidence(Evidence):
         bins: column -> (bins,) what is known of each, beside its estimated share.
         cumulative: (bins,) the estimated shares below the ends of bins; they rise to 1.
         limits: the end of a column's name -> (bins,) limits of these.
-        quantiles: (k, 3) the estimate and the limits of each, in the units of the bounds.
+        quantiles: (k, 3) the estimate and the limits of each, in the units of the bounds; or (k, 5)
+            with those that hold together.
         usable: confidence -> how many units have a number, and how far off that may be; None of
             what nobody counts.
     """

@@ -71,13 +71,18 @@ class Histogram(Statistic):
     def workload(self) -> Workload:
         groups, k = self.encoder.size, self.options.rows_per_user
         limited = self.options.user_column is not None and groups > k
-        limited &= not self.options.shared
+        limited &= not self._shared
         return Workload(groups, k, people="all", limited=limited)
 
     @property
     def domain(self) -> Domain:
         """The declared values."""
         return self.domains[0][1]
+
+    @property
+    def _shared(self) -> bool:
+        """Whether the values of a unit share its one."""
+        return self.options.shared and not self.several
 
     @property
     def several(self) -> bool:
@@ -101,7 +106,7 @@ class Histogram(Statistic):
         k, unit = self.options.rows_per_user, self.options.unit
         values = "one value" if k == 1 else f"{k:,} different values"
         several = f"; a user counts for {values} at the most, drawn uniformly"
-        if self.options.shared:
+        if self._shared:
             several = "; different values of a user share its one alike"
         words = (
             f"Shares are of all {unit}s{several * (unit == 'user')}. The bound on poisoning "

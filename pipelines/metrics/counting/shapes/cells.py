@@ -82,7 +82,7 @@ class _Units(_Cells):
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Reporting]:
         options, work = statistic.options, statistic.workload
         kind = WholeAmounts if options.drawn_by == JOB else Amounts
-        parts = parts_of(options) if work.people == "all" else 1
+        parts = parts_of(options) if work.people == "all" and work.most_groups == 1 else 1
         amounts = kind(work.groups, work.most_groups, work.most * parts)
         present = work.people == "all" and work.most_groups > 1
         beside = (LIMITED,) * work.limited

@@ -29,7 +29,7 @@ from pipelines.metrics.counting.shapes.shape import (
 from pipelines.metrics.counting.shapes.shape import far as far_of
 from pipelines.metrics.options import JOB
 from pipelines.metrics.statistics.evidence import Accuracy, Limits, PrefixEvidence
-from transforms.encoders.reports import PathReporting
+from transforms.encoders.paths import PathReporting
 
 if TYPE_CHECKING:
     from pipelines.metrics.counting.by_counters import ByCounters
@@ -42,53 +42,58 @@ _BY_JOB = tuple(product((2, 3, 4, 5, 8, 10, 16, 32, 64), (1.15, 1.3)))
 
 
 class _Paths(Shape):
-    """A unit raises the counters above its bin, one of each level of a tree."""
+    """A unit raises the counters above its bin, one of each level of a tree that each group has.
+
+    Groups are no level of their own: nothing says how many units all of them have together, so
+    their trees have nothing in common, and what is known of one is what is known of one alone.
+    """
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, PathReporting]:
         """The tree with the least error of a share below."""
-        options, bins = statistic.options, statistic.encoder
-        if not (np.diff(bins.edges) > 0).all():
+        options, work, bins = statistic.options, statistic.workload, statistic.bins
+        if not (np.diff(statistic.edges) > 0).all():
             raise RequestError("--bins: the bounds are too close for so many bins")
         candidates, why = [], RequestError("")
         # The shuffler's dummies are few where each is sealed, if some tree has few.
         most = MOST_SEALED if sealed and options.drawn_by == "shuffler" else math.inf
-        by_job, parts = options.drawn_by == JOB, parts_of(options)
+        by_job = options.drawn_by == JOB
+        parts = parts_of(options) if work.rows is None else 1
         error = _on_average if by_job else _of_half
         for fanout, growth in _BY_JOB if by_job else _SHAPES:
-            reporting = PathReporting(Tree.uniform(bins.bins, fanout, growth), parts=parts)
-            levels = reporting.tree.levels
-            more = portions(parts, len(levels))
+            reporting = PathReporting(
+                Tree.uniform(bins, fanout, growth), statistic.groups, work.most_groups, work.rows,
+                parts, work.limited,
+            )  # fmt: skip
+            levels = reporting.levels[:-1]
+            more = portions(parts, len(levels)) | {"rows": work.rows or 1}
             try:
                 design = meeting(options, levels, reporting.sides, sealed, **more)
             except RequestError as refused:
                 why = refused
                 continue
             excess = max(design.number - most, 0)
-            candidates.append(
-                (excess, error(reporting.tree, design.variances[:-1]), design, reporting)
-            )
+            variances = design.variances[:-1]
+            candidates.append((excess, error(reporting.tree, variances), design, reporting))
         if not candidates:
             raise why
         *_, design, reporting = min(candidates, key=lambda candidate: candidate[:2])
         return design, reporting
 
     def accuracy(self, release: ByCounters) -> Accuracy:
-        """Of a count up to the middle, if as many lie above it."""
+        """Of a count of a group up to the middle, if as many lie above it."""
         error = math.sqrt(_of_half(*_tree(release)))
         return Accuracy(FigureError(None, error, rounding=rounding_of(release)))
 
     def evidence(self, release: ByCounters, estimate: Counted) -> PrefixEvidence:
-        (tree, variances), statistic, unit = _tree(release), release.statistic, release.unit
+        tree, variances = _tree(release)
         parts, levels = release.parts, release.design.centred(estimate.counts)[:-1]
-        leaves = tree.estimate([level / parts for level in levels], variances)
-        edges, places = _ends(statistic)
-        below = np.append(0.0, np.cumsum(leaves))[places]
-        unbiased, cumulative, *ends = _shares_below(release, below, places)
+        groups = (level.reshape(release.statistic.groups, -1) / parts for level in levels)
+        leaves = np.stack([tree.estimate(own, variances) for own in zip(*groups, strict=True)])
+        edges, places = _ends(release.statistic)
+        below = np.cumsum(np.pad(leaves, ((0, 0), (1, 0))), axis=1)[:, places]
+        unbiased, cumulative, *ends, few = _shares_below(release, below, places)
         errors = np.sqrt(tree.range_variances(places[:-1], places[1:], variances))
-        named = zip(("", "_simultaneous"), ends, strict=True)
-        # Of whole numbers a bin ends with its last one, and not with the first of the next.
-        lower, upper = quantile_limits(statistic.probabilities, *ends[0], edges)
-        middle = quantiles(statistic.probabilities, np.diff(cumulative), edges, statistic.whole)
+        total, unit = float(leaves.sum()), release.unit
 
         def usable(confidence: float) -> Noisy:
             # As far as the heaviest of the noises that all bins add up from.
@@ -97,17 +102,21 @@ class _Paths(Shape):
                 for place in range(len(levels))
             )
             far = max(law.far(confidence) for law in of)
-            return float(leaves.sum()), _spread(tree, variances) * far
+            return total, math.sqrt(len(leaves)) * _spread(tree, variances) * far
 
+        counts = np.diff(below, axis=1).ravel()
+        of_bins = {
+            "unbiased": np.diff(unbiased, axis=1).ravel(),
+            f"{unit}s": counts,
+            f"{unit}s_standard_error": np.tile(errors, len(leaves)),
+        }
+        named = zip(("", "_simultaneous"), ends, strict=True)
+        limits = {name: (low[:, 1:].ravel(), high[:, 1:].ravel()) for name, (low, high) in named}
         return PrefixEvidence(
-            leaves, np.array([leaves.sum()]), release.accuracy, partial(beside, release, estimate),
-            usable=usable, edges=edges,
-            bins={
-                "unbiased": np.diff(unbiased), f"{unit}s": np.diff(below),
-                f"{unit}s_standard_error": errors,
-            },
-            cumulative=cumulative[1:], limits={name: (a[1:], b[1:]) for name, (a, b) in named},
-            quantiles=np.stack([middle, lower, upper - statistic.whole], axis=1),
+            leaves.ravel(), leaves.sum(axis=1), release.accuracy,
+            partial(beside, release, estimate), usable=usable, edges=edges, bins=of_bins,
+            cumulative=cumulative[:, 1:].ravel(), limits=limits,
+            quantiles=_quantiles(release.statistic, edges, cumulative, (ends[0], few)),
         )  # fmt: skip
 
     def influence(self, release: ByCounters) -> float:
@@ -120,6 +129,18 @@ class _Paths(Shape):
 
 TREE = _Paths()
 """Prefixes of bins in their order."""
+
+
+def _quantiles(statistic: Any, edges: Floats, cumulative: Floats, ends: Sequence[Limits]) -> Floats:
+    """(groups * quantiles, 5) as of `PrefixEvidence`, by limits of each and of so many."""
+    levels, whole, numbers = statistic.probabilities, statistic.whole, []
+    for group, below in enumerate(cumulative):
+        middle = quantiles(levels, np.diff(below), edges, whole)
+        limits = (quantile_limits(levels, low[group], high[group], edges) for low, high in ends)
+        # Of whole numbers a bin ends with its last one, and not with the first of the next.
+        sides = (side for low, high in limits for side in (low, high - whole))
+        numbers.append(np.stack([middle, *sides], axis=1))
+    return np.concatenate(numbers)
 
 
 def _tree(release: ByCounters) -> tuple[Tree, Sequence[float]]:
@@ -147,7 +168,7 @@ def _on_average(tree: Tree, variances: Sequence[float]) -> float:
 
 def _ends(statistic: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """(bins + 1,) each: where the published bins begin and end, and how many leaves lie below."""
-    edges = statistic.encoder.edges
+    edges = statistic.edges
     if not statistic.whole:
         return edges, np.arange(edges.size)
     # Of whole numbers as many lie below 4.88 as below 5, and none between two edges of one
@@ -158,45 +179,58 @@ def _ends(statistic: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 def _shares_below(
     release: ByCounters, below: Floats, places: NDArray[np.int64]
-) -> tuple[Floats, Floats, Limits, Limits]:
-    """Of the shares below some edges (unbiased, estimates, limits of each, limits of all together).
+) -> tuple[Floats, Floats, Limits, Limits, Limits]:
+    """Of the shares below some edges (unbiased, estimates, limits of each, of all together, and of
+    as many as there are quantiles).
 
     Args:
-        release: whose tree it is.
-        below: (k,) the estimated counts below them; of the first 0, of the last all.
+        release: whose trees they are.
+        below: (groups, k) the estimated counts below them; of the first 0, of the last all.
         places: (k,) how many leaves lie below them.
+
+    Returns:
+        Arrays as `below`.
     """
     tree, variances = _tree(release)
-    total, known = float(below[-1]), np.linspace(0.0, 1.0, below.size)
-    if total > 0:
-        known[1:-1] = below[1:-1] / total
+    total, known = below[:, -1:], np.tile(np.linspace(0.0, 1.0, places.size), (len(below), 1))
+    np.divide(below, total, out=known, where=(total > 0) & (places > 0) & (places < places[-1]))
     cumulative = _fitted(known)
-    shares = np.zeros(tree.cells + 1)
-    shares[places] = np.clip(known, 0, 1)
-    errors = np.sqrt(tree.below_variances(shares, variances)[places])
+    shares = np.zeros((len(below), tree.cells + 1))
+    shares[:, places] = np.clip(known, 0, 1)
+    errors = np.sqrt(tree.below_variances(shares, variances)[:, places])
     ends = []
-    for comparisons in (1, below.size - 1):
+    asked = len(release.statistic.probabilities)
+    for comparisons in (1, len(below) * asked, len(below) * (places.size - 1)):
         far = far_of(release, comparisons)
         fewest = total - far * _spread(tree, variances)
         # A share m is refuted where the count below less m times all is far from 0: divided by
         # the fewest that there may be. Counts are whole, so noise of a few units goes in steps.
-        half = (far * errors + 0.5) / fewest if fewest > 0 else np.full(below.size, np.inf)
-        half[0] = half[-1] = 0.0
+        half = np.full_like(errors, np.inf)
+        np.divide(far * errors + 0.5, fewest, out=half, where=fewest > 0)
+        half[:, [0, -1]] = 0.0
         ends.append((known - half, known + half))
     # The fit keeps order, so limits hold its estimate. Of 100 releases of six data sets single
     # ones held in 97.3 to 99.4 % after it, and in 97.3 to 98.1 % before: a flat stretch has one
     # limit, and not hundreds of which some miss. It must come before they are cut to 0 .. 1: those
     # that are held in 64 % of a stretch where nothing is.
-    low, high = (_fitted(end) for end in ends[0])
-    one = np.minimum(low, cumulative), np.maximum(high, cumulative)  # to the last bit
+    fitted = [[_fitted(end) for end in pair] for pair in ends[:2]]
+    one, few = (  # to the last bit
+        (np.minimum(low, cumulative), np.maximum(high, cumulative)) for low, high in fitted
+    )
     # Limits that hold together hold for all further shares, too, which are no smaller.
-    low, high = (np.clip(end, 0, 1) for end in ends[1])
-    low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
-    return known, cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1]))
+    low, high = (np.clip(end, 0, 1) for end in ends[2])
+    low = np.maximum.accumulate(low, axis=1)
+    high = np.minimum.accumulate(high[:, ::-1], axis=1)[:, ::-1]
+    return known, cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1])), few
 
 
 def _fitted(shares: Floats) -> Floats:
-    """The rising shares that are nearest to some, of which the first is 0 and the last is 1."""
-    if not np.isfinite(shares).all():  # nobody may have a number
-        return np.append(0.0, np.where(shares[1:] > 0, 1.0, 0.0))
-    return np.concatenate([[0.0], rising(shares[1:-1]), [1.0]])
+    """The rising shares nearest to those of each row, of which the first is 0 and the last is 1."""
+    fitted = np.zeros_like(shares)
+    fitted[:, -1] = 1.0
+    for row, own in zip(fitted, shares, strict=True):
+        if np.isfinite(own).all():
+            row[1:-1] = rising(own[1:-1])
+        else:  # nobody may have a number
+            row[1:] = own[1:] > 0
+    return fitted
