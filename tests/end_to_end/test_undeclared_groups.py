@@ -171,7 +171,8 @@ def test_a_page_and_a_statement_say_what_was_chosen_and_nothing_exact() -> None:
         ({"delta": 0}, "delta"), ({"group_by": "fare"}, "holds double"),
         ({"group_by": "nowhere"}, "no column 'nowhere'"),
         ({"column": "hour", "domain": range(3)}, "of all columns are declared or of none"),
-        ({"group": ("town",)}, "named once"), ({"epsilon": 1e-8}, "too small"),
+        ({"group": ("town",)}, "named once"),
+        ({"group_by": None, "selection_share": 0.3}, "says something of groups that nobody"), ({"epsilon": 1e-8}, "too small"),
         ({"user_column": None}, "rows_per_user"), ({"selection_share": 1}, "selection_share"),
     ],
 )  # fmt: skip

@@ -39,20 +39,14 @@ def value_names(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     return _names(LABELS[max(len(LABELS) - len(domains), 0) :], domains)
 
 
-<<<<<<< HEAD
-def _names(names: Iterable[str], domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    columns = [column for column, _ in domains]
-    more = len(columns) - len(LABELS)
-=======
-def value_group(domains: Domains) -> dict[str, str]:
+def value_group(domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The same where each group has several figures: one label, for the value says which it is."""
     return _names(LABELS[: min(1, len(domains))], domains)
 
 
-def _names(names: Iterable[str], domains: Domains) -> dict[str, str]:
+def _names(names: Iterable[str], domains: Sequence[tuple[str, Any]]) -> dict[str, str]:
     names, columns = [*names], [column for column, _ in domains]
     more = len(columns) - len(names)
->>>>>>> main
     if more > 0:
         columns = [TOGETHER.join(columns[: more + 1]), *columns[more + 1 :]]
     return dict(zip(names, columns, strict=True))
