@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,19 @@ from scipy import stats
 import hushbeam
 from hushbeam import RequestError
 from pipelines.cli import cli
+from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.set_union import central_error
 
 SURE = 1e-9  # of a false alarm
+
+
+@pytest.fixture(autouse=True)
+def fixed() -> Iterator[None]:
+    """The same noise in every run."""
+    with fixed_randomness():
+        yield
+
+
 EPSILON, DELTA, MOST = 1.0, 1e-6, 4
 _JOB = """
 import numpy as np, pandas as pd, hushbeam
@@ -92,6 +103,8 @@ def test_figures_are_the_truth_with_the_stated_noise(kind: str) -> None:
     table, known = figures(released(kind, frame)), truth(frame, kind)
     assert {*table.index} <= {*known.index}
     assert "none" in table.index  # who has no town is a group like any other
+    if kind == "mean":  # a quotient is all but normal where its count is ten errors away
+        table = table[table.users > 10 * table.users_standard_error]
     exact = known[table.index]
     z = ((table.estimate - exact) / table.standard_error).to_numpy()
     low, high = stats.chi2.isf([1 - SURE, SURE], len(z))
@@ -99,10 +112,9 @@ def test_figures_are_the_truth_with_the_stated_noise(kind: str) -> None:
     inside = int(((table.lower <= exact) & (exact <= table.upper)).sum())
     assert stats.binom.cdf(inside, len(z), 0.93) > SURE
     # What has enough users is there: ten deviations above.
-    limit = released_limit(MOST)
-    users = truth(frame, "users")
+    limit, users = released_limit(MOST), truth(frame, "users")
     assert {*users[users > limit].index} <= {*table.index}
-    assert len(table) > 25
+    assert len(table) > 10
 
 
 def released_limit(most: int) -> float:
@@ -172,7 +184,8 @@ def test_a_page_and_a_statement_say_what_was_chosen_and_nothing_exact() -> None:
         ({"group_by": "nowhere"}, "no column 'nowhere'"),
         ({"column": "hour", "domain": range(3)}, "of all columns are declared or of none"),
         ({"group": ("town",)}, "named once"),
-        ({"group_by": None, "selection_share": 0.3}, "says something of groups that nobody"), ({"epsilon": 1e-8}, "too small"),
+        ({"group_by": None, "selection_share": 0.3}, "says something of groups that nobody"),
+        ({"epsilon": 1e-8}, "too small"),
         ({"user_column": None}, "rows_per_user"), ({"selection_share": 1}, "selection_share"),
     ],
 )  # fmt: skip
