@@ -72,8 +72,8 @@ def mean(
     Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
-    'drop'] = 'other', by_row: bool = False, model: Literal['local', 'shuffle'] = 'shuffle',
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, selection_share: float = 0.5, model: Literal['local', 'shuffle'] = 'shuffle',
     epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
     None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
     False, group_by: str | None = None, groups: _Values | None = None, groups_public: bool =
@@ -91,11 +91,10 @@ def variance(
     shuffler: Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove',
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
-    'drop'] = 'other', by_row: bool = False, honest_share: float | None = None, max_messages:
-    float | None = None, group_by: str | None = None, groups: _Values | None = None, ledger:
-    _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool =
-    False,
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, honest_share: float | None = None, max_messages: float | None = None, group_by: str |
+    None = None, groups: _Values | None = None, ledger: _Path | None = None, population: str |
+    None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The variance and standard deviation of a column, or of each group."""
 
@@ -107,13 +106,13 @@ def distribution(
     Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
-    'drop'] = 'other', by_row: bool = False, model: Literal['local', 'shuffle'] = 'shuffle',
-    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
-    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
-    False, group_by: str | None = None, groups: _Values | None = None, mechanism: str = 'auto',
-    bins: int | None = None, quantiles: str | None = None, smooth: bool = False, ledger: _Path |
-    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
+    honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
+    bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
+    groups: _Values | None = None, mechanism: str = 'auto', bins: int | None = None, quantiles:
+    str | None = None, smooth: bool = False, ledger: _Path | None = None, population: str | None
+    = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The histogram and the quantiles of a column of numbers."""
 
@@ -143,8 +142,8 @@ def count(
     'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] = 'add or remove',
     rows_per_user: int = 1, expected: int | None = None, drawn_by: Literal['job', 'each-report',
     'shuffler', 'devices'] | None = None, enrolled: int | None = None, group: _ValuesOf = (),
-    selection_share: float = 0.5, undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, honest_share: float | None = None, max_messages: float | None = None, column: str |
+    undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, selection_share: float
+    = 0.5, honest_share: float | None = None, max_messages: float | None = None, column: str |
     None = None, domain: _Values | None = None, group_by: str | None = None, by: str | None =
     None, by_domain: _Values | None = None, per_value: int = 1, ledger: _Path | None = None,
     population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
@@ -159,12 +158,11 @@ def sum(
     shuffler: Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove',
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, group: _ValuesOf = (), selection_share: float = 0.5, undeclared: Literal['other',
-    'drop'] = 'other', by_row: bool = False, honest_share: float | None = None, max_messages:
-    float | None = None, whole_numbers: bool = False, group_by: str | None = None, groups:
-    _Values | None = None, mechanism: Literal['counters', 'split-mix'] = 'counters', ledger:
-    _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool =
-    False,
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, selection_share: float = 0.5, honest_share: float | None = None, max_messages: float
+    | None = None, whole_numbers: bool = False, group_by: str | None = None, groups: _Values |
+    None = None, mechanism: Literal['counters', 'split-mix'] = 'counters', ledger: _Path | None
+    = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The total of a column of numbers, or of each group of rows."""
 

@@ -388,11 +388,6 @@ class GroupedOptions(BoundedOptions):
         "groups that enough users have, as with --group-by alone",
         (), metavar="COLUMN[=FILE|LOW..HIGH|[...]]", repeated=True, figure=True,
     )  # fmt: skip
-    selection_share: float = option(
-        "of groups that nobody declared: which part of the price is for finding them; the rest is "
-        "for their figures",
-        0.5, group=PROMISE, metavar="S", gt=0, lt=1,
-    )  # fmt: skip
     undeclared: Literal["other", "drop"] = option(
         "rows of no declared group. other: all of them are one more group. drop: they count for "
         "nothing, and take no other row's place",
@@ -411,18 +406,36 @@ class GroupedOptions(BoundedOptions):
     @property
     def undeclared_columns(self) -> tuple[str, ...]:
         """Columns to group by of which nobody declared the values."""
-        alone = getattr(self, "group_by", None) if getattr(self, "groups", None) is None else None
-        named = [column for column in self.group if "=" not in column]
-        return (*([] if alone is None else [alone]), *named)
-
-    @property
-    def hidden_by(self) -> str:
-        return UNDECLARED if self.undeclared_columns else super().hidden_by
+        return ()
 
     @property
     def rows(self) -> int | None:
         """How many rows of a unit count, each for itself; None where those of a group are one."""
         return self.rows_per_user if self.by_row else None
+
+
+class DiscoveryOptions(GroupedOptions):
+    """What a person says of totals whose groups need not be declared."""
+
+    selection_share: float = option(
+        "of groups that nobody declared: which part of the price is for finding them; the rest is "
+        "for their figures",
+        0.5, group=PROMISE, metavar="S", gt=0, lt=1,
+    )  # fmt: skip
+
+    @property
+    def undeclared_columns(self) -> tuple[str, ...]:
+        alone = getattr(self, "group_by", None) if getattr(self, "groups", None) is None else None
+        named = [column for column in self.group if "=" not in column]
+        return (*([] if alone is None else [alone]), *named)
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | ({"selection_share"} - self.model_fields_set)
+
+    @property
+    def hidden_by(self) -> str:
+        return UNDECLARED if self.undeclared_columns else super().hidden_by
 
 
 OF_ROWS = frozenset(GroupedOptions.model_fields) - frozenset(BoundedOptions.model_fields)

@@ -11,6 +11,7 @@ from pipelines.compat.google_sql import offset_of
 from pipelines.query.allowed import REFUSED, refuse
 from pipelines.query.clause import QueryTerms
 from pipelines.query.rows import RowExpressions, RowValue, literal, name_of, whole
+from transforms.encoders.undeclared import UNDECLARED
 
 PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _TABLES = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), "variance")
@@ -138,6 +139,8 @@ class Aggregates:
         self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]
     ) -> Aggregate:
         row, call = self._row(plain[0]), f"{name}(x, n, {PER_ROW} => (low, high))"
+        if not self._groups:
+            refuse(node, f"{name} of groups that nobody declared is not answered yet: declare them")
         if per == PER_GROUP:
             refuse(node, f"a quantile is of rows: write {call}")
         bounds = bounds or self._chosen(node, row, call)
@@ -181,7 +184,11 @@ class Aggregates:
         """How many groups of a unit count."""
         if self._terms.unit is None:
             return {}
-        return {"rows_per_user": min(most or self._terms.most_groups or 1, self._groups)}
+        return {
+            "rows_per_user": min(
+                most or self._terms.most_groups or 1, self._groups or UNDECLARED.size
+            )
+        }
 
     def _by_row(self, node: exp.Expr, call: str, bounded: bool = False) -> dict[str, Any]:
         """That each row counts for itself, and how many of a unit do."""

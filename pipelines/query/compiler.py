@@ -29,7 +29,6 @@ from pipelines.query.answer import QueryResult, ResultColumn
 from pipelines.query.clause import PUBLIC, THRESHOLD, QueryTerms, with_clause
 from pipelines.query.rows import RowExpressions, RowValue, name_of, used_as, whole
 from pipelines.query.tables import FromClause, named
-from transforms.encoders.undeclared import UNDECLARED
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import ViewError
 
@@ -136,7 +135,7 @@ class _Compiler:
         size = prod(len(one.labels) for one in groups if one.labels is not None)
         if size > _MOST_GROUPS:
             refuse(node, f"{size:,} groups are more than the {_MOST_GROUPS:,} there may be")
-        size = UNDECLARED.size if self._undeclared else size
+        size = 0 if self._undeclared else size
         self._aggregates = Aggregates(self._of_rows, terms, size, self._derived, sources.seen)
         self._columns = {name: self._item(name, item) for name, item in items}
         if not any(one[0] == "f" for one in self._columns.values()):

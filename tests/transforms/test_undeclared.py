@@ -123,7 +123,7 @@ def test_values_of_several_columns_come_back_as_they_were() -> None:
     words = encoder.encode(batch, Rows(5), SeededRandom(0)).cells
     assert words.shape == (5, encoder.width)
     texts = [None if day is None else str(day) for day in days]
-    assert encoder.labels(words) == [[*towns[:3], "x" * 64, "Zürich"], texts]
+    assert encoder.labels(words) == [[*towns[:3], "x" * 64 + "…", "Zürich"], texts]
     whole = summed(np.concatenate([words, np.ones((5, 2), np.uint32)], axis=1), 1)
     assert len(whole) == 4
 

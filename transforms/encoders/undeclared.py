@@ -24,11 +24,7 @@ NUMBER = 2  # words of a number of 64 bits
 
 
 class Undeclared(NamedTuple):
-    """What stands in the place of a domain where nobody declared one: as many as a unit may have.
-
-    Attributes:
-        size: of it.
-    """
+    """What stands in place of a domain where nobody declared one: as many as a unit may have."""
 
     size: int = MOST
 
@@ -89,13 +85,13 @@ class UndeclaredGroups(GroupEncoder):
         return np.concatenate(parts, axis=1)
 
     def labels(self, words: Words) -> list[list[str | None]]:
-        """For each column the values of some groups; None where they are missing."""
+        """For each column the values of some groups; None where they are missing, cut ones as a…"""
         values = []
         for part in np.split(words, len(self.by), axis=1):
-            missing = part[:, 0] == NULL
-            texts = texts_of(np.where(missing[:, None], 0, part).astype(np.uint32))[0]
-            pairs = zip(texts, missing.tolist(), strict=True)
-            values.append([None if none else text for text, none in pairs])
+            there = part[:, 0] != NULL
+            texts, whole = texts_of(np.where(there[:, None], part, 0).astype(np.uint32))
+            shown = [t if one else f"{t}…" for t, one in zip(texts, whole, strict=True)]
+            values.append([text if one else None for text, one in zip(shown, there, strict=True)])
         return values
 
 

@@ -128,6 +128,32 @@ class ReportUsersDoFn(ReportDoFn):
             yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
 
 
+@dataclass
+class TotalUnits(ReportUnits):
+    """As `ReportUnits`, with rows of `GroupSums.table` in the place of reports."""
+
+    @property
+    def steps(self) -> tuple[type[ReportDoFn], type[ReportUsersDoFn]]:
+        return TotalDoFn, TotalUsersDoFn
+
+
+class TotalDoFn(ReportDoFn):
+    """What each row adds to groups that nobody declared."""
+
+    def _reports(
+        self, users: Any, cells: Any, numbers: Any, names: Any, applies: Any
+    ) -> Iterator[SlotBlock]:
+        kept = np.arange(len(cells)) if applies is None else np.flatnonzero(applies)
+        owners = kept if users is None else users[kept]
+        numbers = None if numbers is None else numbers[kept]
+        table = self._reporting.table(owners, cells[kept], numbers, len(names), self._rng)
+        yield SlotBlock(table, None)
+
+
+class TotalUsersDoFn(TotalDoFn, ReportUsersDoFn):
+    """What each user of a bucket adds to them."""
+
+
 @typehints.with_input_types(RowBlock)
 @typehints.with_output_types(SlotBlock)
 class ReportRowsDoFn(DrawingDoFn):

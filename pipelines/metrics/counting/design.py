@@ -77,6 +77,10 @@ def divided(
     """
     undeclared, more = options.undeclared_columns, grouped(options)
     if not undeclared:
+        if "selection_share" in options.model_fields_set:
+            raise RequestError(
+                "--selection-share: says something of groups that nobody declared: leave it out"
+            )
         require_pairs(*pairs)
         return declared(telemetry, *pairs, *more)
     known = (

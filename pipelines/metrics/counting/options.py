@@ -14,6 +14,7 @@ from pipelines.metrics.options import (
     OF_ROWS,
     SHUFFLER,
     BoundedOptions,
+    DiscoveryOptions,
     DrawnBy,
     EitherOptions,
     GroupedOptions,
@@ -95,7 +96,7 @@ class CountingOptions(HiddenOptions, BoundedOptions):
         return frozenset({"enrolled", "honest_share"} if self.drawn_by == SHUFFLER else {})
 
 
-class CountOptions(CountingOptions, GroupedOptions):
+class CountOptions(CountingOptions, DiscoveryOptions):
     """What a person asks of a count."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.count:Count"
@@ -152,7 +153,7 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
     output: str = published("count.parquet")
 
 
-class SumOptions(CountingOptions, GroupedOptions):
+class SumOptions(CountingOptions, DiscoveryOptions):
     """What a person asks of a sum."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.sum:Sum"

@@ -125,7 +125,7 @@ class OfUndeclaredGroups(ByJob):
     def reports(self, tables: beam.PCollection) -> MetricReports:
         from transforms.elements.conservation import entering, reporting
         from transforms.encoders.users import fresh_digest
-        from transforms.units.group_totals import TotalUnits
+        from transforms.units.units import TotalUnits
 
         users = fresh_digest(self.options.user_column)
         step = TotalUnits(viewed(self), self.reporting, users, self._buckets, self.open_rng)

@@ -15,7 +15,13 @@ from pipelines.metrics.counting.options import (
     SPLIT_MIX_TERMS,
     drawn_for,
 )
-from pipelines.metrics.options import SHUFFLER, DrawnBy, GroupedOptions, NumberOptions, published
+from pipelines.metrics.options import (
+    SHUFFLER,
+    DiscoveryOptions,
+    DrawnBy,
+    NumberOptions,
+    published,
+)
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Count
 
@@ -32,7 +38,7 @@ def _about_cells() -> str:
     )
 
 
-class MeanOptions(NumberOptions, GroupedOptions):
+class MeanOptions(NumberOptions, DiscoveryOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.mean:Mean"
