@@ -53,7 +53,7 @@ __all__: list[str]
 '''
 _BESIDE = ("ledger: _Path | None = None", "population: str | None = None",
            "beam: Sequence[str] = ()", "debug: bool = False")  # fmt: skip
-_NAMED = {"number", "vector", "derive", "types"}
+_NAMED = {"number", "vector", "derive", "steps", "types"}
 _BOUNDS = {"bounds"}
 
 

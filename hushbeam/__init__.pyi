@@ -182,7 +182,7 @@ def active_users(
     """Users active in 1, 7 and 28 days; who is new, came back, or stays."""
 
 def funnel(
-    input: _Log, *, steps: _Texts, time: str, types: _Named = (), delimiter: str | None = None,
+    input: _Log, *, steps: _Named, time: str, types: _Named = (), delimiter: str | None = None,
     header: _Texts = (), encoding: str | None = None, derive: _Named = (), where: _Texts = (),
     user_column: str | None = None, epsilon: float | None = None, delta: float | None = None,
     large_delta: bool = False, output: _Path | None = None, confidence: float = 0.95, shuffler:

@@ -375,10 +375,6 @@ class BoundedOptions(SeveralOptions):
         return self.expected or self.enrolled or 1_000_000
 
 
-UNDECLARED_KINDS = frozenset({"count", "sum", "mean"})
-"""What there is of groups that nobody declared."""
-
-
 class GroupedOptions(BoundedOptions):
     """What a person says of totals by groups, and of the rows behind them."""
 

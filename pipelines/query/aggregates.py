@@ -139,8 +139,6 @@ class Aggregates:
         self, node: exp.Expr, name: str, plain: Sequence[Any], per: str, bounds: Sequence[float]
     ) -> Aggregate:
         row, call = self._row(plain[0]), f"{name}(x, n, {PER_ROW} => (low, high))"
-        if not self._groups:
-            refuse(node, f"{name} of groups that nobody declared is not answered yet: declare them")
         if per == PER_GROUP:
             refuse(node, f"a quantile is of rows: write {call}")
         bounds = bounds or self._chosen(node, row, call)

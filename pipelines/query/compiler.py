@@ -15,7 +15,8 @@ from sqlglot import exp
 from pipelines.compat.google_sql import SqlError, parsed, place_of
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import read_domain
-from pipelines.metrics.options import UNDECLARED_KINDS
+from pipelines.metrics import registry
+from pipelines.metrics.options import DiscoveryOptions
 from pipelines.query.aggregates import (
     TOTALS,
     Aggregate,
@@ -229,7 +230,7 @@ class _Compiler:
             label: what it is called; nothing of one that is looked at alone.
         """
         statistic = self._aggregates.statistic(node)
-        if self._undeclared and statistic.kind not in UNDECLARED_KINDS:
+        if self._undeclared and not issubclass(registry.options(statistic.kind), DiscoveryOptions):
             told = _DECLARED.format(self._groups[0].label)
             refuse(node, f"{name_of(node)} is of groups that are declared: {told}")
         for name, one in self._metrics.items():

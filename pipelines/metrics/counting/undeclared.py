@@ -16,7 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_job import ByJob, mechanism_of
 from pipelines.metrics.counting.design import target_of
 from pipelines.metrics.metric import MetricReports, viewed
-from pipelines.metrics.options import JOB, UNDECLARED_KINDS
+from pipelines.metrics.options import JOB
 from pipelines.metrics.shuffling import Shuffling, untouched
 from pipelines.metrics.statistics.evidence import Evidence
 from pipelines.metrics.statistics.labels import joined_labels, with_labels
@@ -68,11 +68,6 @@ class OfUndeclaredGroups(ByJob):
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
         cls.require_job(options)
-        if kind not in UNDECLARED_KINDS:
-            raise RequestError(
-                f"--group-by: a {kind} needs the list of its groups: name it, as in --groups FILE, "
-                "or --group city=FILE"
-            )
         if options.delta == 0:
             raise RequestError(
                 "--delta must be greater than 0: a group that one user alone has is found with "

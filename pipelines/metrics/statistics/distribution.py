@@ -16,7 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
 from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import grouped, require_bounded
+from pipelines.metrics.counting.options import grouped, require_bounded, require_pairs
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.options import DEVICES, JOB, SHUFFLER
@@ -77,6 +77,7 @@ class Distribution(Statistic):
         cls, options: DistributionOptions, source: inputs.Source
     ) -> tuple[Distribution, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
+        require_pairs(pair)
         if options.group_by and not options.hides_presence:
             raise RequestError(
                 f"--group-by: one randomised report tells too little of groups: say --drawn-by "

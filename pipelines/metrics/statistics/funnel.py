@@ -136,7 +136,7 @@ class Funnel(OfSums):
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
-        """(a step, of which its users are a share): of the first, the last first; of the one before."""
+        """(a step, of which its users are a share), of all who began the last first."""
         last = len(self.steps) - 1
         began = [(step, 0) for step in (last, *range(1, last)) if step]
         return began + [(step, step - 1) for step in range(2, last + 1)]

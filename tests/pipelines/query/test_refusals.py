@@ -130,7 +130,9 @@ FORBIDDEN = {
     # groups
     "SELECT city, hour, COUNT(*) FROM t GROUP BY city, hour": "or of none.*--groups city=FILE",
     "SELECT a, b, c, COUNT(*) FROM t GROUP BY a, b, c": "two columns that nobody declared",
-    f"SELECT city, PERCENTILE_CONT(x, 0.5, {ONE}) FROM t GROUP BY city": "PERCENTILE_CONT is of groups that are declared",
+    f"SELECT city, PERCENTILE_CONT(x, 0.5, {ONE}) FROM t GROUP BY city":
+        "PERCENTILE_CONT is of groups that are declared.*--groups city=FILE",
+    f"SELECT city, STDDEV(x, {ONE}) FROM t GROUP BY city": "STDDEV is of groups that are decl",
     "SELECT hour, COUNT(*) FROM t GROUP BY ROLLUP(hour)": "ROLLUP",
     "SELECT hour, COUNT(*) FROM t GROUP BY CUBE(hour)": "CUBE",
     "SELECT hour, COUNT(*) FROM t GROUP BY ALL": "GROUP BY ALL",
