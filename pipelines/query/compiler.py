@@ -231,8 +231,8 @@ class _Compiler:
         """
         statistic = self._aggregates.statistic(node)
         if self._undeclared and not issubclass(registry.options(statistic.kind), DiscoveryOptions):
-            told = _DECLARED.format(self._groups[0].label)
-            refuse(node, f"{name_of(node)} is of groups that are declared: {told}")
+            line = _DECLARED.format(self._groups[0].label)
+            refuse(node, f"{name_of(node)} is of groups that are declared: {line}")
         for name, one in self._metrics.items():
             kinds = {one.kind, statistic.kind}
             if one.options == statistic.options and (len(kinds) == 1 or kinds == _MOMENTS):
