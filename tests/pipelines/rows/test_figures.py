@@ -191,7 +191,7 @@ TUPLES = ROWS["named tuples"][0]
         (ROWS["dicts"][0], private.Count(user="user", epsilon=1), "the rows have no schema .dicts"),
         (TUPLES, private.Count(user="rider", epsilon=1), "user: this PCollection has no colu"),
         (TUPLES, private.Count(by="town", values=["a"], epsilon=1), "by: this PCollection has n"),
-        (TUPLES, private.Count(by="city", epsilon=1), "by and values go together"),
+        (TUPLES, private.Count(values=["a"], epsilon=1), "by and values go together"),
         (TUPLES, private.Mean("city", (0, 1), epsilon=1), "column: .*numbers are needed|city"),
         (TUPLES, private.Count(epsilon=-1), "epsilon must be a number greater than 0"),
         (TUPLES, private.Count(epsilon=1, drawn_by="shuffler"), "drawn_by: count in a pipeline"),
