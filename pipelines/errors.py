@@ -16,9 +16,6 @@ STOPPED = threading.Event()
 
 DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED, ALARM = 0, 1, 2, 3, 4
 
-WORST = (DONE, WITHHELD, ALARM, WRONG_REQUEST, RUN_FAILED)
-"""Exit codes by what a scheduler has to hear of first: a later one stands for those before it."""
-
 
 class RequestError(Exception):
     """The request or its input is wrong: one line that says what, where, and what to do."""

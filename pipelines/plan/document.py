@@ -166,25 +166,14 @@ class PlanDocument(PlanPart):
             require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
         if self.drawn == "running":
             require_running(self, [*map(_runs, self.metrics)], WINDOW)
-        self._require_watchable()
+        watched = [place for place, metric in enumerate(self.metrics) if metric.watch]
+        if watched and (self.drawn != "fresh" or WINDOW not in self.output):
+            text = f"needs an output with {WINDOW}, and fresh noise in each window: leave it out"
+            raise about(text, "metrics", watched[0], "watch")
         if self.neighbours == "add or remove" != self.promised:
             text = "some of the metrics publish how many take part: say replace"
             raise about(text, "neighbours")
         return self
-
-    def _require_watchable(self) -> None:
-        """Refuse alarms of what has noise of an unknown law, or no other window."""
-        place = next((place for place, metric in enumerate(self.metrics) if metric.watch), None)
-        if place is None:
-            return
-        if self.drawn != "fresh":
-            text = (
-                "needs fresh noise in every window: leave it out, or watch what this plan counts "
-            )
-            raise about(f"{text}in another plan", "metrics", place, "watch")
-        if WINDOW not in self.output:
-            text = f"compares windows: name a folder of output with {WINDOW}"
-            raise about(text, "metrics", place, "watch")
 
     def placed(self, places: SourceLines, folder: str) -> PlanDocument:
         """The same plan, which knows where it stands: its paths are absolute, or of a bucket.

@@ -19,7 +19,6 @@ from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.joint import JointLoss, accounts, joint
 from pipelines.plan.metrics import mark, mark_of_design, resolve
-from pipelines.plan.parts import WatchRequest
 from pipelines.plan.served import seconds_of
 from pipelines.releases.statement import versions
 from pipelines.request.options import undashed
@@ -146,11 +145,7 @@ class PlanJob:
         words = [meaning(guarantee, self.min_reports) for guarantee in promises]
         time = self.time
         before = [query.chosen for query in plan.queries if query.chosen]
-        watch = {
-            metric.name: metric.watch.model_dump(mode="json")
-            for metric in plan.metrics
-            if isinstance(metric.watch, WatchRequest)
-        }
+        watch = {m.name: w.model_dump() for m in plan.metrics if not isinstance(w := m.watch, bool)}
         return {
             "release": "plan",
             **stamp,

@@ -49,12 +49,8 @@ class PlanPart(RequestOptions):
 class WatchRequest(PlanPart):
     """Which figures of a metric are watched for lasting shifts: see docs/alarms.md."""
 
-    figures: tuple[str, ...] = Field(
-        (), max_length=1000, description="as pages call them; by default the one that comes first"
-    )
-    windows_per_false_alarm: Count | None = Field(
-        None, ge=10, le=1_000_000, description="on average, of the metric; by default a year's"
-    )
+    figures: tuple[str, ...] = Field((), max_length=1000, description="by default the first one")
+    windows_per_false_alarm: Count | None = Field(None, ge=10, le=10**6, description="or a year's")
 
 
 class MetricRequest(RequestOptions):
@@ -76,9 +72,9 @@ class MetricRequest(RequestOptions):
     def _with_its_defaults(cls, written: object) -> object:
         if not isinstance(written, bool | dict | None):
             raise ValueError("say true, or {figures: [Oslo], windows_per_false_alarm: 365}")
-        # A mapping that is wrong is told by its own keys, and not also that it is no truth.
-        mapping = {} if written is True else written
-        return WatchRequest.model_validate(mapping) if mapping is not None else False
+        # Here, for a mapping that is wrong is told by its own keys, and not that it is no truth.
+        none = written is None or written is False
+        return False if none else WatchRequest.model_validate({} if written is True else written)
 
     @property
     def options(self) -> dict[str, Any]:

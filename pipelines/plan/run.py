@@ -18,7 +18,6 @@ from pipelines.errors import (
     DONE,
     RUN_FAILED,
     WITHHELD,
-    WORST,
     WRONG_REQUEST,
     Caution,
     FailedError,
@@ -220,15 +219,7 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
 
 
 def code_of(folder: str | None, screen: Screen | None = None) -> int:
-    """The exit code of a release that stands, or stood, and a line of each alarm.
-
-    Args:
-        folder: of the release; None of one that was handed over to a service.
-        screen: where alarms are said; a new one by default.
-
-    Returns:
-        4 if a figure that is watched has shifted, 1 if a metric was withheld.
-    """
+    """The exit code of a release that stands, or stood: 1 if a metric was withheld, 4 of alarms."""
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE
@@ -485,7 +476,7 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
             table.add_row(name, str(code), said)
     finally:  # also what an interrupted run has done
         screen.print(table)
-    return max(codes, key=WORST.index)
+    return max(codes, key=(DONE, WITHHELD, ALARM, WRONG_REQUEST, RUN_FAILED).index)
 
 
 def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, str]:

@@ -102,15 +102,9 @@ const hushbeam = (() => {
   function alarmed(plot, at) {
     const context = plot.ctx, { top, height } = plot.bbox;
     context.save();
-    context.strokeStyle = context.fillStyle = colour("--bad");
-    context.lineWidth = 2;
+    Object.assign(context, { strokeStyle: colour("--bad"), fillStyle: colour("--bad"), lineWidth: 2, textAlign: "right", font: `${13 * devicePixelRatio}px system-ui, sans-serif` });
     context.setLineDash([6, 4]);
-    context.beginPath();
-    context.moveTo(at, top);
-    context.lineTo(at, top + height);
-    context.stroke();
-    context.font = `${13 * devicePixelRatio}px system-ui, sans-serif`;
-    context.textAlign = "right";
+    context.stroke(new Path2D(`M${at} ${top}v${height}`));
     context.fillText("alarm \u25b8", at - 4, top + 14 * devicePixelRatio);
     context.restore();
   }
@@ -260,10 +254,8 @@ const hushbeam = (() => {
   const arrow = (change) => el("span", { class: change > 0 ? "up" : "down", role: "img",
     "aria-label": `${change > 0 ? "more" : "less"} than in the window before, beyond noise` }, change > 0 ? " \u25b2" : " \u25bc");
 
-  const alarm = (line) => el("p", { class: "warning" }, `Alarm: ${line}.`);
-
   const card = (metric) => el("li", {}, el("a", { href: metric.page }, metric.name),
-    el("span", { class: "note" }, ` ${metric.title}`), headline(metric), metric.alarms.map(alarm), spark(metric.trend, metric.lower, metric.upper));
+    el("span", { class: "note" }, ` ${metric.title}`), headline(metric), metric.alarms.map((line) => el("p", { class: "warning" }, `Alarm: ${line}.`)), spark(metric.trend, metric.lower, metric.upper));
 
   const some = (list) => `${list.slice(0, 14).join(", ")}${list.length > 14 ? ` and ${list.length - 14} more` : ""}`;
 
@@ -329,9 +321,7 @@ const hushbeam = (() => {
       put(place, section);
       put(section, el("h2", {}, data.tables.length > 1 ? named(table) : timed ? "Over time" : `Window ${last.name}`));
       if (timed) redraw.push(trend(section, data, table, kept));
-      if (!i && data.alarms.length) {
-        put(section, el("h3", {}, "Alarms"), el("ul", {}, data.alarms.map((one) => el("li", {}, `${one.line}.`)).reverse()));
-      }
+      if (!i && data.alarms.length) put(section, el("h3", {}, "Alarms"), el("ul", {}, data.alarms.map((one) => el("li", {}, `${one.line}.`))));
       changes(section, table);
       if (!i && drawing.childElementCount) put(section, el("h3", {}, `Window ${last.name}`), drawing);
       if (table.now.rows > 1) all(section, table);

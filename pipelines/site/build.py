@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -100,7 +101,10 @@ class Site:
 
     def __init__(self, published: Sequence[Published], accounts: Sequence[Mapping[str, Any]]):
         self.histories = histories(published)
-        self.alarms = {_page_of(history): _alarms(history) for history in self.histories}
+        self.alarms: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for history in self.histories:
+            with suppress(RequestError):  # a figure that is misspelt: runs have said so
+                self.alarms[_page_of(history)] = facts_of([history])
         self.accounts = accounts
         self.wholes: dict[str, dict[str, Mapping[str, Any]]] = {}
         for one in published:
@@ -141,13 +145,6 @@ class Site:
                         [name, history.metric, f"{page}#{_fragment(name)}"] for name in series.names
                     ]
         return entries
-
-
-def _alarms(history: History) -> list[dict[str, Any]]:
-    """Where what is watched of a metric has shifted; `hushbeam watch` says if that is unknown."""
-    with suppress(RequestError):
-        return facts_of([history])
-    return []
 
 
 def _summary(history: History, alarms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mechanisms.postprocess.alarms import Alarm, Watch, watch
+from mechanisms.postprocess.alarms import Alarm, learned, watch
 from pipelines.compare.differences import CENTRE, columns
 from pipelines.compare.pairs import require_alike
 from pipelines.compare.series import ALL, History, Label, histories
 from pipelines.errors import Caution, RequestError
-from pipelines.releases import history, release, statements
+from pipelines.releases import history, release, schema, statements
 from pipelines.views.headline import chosen, figure_of, headline, label, unit_of, written
 from transforms.files.systems import escaped
 
@@ -36,14 +36,16 @@ class Course:
         key: its group and value.
         name: as pages call it; "" of a metric with one figure.
         places: of the releases that have it, in the history.
-        watch: what was seen of it.
+        alarms: of it, the oldest first.
+        learning: windows that are missing before the first one is possible.
     """
 
     history: History
     key: Label
     name: str
     places: Sequence[int]
-    watch: Watch
+    alarms: Sequence[Alarm]
+    learning: int
 
     @property
     def title(self) -> str:
@@ -54,24 +56,20 @@ class Course:
     def facts(self) -> list[dict[str, Any]]:
         """Each alarm for programs, sizes as in the tables; a "line" for people."""
         windows = [self.history.windows[place]["name"] for place in self.places]
-        return [
-            {
-                "metric": self.history.metric, "figure": self.name or ALL,
-                "group": self.key[0], "value": self.key[1], "collection": self.history.collection,
-                "window": windows[alarm.at], "since": windows[alarm.since],
-                "place": self.places[alarm.at], "size": alarm.size, "standard_error": alarm.error,
-                "line": f"{self._shift(alarm)} since {windows[alarm.since]}, seen in "
-                f"{windows[alarm.at]}",
-            }
-            for alarm in self.watch.alarms
-        ]  # fmt: skip
+        return [self._fact(alarm, windows[alarm.since], windows[alarm.at]) for alarm in self.alarms]
 
-    def _shift(self, alarm: Alarm) -> str:
-        """Of what, how far and which way."""
+    def _fact(self, alarm: Alarm, since: str, window: str) -> dict[str, Any]:
         unit = unit_of(figure_of(self.history.newest.statement))
         times, unit = (100, " percentage points") if unit == "%" else (1, unit and f" {unit}")
         size = written(times * abs(alarm.size), times * alarm.error, None, None)
-        return f"{self.title}: {size}{unit} {'more' if alarm.size > 0 else 'less'}"
+        way = "more" if alarm.size > 0 else "less"
+        return {
+            "collection": self.history.collection, "metric": self.history.metric,
+            "figure": self.name or ALL, "group": self.key[0], "value": self.key[1],
+            "window": window, "since": since, "place": self.places[alarm.at],
+            "size": alarm.size, "standard_error": alarm.error,
+            "line": f"{self.title}: {size}{unit} {way} since {since}, seen in {window}",
+        }  # fmt: skip
 
 
 def courses(history: History, unless_said: bool = False) -> list[Course]:
@@ -94,18 +92,20 @@ def courses(history: History, unless_said: bool = False) -> list[Course]:
     tables = _tables(history)
     keys = _keys(history, tables, said.get("figures", ()))
     times, period, year = _calendar(history.windows)
+    rows = {place: _rows(table) for place, table in tables.items() if place in times}
     # All figures of a metric share its false alarms.
     windows = (said.get("windows_per_false_alarm") or year) * max(len(keys), 1)
     made = []
     for key, name in keys.items():
         known = [
-            (place, times[place], *row)
-            for place, rows in tables.items()
-            if place in times and (row := _figure(rows, key)) is not None
+            (place, times[place], *row[key])
+            for place, row in rows.items()
+            if key in row and math.isfinite(row[key][0])
         ]
         moments, figures, errors = np.array([row[1:] for row in known]).reshape(-1, 3).T
-        seen = watch(figures, errors, moments, windows, period)
-        made.append(Course(history, key, name, [row[0] for row in known], seen))
+        alarms = watch(figures, errors, moments, windows, period)
+        missing = max(0, learned(period) - len(known))
+        made.append(Course(history, key, name, [row[0] for row in known], alarms, missing))
     return made
 
 
@@ -122,8 +122,11 @@ def _tables(history: History) -> dict[int, pa.Table]:
     return tables
 
 
-def _labels(table: pa.Table) -> list[Label]:
-    return [*zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)]
+def _rows(table: pa.Table) -> dict[Label, tuple[float, float]]:
+    """Label -> unbiased figure and standard error, 0 where that is not known."""
+    known, labels = columns(table), (table[name].to_pylist() for name in schema.LABELS)
+    numbers = zip(known[CENTRE], np.nan_to_num(known["standard_error"]), strict=True)
+    return dict(zip(zip(*labels, strict=True), numbers, strict=True))
 
 
 def _keys(
@@ -133,32 +136,17 @@ def _keys(
     named: dict[Label, str] = {}
     for place, table in tables.items():
         said, several = history.releases[place].statement, len(table) > 1
-        lines = [] if figures else headline(table, said).lines
-        if lines:
+        if lines := [] if figures else headline(table, said).lines:
             return {lines[0].key: lines[0].label if several else ""}
         kind, names = figure_of(said), said.get("labels", {})
-        for key in _labels(table) if figures else ():
-            calls = {label(key, kind, several, names), label(key, kind)}
-            named |= (
-                dict.fromkeys([key], name) if (name := min(calls & {*figures}, default="")) else {}
-            )
-    strange = set(figures) - {*named.values()}
-    if strange and tables:
+        calls = {key: label(key, kind, several, names) for key in _rows(table)}
+        named |= {key: name for key, name in calls.items() if name in figures}
+    if tables and (strange := set(figures) - {*named.values()}):
         raise RequestError(
             f"{history.metric}: watch: there is no figure {min(strange)!r}; name them as the page "
             "of the release does"
         )
     return named
-
-
-def _figure(table: pa.Table, key: Label) -> tuple[float, float] | None:
-    """An unbiased figure and its standard error, 0 where that is not known."""
-    labels = _labels(table)
-    if key not in labels:
-        return None
-    known, row = columns(table), labels.index(key)
-    figure, error = known[CENTRE][row], known["standard_error"][row]
-    return (figure, error if error >= 0 else 0.0) if math.isfinite(figure) else None
 
 
 def facts_of(histories: Iterable[History]) -> list[dict[str, Any]]:
@@ -200,12 +188,12 @@ def _calendar(windows: Sequence[Mapping[str, Any]]) -> tuple[dict[int, int], int
         return {place: place for place in range(len(windows))}, 1, 365
     ends = [[datetime.fromisoformat(one[end]) for end in ("start", "end")] for one in windows]
     length = Counter(end - start for start, end in ends).most_common(1)[0][0]
-    times = {
-        place: round((start - ends[0][0]) / length)
+    # Of several that overlap the last one.
+    distinct = {
+        round((start - ends[0][0]) / length): place
         for place, (start, end) in enumerate(ends)
         if end - start == length
     }
     parts = _DAY // length if not _DAY % length and _DAY // length <= 24 else 1
-    distinct = {time: place for place, time in times.items()}
-    year = max(10, 365 * _DAY / length)
-    return {place: time for time, place in distinct.items()}, 7 if length == _DAY else parts, year
+    times = {place: time for time, place in distinct.items()}
+    return times, 7 if length == _DAY else max(parts, 1), max(10, 365 * _DAY / length)

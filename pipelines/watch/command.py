@@ -10,9 +10,9 @@ from pipelines.request import answers
 from pipelines.request.commands import deferred
 
 _DOC = """\
-Which figures of past releases have shifted for good, and since when: each is held against its own
-course, by a CUSUM whose false alarms come once a year and metric. Metrics that their plan says to
-`watch` are looked at; where no plan says so, the first figure of each. It costs no privacy.
+Which figures of past releases have shifted for good, and since when, by a CUSUM whose false alarms
+come once a year and metric: those that their plan says to `watch`; or, where no plan says so, the
+first figure of each metric. It costs no privacy.
 """
 
 _EXAMPLE = """\
@@ -35,11 +35,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at what stands; 4 if a figure has shifted in its newest window.
-
-    Raises:
-        RequestError: there is nothing to look at.
-    """
+    """Look at what stands; 4 if a figure has shifted in its newest window."""
     from pipelines.compare.series import histories
     from pipelines.releases import history
     from pipelines.views.console import Screen, numbers_table
@@ -52,14 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError("no metric has a figure with fresh noise in every window to watch")
     screen, table, code = Screen(), numbers_table(("figure", "newest window"), ("windows",)), DONE
     for course in watched:
-        seen, windows = course.watch, len(course.places)
-        alarm = any(alarm.at == windows - 1 for alarm in seen.alarms)
-        state = f"learning: {seen.learning} more to come" if seen.learning else "no alarm"
+        windows, learning = len(course.places), course.learning
+        alarm = any(alarm.at == windows - 1 for alarm in course.alarms)
+        state = f"learning: {learning} more to come" if learning else "no alarm"
         table.add_row(course.title, "alarm" if alarm else state, f"{windows:,}")
-        answers.add("watched", {
-            "metric": course.history.metric, "figure": course.name, "windows": windows,
-            "learning": seen.learning, "spread": seen.spread,
-        })  # fmt: skip
+        facts = {"metric": course.history.metric, "figure": course.name}
+        answers.add("watched", facts | {"windows": windows, "learning": learning})
         code = ALARM if alarm else code
     screen.print(table)
     alarms = [fact for course in watched for fact in course.facts]
