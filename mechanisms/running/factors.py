@@ -13,6 +13,11 @@ near-optimal noise generation for streaming differential privacy", FOCS 2024: bu
 Toeplitz matrices). The square root's coefficients are an integral of powers, b_k = (1 / pi)
 int_0^1 l^k / sqrt(l (1 - l)) dl, so rates that grow geometrically from one in a horizon to one in
 two days, with weights by least squares, come within a part in a hundred: three for a year.
+
+Where nobody knows how many days there will be, the square root errs on early days as on the last
+one. Coefficients of C that fall a little faster, s_k / (1 + 0.15 log(1 + k)), cost some of the last
+day's error and spare the first ones: over 20,000 days the variance of each from the 14th on is 1.3
+to 1.45 times that of the square root for just as many days.
 """
 
 import math
@@ -25,9 +30,10 @@ from scipy.signal import lfilter
 from mechanisms.channel import Floats
 
 BITS = 40  # of the fractions in which decays and weights are said
-LONGEST = 20_000  # days
+LONGEST = 20_000  # days: of so many nobody knows how many there will be
 _NEAR = 1.01  # of the square root's error
 _MOST = 12  # buffers, of which a horizon of 20,000 takes four
+_FADING = 0.15  # how much faster coefficients fall where no day is the last one
 _FASTEST = 0.5  # the rate of the buffer that fades first, a day
 _ROUNDED_UP = 1 + 1e-9  # more than doubles lose in sums of this length
 
@@ -142,7 +148,7 @@ class Factors:
 
 
 def buffered(horizon: int) -> Factors:
-    """The fewest buffers that err by at most a part in a hundred more than the square root.
+    """The fewest buffers that err by at most a part in a hundred more than the best series.
 
     Args:
         horizon: how many days there are.
@@ -153,16 +159,22 @@ def buffered(horizon: int) -> Factors:
     factors = Factors(horizon, (), ())  # refuses what is no horizon
     if horizon == 1:
         return factors
-    best = square_root(horizon)
-    for buffers in range(1, _MOST + 1):
+    best = strategy = square_root(horizon)
+    fewest = 1
+    if horizon == LONGEST:
+        fewest = 4  # fewer do not, and to try each takes half a second
+        strategy = best / (1 + _FADING * np.log1p(np.arange(horizon)))
+        best = divided(np.ones(horizon), strategy)
+    least = _NEAR * float(np.linalg.norm(best) * np.linalg.norm(strategy))
+    for buffers in range(fewest, _MOST + 1):
         factors = _fitted(best, buffers)
-        if factors.error <= _NEAR * float(best @ best):
+        if factors.error <= least:
             return factors
     raise ValueError(f"no {_MOST} buffers serve a horizon of {horizon:,} days")
 
 
 def _fitted(best: Floats, buffers: int) -> Factors:
-    """So many buffers whose coefficients are next to those of the square root."""
+    """So many buffers whose coefficients are next to those of a series."""
     slowest = min(1 / best.size, _FASTEST)
     rates = np.geomspace(slowest, _FASTEST, buffers) if buffers > 1 else np.array([_FASTEST])
     decays = np.rint(np.exp(-rates) * 2.0**BITS).astype(np.int64)

@@ -145,9 +145,10 @@ class Aggregates:
         options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
         users = self._terms.unit is not None
         of = "rows of users, all of which share a user's one" if users else "rows"
-        of += " in each of its groups" * (users and self._groups != 1)
-        most = self._by_group(self._terms.most_groups or self._terms.rows)
-        return Aggregate("distribution", options | most, f"{of}, clipped", tuple(shares))
+        if self._groups != 1:
+            of += " in each of its groups" * users
+            options |= self._by_group(self._terms.most_groups or self._terms.rows)
+        return Aggregate("distribution", options, f"{of}, clipped", tuple(shares))
 
     def _row(self, node: Any, truth: bool = False) -> RowValue:
         row = self.of_rows.truth(node) if truth else self.of_rows.row(node)

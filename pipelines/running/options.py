@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import BeforeValidator
+
+from mechanisms.running.factors import LONGEST
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
 from pipelines.metrics.options import OF_ROWS, SHUFFLER, DrawnBy
@@ -18,6 +21,11 @@ _OF_DUMMIES = frozenset(
 )
 
 
+def _windows(said: Any) -> Any:
+    """How many windows an open horizon has."""
+    return LONGEST if said == "open" else said
+
+
 class Horizon(RequestOptions):
     """How many windows are paid for together, and in how many of them a unit is."""
 
@@ -26,10 +34,11 @@ class Horizon(RequestOptions):
 
     usually: ClassVar[DrawnBy] = SHUFFLER  # its counters carry the totals; nobody draws dummies
 
-    horizon: Count = option(
+    horizon: Annotated[Count, BeforeValidator(_windows)] = option(
         "publish one total that grows over at most N windows, charged once. --epsilon is of all of "
-        "them together, and noise grows with the logarithm of N",
-        group=_HORIZON, metavar="N", le=20_000, essential=True,
+        "them together, and noise grows with the logarithm of N. open: nobody knows how many there "
+        f"will be ({LONGEST:,} at the most), for 1.2 times the error of a horizon that ends today",
+        group=_HORIZON, metavar="N|open", le=LONGEST, essential=True,
     )  # fmt: skip
     user_windows: Count | None = option(
         "in how many windows of the horizon a user has rows, at most; needed with --user-column. "

@@ -347,3 +347,15 @@ def test_a_plan_without_a_ledger_takes_no_rows_twice(planned, run) -> None:
     assert "a file of window again holds what one of window 2026-11-01 held" in outcome.err
     assert outcome.err.count("\n") == 1
     assert run(["run", "plan.yaml", "--window", "2026-11-02"]).code == 0
+
+
+def test_nobody_need_know_how_many_windows_there_will_be(run, refused, workspace: Path) -> None:
+    words = ["count", "--window", "d1", "--horizon", "open", "--epsilon", "1", "--output", "out"]
+    words += ["--input", lines("d1.csv", range(500)), "--secret", "kept/secret"]
+    outcome = run(words)
+    assert outcome.code == 0, outcome.said
+    statement = json.loads(Path("out/statement.json").read_text())
+    assert statement["request"]["horizon"] == 20_000
+    (row,) = pq.read_table("out/totals.parquet").to_pylist()
+    assert abs(row["estimate"] - 500) < 7 * row["standard_error"]
+    refused(["for ever" if word == "open" else word for word in words], "--horizon must be a whole")

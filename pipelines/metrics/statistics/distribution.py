@@ -161,13 +161,13 @@ class Distribution(Statistic):
     def wording(self) -> Wording:
         shared = self.options.shared and not self.options.by_row
         users = self.options.unit == "user" and not shared and not self.options.by_row
-        each = ", in each of its groups" * bool(self.domains)
+        where = ", in each of its groups" * bool(self.domains)
         drawn = "; of each user one number, drawn uniformly among its rows" * users
         key = "standard_error_of_a_count_up_to_the_middle"
         errors = ErrorTerms(_READING, f"the noise of the dummies{drawn}", key, _OF)
-        what = f"One number of each user{each}, drawn uniformly among its rows," * users
+        what = f"One number of each user{where}, drawn uniformly among its rows," * users
         if shared:
-            what = f"Each number of a user, all of which share its one alike{each},"
+            what = f"Each number of a user, all of which share its one alike{where},"
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.bins:,}."
         of = "A share below is of the numbers less than the `high` of a bin."

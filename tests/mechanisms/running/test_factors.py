@@ -31,12 +31,24 @@ def test_factors_multiply_to_the_running_sum(horizon: int) -> None:
     assert [factors.window_norm(day) for day in range(horizon)] == pytest.approx(rows)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 3, 7, 30, 90, 365, 1000, 3650, LONGEST])
+@pytest.mark.parametrize("horizon", [1, 2, 3, 7, 30, 90, 365, 1000, 3650, LONGEST - 1])
 def test_a_few_buffers_err_by_a_hundredth_more_than_the_square_root(horizon: int) -> None:
     factors, best = buffered(horizon), square_root(horizon)
     assert factors.error <= 1.01 * (best @ best)
     # What is kept grows with the logarithm of the horizon.
     assert len(factors.decays) <= 1 + math.log2(horizon) / 2
+
+
+def test_an_open_horizon_spares_the_first_days() -> None:
+    """From the 14th on at most 1.5 times the variance of a horizon that ends with the day."""
+    factors = buffered(LONGEST)
+    own = np.cumsum(factors.noise**2) * factors.sensitivity() ** 2
+    ended = np.cumsum(square_root(LONGEST) ** 2) ** 2
+    assert (own[13:] <= 1.5 * ended[13:]).all()
+    assert (own[27:365] <= 1.42 * ended[27:365]).all()
+    falling = factors.strategy
+    assert falling.min() > 0
+    assert (np.diff(falling) < 0).all()  # on which the sensitivity of several days rests
 
 
 def test_the_square_root_is_one() -> None:

@@ -34,6 +34,7 @@ def private(aggregate: str, options: str = OPTIONS, clause: str = "DIFFERENTIAL_
         (f"SUM(pieces, {GROUP})", "sum"),
         (f"COUNT(tool, {GROUP})", "count"),
         (f"COUNT(*, {GROUP})", "count"),
+        (f"PERCENTILE_CONT(pieces, 0.5, {ROW})", "distribution"),
     ],
 )
 def test_examples_with_bounds_run_where_groups_are_declared(aggregate: str, kind: str) -> None:
@@ -63,7 +64,6 @@ def test_the_example_of_public_groups_runs_as_it_stands() -> None:
         (private("COUNT(*)", NOISELESS), "an epsilon above 60"),
         (private("COUNT(*)"), r"COUNT\(\*, contribution_bounds_per_group => \(0, 10\)\)"),
         (private("AVG(pieces)"), r"AVG\(x, contribution_bounds_per_group => \(low, high\)\)"),
-        (private(f"PERCENTILE_CONT(pieces, 0.5, {ROW})"), "by WHERE"),
         (private(f"VAR_POP(pieces, {ROW})"), "ask COUNT, SUM or AVG"),
         (
             private("ANON_AVG(pieces CLAMPED BETWEEN 0 AND 100)", clause="ANONYMIZATION"),

@@ -91,7 +91,7 @@ class _Paths(Shape):
         leaves = np.stack([tree.estimate(own, variances) for own in zip(*groups, strict=True)])
         edges, places = _ends(release.statistic)
         below = np.cumsum(np.pad(leaves, ((0, 0), (1, 0))), axis=1)[:, places]
-        unbiased, cumulative, *ends = _shares_below(release, below, places)
+        unbiased, cumulative, *ends, few = _shares_below(release, below, places)
         errors = np.sqrt(tree.range_variances(places[:-1], places[1:], variances))
         total, unit = float(leaves.sum()), release.unit
 
@@ -116,7 +116,7 @@ class _Paths(Shape):
             leaves.ravel(), leaves.sum(axis=1), release.accuracy,
             partial(beside, release, estimate), usable=usable, edges=edges, bins=of_bins,
             cumulative=cumulative[:, 1:].ravel(), limits=limits,
-            quantiles=_quantiles(release.statistic, edges, cumulative, ends),
+            quantiles=_quantiles(release.statistic, edges, cumulative, (ends[0], few)),
         )  # fmt: skip
 
     def influence(self, release: ByCounters) -> float:
@@ -132,7 +132,7 @@ TREE = _Paths()
 
 
 def _quantiles(statistic: Any, edges: Floats, cumulative: Floats, ends: Sequence[Limits]) -> Floats:
-    """(groups * quantiles, 5) as of `PrefixEvidence`; arguments as `_shares_below` returns them."""
+    """(groups * quantiles, 5) as of `PrefixEvidence`, by limits of each and of so many."""
     levels, whole, numbers = statistic.probabilities, statistic.whole, []
     for group, below in enumerate(cumulative):
         middle = quantiles(levels, np.diff(below), edges, whole)
@@ -179,8 +179,9 @@ def _ends(statistic: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 def _shares_below(
     release: ByCounters, below: Floats, places: NDArray[np.int64]
-) -> tuple[Floats, Floats, Limits, Limits]:
-    """Of the shares below some edges (unbiased, estimates, limits of each, limits of all together).
+) -> tuple[Floats, Floats, Limits, Limits, Limits]:
+    """Of the shares below some edges (unbiased, estimates, limits of each, of all together, and of
+    as many as there are quantiles).
 
     Args:
         release: whose trees they are.
@@ -198,7 +199,8 @@ def _shares_below(
     shares[:, places] = np.clip(known, 0, 1)
     errors = np.sqrt(tree.below_variances(shares, variances)[:, places])
     ends = []
-    for comparisons in (1, len(below) * (places.size - 1)):
+    asked = len(release.statistic.probabilities)
+    for comparisons in (1, len(below) * asked, len(below) * (places.size - 1)):
         far = far_of(release, comparisons)
         fewest = total - far * _spread(tree, variances)
         # A share m is refuted where the count below less m times all is far from 0: divided by
@@ -211,13 +213,15 @@ def _shares_below(
     # ones held in 97.3 to 99.4 % after it, and in 97.3 to 98.1 % before: a flat stretch has one
     # limit, and not hundreds of which some miss. It must come before they are cut to 0 .. 1: those
     # that are held in 64 % of a stretch where nothing is.
-    low, high = (_fitted(end) for end in ends[0])
-    one = np.minimum(low, cumulative), np.maximum(high, cumulative)  # to the last bit
+    fitted = [[_fitted(end) for end in pair] for pair in ends[:2]]
+    one, few = (  # to the last bit
+        (np.minimum(low, cumulative), np.maximum(high, cumulative)) for low, high in fitted
+    )
     # Limits that hold together hold for all further shares, too, which are no smaller.
-    low, high = (np.clip(end, 0, 1) for end in ends[1])
+    low, high = (np.clip(end, 0, 1) for end in ends[2])
     low = np.maximum.accumulate(low, axis=1)
     high = np.minimum.accumulate(high[:, ::-1], axis=1)[:, ::-1]
-    return known, cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1]))
+    return known, cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1])), few
 
 
 def _fitted(shares: Floats) -> Floats:
