@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
 from pipelines.releases import history, release
 from pipelines.releases.statement import parquet
+from pipelines.stream.driver import Driver
+from pipelines.views.console import Screen
 from pipelines.views.headline import Head
 from pipelines.views.pages import whole as page
 from pipelines.watch.alarms import alarms_of, courses
@@ -324,3 +327,19 @@ def _alike(request: Mapping[str, Any]) -> None:
     for path in Path("releases").glob("2026-09-*/cities/statement.json"):
         said = json.loads(path.read_text())
         path.write_text(json.dumps(said | {"request": dict(request)}))
+
+
+def test_a_stream_says_alarms_of_its_windows(shifted: Path, capsys) -> None:
+    (course,) = of(shifted)
+    place = course.alarms[0].at
+    windows = SimpleNamespace(name=lambda start: start)
+    stream: Any = SimpleNamespace(
+        streamed=SimpleNamespace(windows=windows), screen=Screen(), withheld=False, alarmed=False
+    )
+    for name in sorted(path.name for path in shifted.iterdir())[place - 1 : place + 2]:
+        Driver._tell(stream, name, "released", release=str(shifted / name))
+    assert stream.alarmed
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.startswith("alarm: ")] == [
+        f"alarm: {course.facts[0]['line']}"
+    ]
