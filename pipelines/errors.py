@@ -14,7 +14,7 @@ PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement
 # as in what Python calls while it collects garbage, is lost; whoever waits for long looks here.
 STOPPED = threading.Event()
 
-DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED = 0, 1, 2, 3
+DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED, ALARM = 0, 1, 2, 3, 4
 
 
 class RequestError(Exception):

@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after `hushbeam`; those of this process by default.
 
     Returns:
-        0 done; 1 withheld; 2 the request or its input is wrong; 3 the run failed.
+        0 done; 1 withheld; 2 the request or its input is wrong; 3 the run failed; 4 an alarm.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if answers.FLAG not in arguments:

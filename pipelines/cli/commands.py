@@ -75,6 +75,9 @@ _OTHERS = {
     "site": Command(
         "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
     ),
+    "watch": Command(
+        "pipelines.watch.command", "lasting shifts of published figures, with alarms", _AFTERWARDS
+    ),
     "compare": Command(
         "pipelines.compare.command",
         "what differs beyond noise between releases, or in one",

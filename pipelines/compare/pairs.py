@@ -134,7 +134,7 @@ def between(first: Sequence[Published], second: Sequence[Published]) -> Pairing:
     left = [(name, ONE_ALONE) for name in (*one, *other) if name not in shared]
     pairs: list[Pair] = []
     for name in shared:
-        _require_alike(name, one[name], other[name])
+        require_alike(name, one[name], other[name])
         made = [*_pairs(name, one[name], other[name])]
         pairs += made
         left += [] if made else [(name, NO_FIGURES)]
@@ -251,7 +251,7 @@ def _declared(kind: str) -> bool:
         return False
 
 
-def _require_alike(name: str, one: Published, other: Published) -> None:
+def require_alike(name: str, one: Published, other: Published) -> None:
     """Refuse releases whose figures mean other things.
 
     Raises:

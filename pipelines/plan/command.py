@@ -22,7 +22,7 @@ examples:
 Every option that hushbeam does not know goes to Beam: --runner DataflowRunner --project ...
 Here all cores take part in a large job; --direct_num_workers 1 leaves it to one.
 exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
-wrong; 3 the run failed.
+wrong; 3 the run failed; 4 published, and a figure that the plan watches has shifted.
 """
 
 _CHECK = """\

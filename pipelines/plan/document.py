@@ -167,6 +167,10 @@ class PlanDocument(PlanPart):
             require_looking_back(self, [*map(_looks_back, self.metrics)], WINDOW)
         if self.drawn == "running":
             require_running(self, [*map(_runs, self.metrics)], WINDOW)
+        watched = [place for place, metric in enumerate(self.metrics) if metric.watch]
+        if watched and (self.drawn != "fresh" or WINDOW not in self.output):
+            text = f"needs an output with {WINDOW}, and fresh noise in each window: leave it out"
+            raise about(text, "metrics", watched[0], "watch")
         if self.neighbours == "add or remove" != self.promised:
             text = "some of the metrics publish how many take part: say replace"
             raise about(text, "neighbours")

@@ -145,6 +145,7 @@ class PlanJob:
         words = [meaning(guarantee, self.min_reports) for guarantee in promises]
         time = self.time
         before = [query.chosen for query in plan.queries if query.chosen]
+        watch = {m.name: w.model_dump() for m in plan.metrics if not isinstance(w := m.watch, bool)}
         return {
             "release": "plan",
             **stamp,
@@ -165,6 +166,7 @@ class PlanJob:
                 **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },
             **({"first_round": before[0].facts} if before else {}),
+            **({"watch": watch} if watch else {}),
             "versions": versions(),
         }
 

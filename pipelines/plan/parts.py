@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from mechanisms.nearest import meant
 from pipelines.metrics import registry
 from pipelines.plan.consistency import about
-from pipelines.request.requests import RequestOptions
+from pipelines.request.requests import Count, RequestOptions
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 OF_PLAN = frozenset(
@@ -46,6 +46,13 @@ class PlanPart(RequestOptions):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class WatchRequest(PlanPart):
+    """Which figures of a metric are watched for lasting shifts: see docs/alarms.md."""
+
+    figures: tuple[str, ...] = Field((), max_length=1000, description="by default the first one")
+    windows_per_false_alarm: Count | None = Field(None, ge=10, le=10**6, description="or a year's")
+
+
 class MetricRequest(RequestOptions):
     """One metric: its name, its kind, its share of epsilon and delta, and what its kind asks.
 
@@ -58,6 +65,16 @@ class MetricRequest(RequestOptions):
     name: Name
     kind: _Kind
     share: float | None = Field(None, gt=0, le=1, description="of the plan's epsilon and delta")
+    watch: bool | WatchRequest = Field(False, description="whether alarms are raised, and of what")
+
+    @field_validator("watch", mode="before")
+    @classmethod
+    def _with_its_defaults(cls, written: object) -> object:
+        if not isinstance(written, bool | dict | None):
+            raise ValueError("say true, or {figures: [Oslo], windows_per_false_alarm: 365}")
+        # Here, for a mapping that is wrong is told by its own keys, and not that it is no truth.
+        none = written is None or written is False
+        return False if none else WatchRequest.model_validate({} if written is True else written)
 
     @property
     def options(self) -> dict[str, Any]:

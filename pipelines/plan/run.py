@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from pipelines.errors import (
+    ALARM,
     DONE,
     RUN_FAILED,
     WITHHELD,
@@ -215,12 +218,27 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
     return tuple(imported(look)(metric) if look else ("", ()) for metric, look in begun)
 
 
-def code_of(folder: str | None) -> int:
-    """The exit code of a release that stands, or stood: 1 if a metric of it was withheld."""
+def code_of(folder: str | None, screen: Screen | None = None) -> int:
+    """The exit code of a release that stands, or stood: 1 if a metric was withheld, 4 of alarms."""
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE
+    if say_alarms(folder, screen or Screen()):
+        return ALARM
     return WITHHELD if release.statement_of(folder)["withheld"] else DONE
+
+
+def say_alarms(folder: str, screen: Console) -> int:
+    """How many figures of a release that are watched have shifted; each is said."""
+    if not release.statement_of(folder).get("watch"):
+        return 0
+    from pipelines.watch.alarms import alarms_of  # numbers and tables, which few plans need
+
+    alarms = alarms_of(folder)
+    for alarm in alarms:
+        answers.add("alarms", alarm)
+        screen.print(f"alarm: {alarm['line']}", highlight=False, markup=False, soft_wrap=True)
+    return len(alarms)
 
 
 @contextmanager
@@ -458,7 +476,7 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
             table.add_row(name, str(code), said)
     finally:  # also what an interrupted run has done
         screen.print(table)
-    return max(codes)
+    return max(codes, key=(DONE, WITHHELD, ALARM, WRONG_REQUEST, RUN_FAILED).index)
 
 
 def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, str]:
@@ -475,6 +493,7 @@ def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, 
         return RUN_FAILED, str(error)
     except Exception as error:  # its text may quote the data, so only its type is shown
         return RUN_FAILED, f"failed with {type(error).__name__}{because(error)}"
-    code = code_of(made)
+    code = code_of(made, quiet)
     said = "released before, and not made again" if before else "released"
-    return code, said + ("; some metrics were withheld" if code == WITHHELD else "")
+    more = {WITHHELD: "; some metrics were withheld", ALARM: "; an alarm (hushbeam watch tells it)"}
+    return code, said + more.get(code, "")

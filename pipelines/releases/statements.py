@@ -112,6 +112,11 @@ class _Request(_Part):
     confidence: float = Field(0.95, ge=0.5, lt=1)
 
 
+class _Watch(_Part):
+    figures: list[Word] = Field([], max_length=MOST)
+    windows_per_false_alarm: float | None = Field(None, ge=10, le=1e6)
+
+
 class Statement(_Part):
     """What of a statement others read; whatever else it says is only shown.
 
@@ -128,6 +133,7 @@ class Statement(_Part):
         n: reports, where their number is published as it is.
         took_part: how many did, where that is known within noise.
         secret_id: whence noise goes on from release to release, if it does.
+        watch: metric -> which of its figures are watched for alarms.
     """
 
     release: Name
@@ -148,6 +154,7 @@ class Statement(_Part):
     plan: _Plan | None = None
     stream: _Stream | None = None
     batch: Annotated[_Pass | None, Field(alias="pass")] = None
+    watch: dict[Name, _Watch] = Field({}, max_length=MOST)
     request: _Request = _Request(confidence=0.95)
 
     @model_validator(mode="after")

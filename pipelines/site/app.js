@@ -98,6 +98,17 @@ const hushbeam = (() => {
     [1, "{HH}:{mm}:{ss}", ISO, null, ISO, null, null, null, 1]];
   const inUtc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 
+  /* An alarm in a picture: a dashed line and a word, which need no colour. */
+  function alarmed(plot, at) {
+    const context = plot.ctx, { top, height } = plot.bbox;
+    context.save();
+    Object.assign(context, { strokeStyle: colour("--bad"), fillStyle: colour("--bad"), lineWidth: 2, textAlign: "right", font: `${13 * devicePixelRatio}px system-ui, sans-serif` });
+    context.setLineDash([6, 4]);
+    context.stroke(new Path2D(`M${at} ${top}v${height}`));
+    context.fillText("alarm \u25b8", at - 4, top + 14 * devicePixelRatio);
+    context.restore();
+  }
+
   /* All windows of the labels that are ticked, with bands that cover all that is drawn together. */
   function trend(place, data, table, kept) {
     const drawn = table.drawn, windows = data.windows;
@@ -124,7 +135,9 @@ const hushbeam = (() => {
       });
       const ink = colour("--quiet"), grid = { stroke: colour("--rule"), width: 1 };
       const axis = { stroke: ink, grid, ticks: grid, font: "13px system-ui, sans-serif" };
+      const marks = data.alarms.filter((alarm) => some.includes(alarm.place) && drawn.names.some((name, i) => chosen.has(i) && drawn.labels[i][0] === alarm.group && drawn.labels[i][1] === alarm.value));
       plot = new uPlot({
+        hooks: { draw: [(u) => marks.forEach((alarm) => alarmed(u, u.valToPos(x[alarm.place], "x", true)))] },
         width: chart.clientWidth || 320, height: 280, legend: { show: false }, series, bands, tzDate: inUtc,
         cursor: { drag: { x: true, y: false } }, scales: { x: { time: timed } },
         axes: [timed ? { ...axis, values: TICKS, ...(long ? { incrs: LONG.map((days) => days * DAY) } : {}) } : { ...axis, values: (_, all) => all.map((v) => (windows[v] ? windows[v].name : "")) },
@@ -242,7 +255,7 @@ const hushbeam = (() => {
     "aria-label": `${change > 0 ? "more" : "less"} than in the window before, beyond noise` }, change > 0 ? " \u25b2" : " \u25bc");
 
   const card = (metric) => el("li", {}, el("a", { href: metric.page }, metric.name),
-    el("span", { class: "note" }, ` ${metric.title}`), headline(metric), spark(metric.trend, metric.lower, metric.upper));
+    el("span", { class: "note" }, ` ${metric.title}`), headline(metric), metric.alarms.map((line) => el("p", { class: "warning" }, `Alarm: ${line}.`)), spark(metric.trend, metric.lower, metric.upper));
 
   const some = (list) => `${list.slice(0, 14).join(", ")}${list.length > 14 ? ` and ${list.length - 14} more` : ""}`;
 
@@ -308,6 +321,7 @@ const hushbeam = (() => {
       put(place, section);
       put(section, el("h2", {}, data.tables.length > 1 ? named(table) : timed ? "Over time" : `Window ${last.name}`));
       if (timed) redraw.push(trend(section, data, table, kept));
+      if (!i && data.alarms.length) put(section, el("h3", {}, "Alarms"), el("ul", {}, data.alarms.map((one) => el("li", {}, `${one.line}.`))));
       changes(section, table);
       if (!i && drawing.childElementCount) put(section, el("h3", {}, `Window ${last.name}`), drawing);
       if (table.now.rows > 1) all(section, table);
@@ -315,7 +329,7 @@ const hushbeam = (() => {
     function fill() {
       redraw.forEach((draw) => draw());
       body.replaceChildren(scrolling("Windows", ["window", "published", "epsilon", "delta", "page", "promise"],
-        kept().reverse().map((i) => data.windows[i]).map((w) => el("tr", {}, el("th", { scope: "row" }, w.name), el("td", {}, when(w.created)),
+        kept().reverse().map((i) => ({ ...data.windows[i], alarm: data.alarms.some((one) => one.place === i) })).map((w) => el("tr", {}, el("th", { scope: "row" }, w.name, w.alarm ? el("span", { class: "warning" }, " alarm") : null), el("td", {}, when(w.created)),
           el("td", {}, w.epsilon), el("td", {}, w.delta),
           el("td", {}, el("a", { href: w.place + "report.html" }, "page")),
           el("td", {}, el("a", { href: w.place + "statement.json" }, "statement"))))));

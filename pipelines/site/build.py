@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -21,16 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.compare.series import History, gaps, histories, rounded, table_now
 from pipelines.errors import RequestError, reason
 from pipelines.releases import release, schema, statements
 from pipelines.releases.history import Published
 from pipelines.releases.release import REPORT
-from pipelines.site.series import History, gaps, histories, rounded, table_now
 from pipelines.storage.table_files import harmless
 from pipelines.views.drawing import drawn
 from pipelines.views.headline import TRIANGLE, chosen, head, title, unit_of
 from pipelines.views.pages import styles
 from pipelines.views.pictures import heat
+from pipelines.watch.alarms import facts_of
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
 ALONE = "commands of their own"
@@ -92,11 +95,16 @@ class Site:
     Attributes:
         histories: of all metrics.
         accounts: of the budgets.
+        alarms: page -> those of its metric.
         wholes: collection -> the statements of its releases, the oldest first.
     """
 
     def __init__(self, published: Sequence[Published], accounts: Sequence[Mapping[str, Any]]):
         self.histories = histories(published)
+        self.alarms: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for history in self.histories:
+            with suppress(RequestError):  # a figure that is misspelt: runs have said so
+                self.alarms[_page_of(history)] = facts_of([history])
         self.accounts = accounts
         self.wholes: dict[str, dict[str, Mapping[str, Any]]] = {}
         for one in published:
@@ -120,7 +128,7 @@ class Site:
         begun = min(whole["created"] for whole in wholes)
         return {
             "name": name or ALONE,
-            "metrics": [_summary(history) for history in own],
+            "metrics": [_summary(history, self.alarms[_page_of(history)]) for history in own],
             "releases": [_release(whole, begun) for whole in wholes],
             "missing": gaps(windows),
         }
@@ -139,9 +147,11 @@ class Site:
         return entries
 
 
-def _summary(history: History) -> dict[str, Any]:
+def _summary(history: History, alarms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A metric on the first page: its newest figure, and how the first of them went."""
+    last = len(history.windows) - 1
     return {
+        "alarms": [alarm["line"] for alarm in alarms if alarm["place"] == last],
         "name": history.metric,
         "title": title(history.newest.statement),
         **_first(history),
@@ -263,7 +273,8 @@ def _write(site: Site, folder: Path) -> int:
         path.parent.mkdir(exist_ok=True)
         _takeaways(history, path.with_suffix(""))
         named = f"{history.metric} · {history.collection or ALONE}"
-        _page(path, named, _metric(history), search, "metric", _shown(history), up="../")
+        shown = _metric(history) | {"alarms": site.alarms[_page_of(history)]}
+        _page(path, named, shown, search, "metric", _shown(history), up="../")
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)

@@ -23,7 +23,7 @@ examples:
 Stop it with Ctrl-C or SIGTERM: it finishes its batch, and goes on from there when it is started
 again. Every option that hushbeam does not know goes to Beam.
 exit codes: 0 stopped or done; 1 something waits: a window for its budget, or files that are held;
-2 the plan is wrong; 3 the run failed.
+2 the plan is wrong; 3 the run failed; 4 a figure that is watched has shifted.
 """
 
 

@@ -21,7 +21,7 @@ from pipelines.jobs.publishing import rows_are_public
 from pipelines.jobs.run import run_beam
 from pipelines.logs.inputs import unreadable
 from pipelines.plan.job import output_of
-from pipelines.plan.run import unusable
+from pipelines.plan.run import say_alarms, unusable
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.stream.clocks import (
@@ -62,6 +62,7 @@ class Driver:
         files: that one batch has at most.
         ticks: measures how much of it passes; None where no more is known than the clock says.
         withheld: whether of a metric of some window the share of unusable values alone is out.
+        alarmed: whether a figure that is watched has shifted in some window.
     """
 
     streamed: Streamed
@@ -72,6 +73,7 @@ class Driver:
     files: int = 1 << 9
     ticks: Callable[[], tuple[str, int]] | None = None
     withheld: bool = False
+    alarmed: bool = False
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -294,6 +296,8 @@ class Driver:
         answers.add("windows", {"window": name, "what": what, **facts})
         line = f"window {name}: {what}"
         self.screen.print(line, highlight=False, markup=False, soft_wrap=True)
+        if folder is not None and release.holds_release(folder):
+            self.alarmed = bool(say_alarms(folder, self.screen)) or self.alarmed
 
     @contextlib.contextmanager
     def _same_error_once(self) -> Iterator[None]:

@@ -28,6 +28,8 @@ from tests.browser.looks import (
 from tests.fakes.ledgers import begun_by
 from tests.oracles.read_pages import require_plain, shown_as
 from tests.pipelines.test_export import publish, publish_day, publish_week_day, statement
+from tests.pipelines.watch.test_alarms import publish as publish_window
+from tests.pipelines.watch.test_alarms import weeks
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 VALUES = 42_178
@@ -162,6 +164,23 @@ def test_windows_are_filtered_by_metric_and_date(page: Page, backfilled: Path) -
     page.goto((backfilled / "days" / "all.html").as_uri())
     page.get_by_label("From").fill("2026-10-03")
     assert page.get_by_role("region", name="Windows").locator("tbody tr").count() == 1
+
+
+def test_alarms_are_words_in_picture_list_and_card(page: Page, tmp_path: Path) -> None:
+    for number, figures in enumerate(weeks(40, 900, 39)):
+        publish_window(tmp_path / "releases", number, figures)
+    words = ["site", str(tmp_path / "releases"), "--output", str(tmp_path / "public")]
+    assert cli.main(words) == 0
+    page.add_init_script(WRITTEN)
+    page.goto((tmp_path / "public" / "rides" / "cities.html").as_uri())
+    page.wait_for_selector("h1")
+    text = page.inner_text("main")
+    assert "cities, Oslo: " in text
+    assert "users more since 2026-10-10, seen in 2026-10-10." in text
+    assert page.locator("tr:has-text('2026-10-10 alarm')").count() == 1
+    assert "alarm \u25b8" in page.evaluate("window.written")
+    page.goto((tmp_path / "public" / "index.html").as_uri())
+    assert "Alarm: cities, Oslo: " in page.locator(".cards").inner_text()
 
 
 def pages(public: Path) -> list[Path]:

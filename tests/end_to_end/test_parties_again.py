@@ -13,13 +13,13 @@ import pytest
 
 from mechanisms.counters.passes import layered
 from mechanisms.randomness import SeededRandom
+from pipelines.compare.series import histories
 from pipelines.ledger.account import accounts, entries
 from pipelines.parties.passes import job_of
 from pipelines.parties.summary import Summary
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.releases.history import releases_in
-from pipelines.site.series import histories
 from tests.end_to_end.test_parties_counters import log_and_key
 from tests.fakes.parties import client, collect, key, shuffle
 from transforms.collector.collect_counts import Counted

@@ -8,8 +8,27 @@ _TREE = ("tests/pipelines/test_counted_distribution.py",)
 _NAMES = ("tests/end_to_end/test_column_names.py",)
 _CHANGES = ("tests/pipelines/compare/test_differences.py",)
 _CONTRACT = ("tests/contract/test_figures.py",)
+_ALARMS = ("tests/mechanisms/postprocess/test_alarms.py",)
 
 MUTANTS = (
+    Mutant(
+        "alarms-twice-a-year",
+        "Each of two CUSUMs has the rate of false alarms that both may have together.",
+        "mechanisms/postprocess/alarms.py",
+        "_run_length(h) / (2 * windows)",
+        "_run_length(h) / windows",
+        _ALARMS,
+        known_by="threshold_is_that_of_tables",
+    ),
+    Mutant(
+        "alarms-that-count-noise-as-known",
+        "What is not known yet of a law narrows predictions no more, and false alarms are many.",
+        "mechanisms/postprocess/alarms.py",
+        "self._variance = np.maximum(self._with[:, seen].sum(-1), new) + error**2",
+        "self._variance = np.maximum(0.5 * self._with[:, seen].sum(-1), new / 2) + error**2",
+        _ALARMS,
+        known_by="once_a_year",
+    ),
     Mutant(
         "shares-below-from-shares-raised-to-nothing",
         "Shares are made nonnegative one by one, and their bias adds up below each number.",

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli import cli
+from pipelines.compare.series import Series
 from pipelines.releases import schema
 from pipelines.site import build
 from pipelines.site.build import in_script
-from pipelines.site.series import Series
 from pipelines.site.serve import HERE, server
 from pipelines.views.headline import OTHER
 from tests.pipelines.test_export import HOSTILE, publish_day, publish_week_day
