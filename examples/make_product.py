@@ -1,9 +1,9 @@
-"""Make what a product team has: four weeks of an app's events, in which something goes wrong.
+"""Make what a product team has: six weeks of an app's events, in which something goes wrong.
 
     python examples/make_product.py events
 
 It is made up, of 100,000 users; a Parquet file a day, the same each time. Half of the users
-have a new button from the first day on, of which more buy. From day 19 on version 3.1 is slow.
+have a new button from the first day on, of which more buy. From day 36 on version 3.1 is slow.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-DAYS, USERS = 28, 100_000
+DAYS, USERS = 42, 100_000
 FIRST = datetime(2026, 11, 1, tzinfo=timezone.utc)
 VERSIONS = {"3.0": 0.5, "3.1": 0.4, "2.9": 0.1}
 ERRORS = {"timeout": 0.5, "no network": 0.3, "bad gateway": 0.15, "disk full": 0.05}
 STEPS = ("open", "search", "basket", "buy")
 GOES_ON = {"old": (0.6, 0.4, 0.5), "new": (0.6, 0.4, 0.56)}  # of those at a step, to the next one
-WEEKEND, ACTIVE, FAILS, SLOW_FROM = 0.7, 0.35, 0.03, 18
+WEEKEND, ACTIVE, FAILS, SLOW_FROM = 0.7, 0.35, 0.03, 35
 
 
 def events(day: int, arms: np.ndarray, draw: np.random.Generator) -> pa.Table:
