@@ -1,4 +1,4 @@
-"""From rows to the steps that they hold, and from all rows of a user to the furthest of a funnel."""
+"""From rows to the steps that they hold, and from all rows of a user to its furthest step."""
 
 import math
 from collections.abc import Iterator
