@@ -149,7 +149,7 @@ class Funnel(OfSums):
         tables = {TABLE: self._labelled(names, columns)}
         if pairs:
             starts = range(0, len(self.shown), len(names))
-            figures = [tuple(self.shown[at + k] for k in pair) for at in starts for pair in pairs]
+            figures = [(self.shown[at + a], self.shown[at + b]) for at in starts for a, b in pairs]
             texts = [f"{names[whole]}{THEN}{names[part]}" for part, whole in pairs]
             tables[CONVERSION] = self._labelled(texts, self.shares(evidence, figures))
         return tables
