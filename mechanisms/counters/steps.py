@@ -54,18 +54,18 @@ def furthest(
         return far
     another = np.r_[True, (users[1:] != users[:-1]) | (times[1:] != times[:-1])]
     moments = np.flatnonzero(another)
-    held = np.bitwise_or.reduceat(masks, moments)
+    bits = np.bitwise_or.reduceat(masks, moments)
     users, times = users[moments], times[moments]
     place = np.arange(users.size)
     first = np.searchsorted(users, users)  # of each row, the first one of its user
-    begun = np.where(held & 1, place, -1)  # the beginning, by its place, of who gets here now
+    begun = np.where(bits & 1, place, -1)  # the beginning, by its place, of who gets here now
     for step in range(1, MOST + 1):
         latest = np.maximum.accumulate(begun)
-        reached = latest >= first  # and no beginning of the user before
+        reached = latest >= first  # for before it are beginnings of other users
         if not reached.any():
             break
         far[users[reached]] = step
         before = np.r_[-1, latest[:-1]]
-        near = (before >= first) & (times - times[np.maximum(before, 0)] <= within)
-        begun = np.where(near & (held >> step & 1 > 0), before, -1)
+        near = times - times[np.maximum(before, 0)] <= within
+        begun = np.where(near & (bits >> step & 1 > 0), before, -1)
     return far

@@ -68,9 +68,10 @@ def rows(workspace: Path) -> list[dict[str, Any]]:
     made = []
     for _ in range(12 * N):
         lacks = rng.random(2) < 0.03
-        page = PAGES[rng.choice(3, p=[0.5, 0.3, 0.2])]
+        user = int(rng.integers(N))
+        page = PAGES[rng.choice(3, p=[0.5, 0.3, 0.2]) if user % 10 else 1]  # a tenth never begins
         made.append({
-            "user": None if lacks[0] else f"u{rng.integers(N)}",
+            "user": None if lacks[0] else f"u{user}",
             "at": None if lacks[1] else START + timedelta(minutes=15 * int(rng.integers(192))),
             "page": page,
             "paid": None if rng.random() < 0.1 else int(page == "pay" and rng.random() < 0.7),

@@ -20,6 +20,8 @@ _AMOUNTS = "tests/mechanisms/counters/test_amounts.py"
 _RELEASE = "tests/end_to_end/test_counting_release.py"
 _ACTIVE = "tests/end_to_end/test_active_users.py"
 _DAYS = "tests/mechanisms/counters/test_activity.py"
+_FUNNEL = "tests/end_to_end/test_funnel.py"
+_FUNNEL_STEPS, _STEPS = "mechanisms/counters/steps.py", "tests/mechanisms/counters/test_steps.py"
 _ROWS = "tests/mechanisms/counters/test_rows.py"
 _ARMS = "tests/mechanisms/counters/test_arms.py"
 _EFFECTS = "tests/mechanisms/mean/test_effects.py"
@@ -249,6 +251,42 @@ MUTANTS = (
         "for k in range(first, first + self.before - 1))",
         (_DAYS,),
         known_by="definitions",
+    ),
+    Mutant(
+        "funnel-of-others-rows",
+        "A user's step hangs on beginnings of others, so that one user moves many counters.",
+        _FUNNEL_STEPS,
+        "reached = latest >= first",
+        "reached = latest >= 0",
+        (_STEPS, _FUNNEL),
+        known_by="beginning",
+    ),
+    Mutant(
+        "funnel-of-who-has-not-begun",
+        "Who has not begun raises the first counter.",
+        "transforms/encoders/steps.py",
+        "            yield layout.reports([counters[start : start + WORDS, None]])",
+        "            yield layout.reports([np.maximum(counters, 0)[start : start + WORDS, None]])",
+        (_FUNNEL,),
+        known_by="counted",
+    ),
+    Mutant(
+        "funnel-of-one-moment",
+        "Rows of one moment bring a user several steps further, in whatever order they come.",
+        _FUNNEL_STEPS,
+        "(users[1:] != users[:-1]) | (times[1:] != times[:-1])",
+        "users[1:] >= users[:-1]",
+        (_STEPS,),
+        known_by="one_moment",
+    ),
+    Mutant(
+        "funnel-segment-of-another-row",
+        "A user's segment is that of its last row that begins.",
+        "transforms/encoders/steps.py",
+        "np.lexsort((segments[begins], times[begins], owners[begins]))",
+        "np.lexsort((segments[begins], -times[begins], owners[begins]))",
+        (_FUNNEL,),
+        known_by="counted",
     ),
     Mutant(
         "active-users-month-priced-as-a-day",

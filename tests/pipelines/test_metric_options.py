@@ -75,6 +75,12 @@ def required(options: type[ReleaseOptions]) -> dict[str, str]:
     return {n: str(asked[n]) for n, f in options.model_fields.items() if f.is_required()}
 
 
+def as_lists(options: type[ReleaseOptions]) -> dict[str, object]:
+    """The same as functions have it: what there may be several of is a tuple."""
+    several = {key for key, f in options.model_fields.items() if type_of(f)[0] is tuple}
+    return {k: (v,) if k in several else v for k, v in required(options).items()}
+
+
 def typed(name: str, words: dict[str, object]) -> ReleaseOptions:
     """Options, the way from the command line."""
     line = [word for key, value in words.items() for word in (flag(key), str(value))]
@@ -198,7 +204,7 @@ def test_what_is_out_of_range_is_refused(
 @pytest.mark.parametrize("changes", [{"colour": "red"}, {"input": ()}, {"delta": math.inf}])
 def test_what_no_option_can_be_is_refused(name: str, changes: dict[str, object]) -> None:
     with pytest.raises(RequestError, match=flag(*changes)):
-        request(COMMANDS[name], required(COMMANDS[name]) | {"input": ("a",)} | changes)
+        request(COMMANDS[name], as_lists(COMMANDS[name]) | changes)
 
 
 @every_command

@@ -1,7 +1,4 @@
-"""From rows to the steps of a funnel that they hold, and from all rows of a user to its furthest.
-
-Segments are those of a declared column; a user's is that of the first row with which it begins.
-"""
+"""From rows to the steps that they hold, and from all rows of a user to its furthest step."""
 
 import math
 from collections.abc import Iterator
@@ -36,15 +33,12 @@ class StepEncoder:
         segments: what takes rows to segments.
 
     >>> from mechanisms.randomness import SeededRandom
-    >>> from transforms.encoders.domain import IntegerRange
-    >>> from datetime import datetime
-    >>> steps = tuple(View.read((), [f"page == '{page}'"]) for page in ("home", "cart"))
-    >>> encoder = StepEncoder("at", steps, GroupEncoder((("plan", IntegerRange(0, 2)),)))
-    >>> at = [datetime(1970, 1, 1, 0, 0, 1), None]
-    >>> batch = pa.record_batch({"at": at, "page": ["cart", "home"], "plan": [1, 9]})
+    >>> steps = tuple(View.read((), [text]) for text in ("n > 0", "n > 5"))
+    >>> batch = pa.record_batch({"at": pa.array([1, None], pa.timestamp("s")), "n": [3, 9]})
+    >>> encoder = StepEncoder("at", steps, GroupEncoder())
     >>> block = encoder.encode(batch, Rows(2), SeededRandom(0))
-    >>> block.cells.tolist(), block.amounts.tolist()  # segments 1 and 3, of two bits each
-    ([6, 13], [1000000.0, nan])
+    >>> block.cells.tolist(), block.amounts.tolist()
+    ([1, 3], [1000000.0, nan])
     """
 
     kind: ClassVar = AmountBlock
@@ -74,7 +68,7 @@ class StepEncoder:
 
 @dataclass(frozen=True)
 class StepReporting(Levelled):
-    """A user's rows to its furthest step, by segment; nothing is drawn.
+    """A user's rows to its furthest step, by the segment of its first row that holds the first one.
 
     Attributes:
         steps: how many there are.
@@ -93,7 +87,6 @@ class StepReporting(Levelled):
     segments: int = 1
     within: float = math.inf
     beside: ClassVar[tuple[str, ...]] = ()
-    sides: ClassVar[tuple[Level, ...]] = ()
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -108,17 +101,17 @@ class StepReporting(Levelled):
         rng: RandomSource,
     ) -> Iterator[Messages]:
         """As of `Reporting`; groups are cells of `StepEncoder`, and numbers its times."""
-        some = np.isfinite(numbers) & ((groups & (1 << self.steps) - 1) > 0)
+        segments, masks = np.divmod(groups, 1 << self.steps)
+        some = np.isfinite(numbers) & (masks > 0)
         owners = (np.arange(n) if users is None else users)[some]
-        cells, times = groups[some], numbers[some]
-        far = furthest(owners, times, cells & (1 << self.steps) - 1, n, self.within)
-        begins = np.flatnonzero(cells & 1)
-        segments = cells[begins] >> self.steps
+        segments, masks, times = segments[some], masks[some], numbers[some]
+        far = furthest(owners, times, masks, n, self.within)
+        begins = np.flatnonzero(masks & 1)
         # Where rows of one moment are of several segments, the first that was declared.
-        begins = begins[np.lexsort((segments, times[begins], owners[begins]))]
+        begins = begins[np.lexsort((segments[begins], times[begins], owners[begins]))]
         who, place = np.unique(owners[begins], return_index=True)
         counters = np.full(n, -1, np.int64)
-        counters[who] = (cells[begins[place]] >> self.steps) * self.steps + far[who] - 1
+        counters[who] = segments[begins[place]] * self.steps + far[who] - 1
         layout: Any = Layout(self.levels)
         for start in range(0, n, WORDS):
             yield layout.reports([counters[start : start + WORDS, None]])

@@ -107,8 +107,9 @@ class Funnel(OfSums):
 
     @property
     def heading(self) -> Heading:
-        first, last = (self.steps[place][0] for place in (0, -1))
-        title = f"{first}{THEN}{last}: users" if len(self.steps) > 1 else f"{first}: users"
+        ends = dict.fromkeys(self.steps[place][0] for place in (0, -1))
+        by = "".join(f" by {column}" for column, _ in self.domains)
+        title = f"{THEN.join(ends)}: users{by}"
         figures = {TABLE: "users"} | ({CONVERSION: "share"} if self._pairs else {})
         headline = {"table": [*figures][-1], "rows": ONE, "picture": STEPS}
         return Heading(title, figures, value_group(self.domains), headline)
@@ -148,7 +149,7 @@ class Funnel(OfSums):
         tables = {TABLE: self._labelled(names, columns)}
         if pairs:
             starts = range(0, len(self.shown), len(names))
-            figures = [tuple(self.shown[at + k] for k in pair) for at in starts for pair in pairs]
+            figures = [(self.shown[at + a], self.shown[at + b]) for at in starts for a, b in pairs]
             texts = [f"{names[whole]}{THEN}{names[part]}" for part, whole in pairs]
             tables[CONVERSION] = self._labelled(texts, self.shares(evidence, figures))
         return tables

@@ -84,7 +84,8 @@ class OfSums(Statistic):
         sure, rows = self.options.confidence, []
         together = 1 - (1 - sure) / len(pairs)
         for some, all_ in pairs:
-            numbers, row = (np.array([totals[some]]), np.array([totals[all_]])), {}
+            numbers = np.array([totals[some]]), np.array([totals[all_]])
+            row: dict[str, float] = {}
             for suffix, confidence in (("", sure), ("_simultaneous", together)):
                 quotient = shares(evidence.sum_error, some, all_, *numbers, confidence)
                 if not suffix:
