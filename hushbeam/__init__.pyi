@@ -89,11 +89,13 @@ def distribution(
     Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] =
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
-    None, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
     honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
-    bounds: _Bounds | None = None, choose_bounds: bool = False, mechanism: str = 'auto', bins:
-    int | None = None, quantiles: str | None = None, smooth: bool = False, ledger: _Path | None
-    = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
+    groups: _Values | None = None, mechanism: str = 'auto', bins: int | None = None, quantiles:
+    str | None = None, smooth: bool = False, ledger: _Path | None = None, population: str | None
+    = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The histogram and the quantiles of a column of numbers."""
 
