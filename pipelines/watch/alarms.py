@@ -6,7 +6,6 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +18,7 @@ from pipelines.compare.differences import CENTRE, columns
 from pipelines.compare.pairs import require_alike
 from pipelines.compare.series import ALL, History, Label, histories
 from pipelines.errors import Caution, RequestError
-from pipelines.releases import history, release, schema, statements
+from pipelines.releases import history, release, schema
 from pipelines.views.headline import chosen, figure_of, headline, label, unit_of, written
 from transforms.files.systems import escaped
 
@@ -59,7 +58,7 @@ class Course:
         return [self._fact(alarm, windows[alarm.since], windows[alarm.at]) for alarm in self.alarms]
 
     def _fact(self, alarm: Alarm, since: str, window: str) -> dict[str, Any]:
-        unit = unit_of(figure_of(self.history.newest.statement))
+        unit = unit_of(figure_of(self.history.releases[self.places[-1]].statement))
         times, unit = (100, " percentage points") if unit == "%" else (1, unit and f" {unit}")
         size = written(times * abs(alarm.size), times * alarm.error, None, None)
         way = "more" if alarm.size > 0 else "less"
@@ -117,8 +116,9 @@ def _tables(history: History) -> dict[int, pa.Table]:
             require_alike(history.metric, one, history.newest)
         except RequestError:
             continue
-        with suppress(FileNotFoundError):  # withheld
-            tables[place] = statements.read_table(one.folder, chosen(one.statement)["table"])
+        of_all = history.tables.get(chosen(one.statement)["table"], {})
+        if place in of_all:  # else it was withheld
+            tables[place] = of_all[place]
     return tables
 
 

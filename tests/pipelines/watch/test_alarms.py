@@ -160,6 +160,20 @@ def test_releases_of_another_meaning_teach_nothing(tmp_path: Path) -> None:
     assert (len(course.places), course.places[0]) == (30, 10)
 
 
+def test_a_window_without_usable_values_is_left_out(tmp_path: Path) -> None:
+    """Its release says a share alone, and has no table; also where it is the newest."""
+    for number, figures in enumerate(weeks(42, 500, 40)):
+        folder = publish(tmp_path / "r", number, figures)
+        if number in (30, 41):
+            said = json.loads(Path(folder, "cities", "statement.json").read_text())
+            Path(folder, "cities", "statement.json").write_text(json.dumps(said | {"figures": {}}))
+            Path(folder, "cities", "histogram.parquet").unlink()
+    (course,) = of(tmp_path / "r")
+    (fact,) = course.facts
+    assert (len(course.places), fact["place"]) == (40, 40)
+    assert "users more since" in fact["line"]
+
+
 @pytest.mark.verify
 def test_hours_have_a_season_of_a_day(tmp_path: Path) -> None:
     """Nights are no shifts; and of hours a year has 8,760."""
