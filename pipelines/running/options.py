@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from mechanisms.running.factors import LONGEST
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
 from pipelines.metrics.options import OF_ROWS, SHUFFLER, DrawnBy
@@ -14,6 +13,7 @@ from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Count, RequestOptions
 
 _HORIZON = "which windows there are"
+_LONGEST = 20_000  # as of `mechanisms.running.factors`, which a second is lost to import
 _GROWS = "a total that grows window by window"
 # What counters are told of their noise, and who draws it; here there is none.
 _OF_DUMMIES = frozenset(
@@ -23,7 +23,7 @@ _OF_DUMMIES = frozenset(
 
 def _windows(said: Any) -> Any:
     """How many windows an open horizon has."""
-    return LONGEST if said == "open" else said
+    return _LONGEST if said == "open" else said
 
 
 class Horizon(RequestOptions):
@@ -37,8 +37,8 @@ class Horizon(RequestOptions):
     horizon: Annotated[Count, BeforeValidator(_windows)] = option(
         "publish one total that grows over at most N windows, charged once. --epsilon is of all of "
         "them together, and noise grows with the logarithm of N. open: nobody knows how many there "
-        f"will be ({LONGEST:,} at the most), for 1.2 times the error of a horizon that ends today",
-        group=_HORIZON, metavar="N|open", le=LONGEST, essential=True,
+        f"will be ({_LONGEST:,} at the most), for 1.2 times the error of a horizon that ends today",
+        group=_HORIZON, metavar="N|open", le=_LONGEST, essential=True,
     )  # fmt: skip
     user_windows: Count | None = option(
         "in how many windows of the horizon a user has rows, at most; needed with --user-column. "

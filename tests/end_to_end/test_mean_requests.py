@@ -65,7 +65,7 @@ def refuse(refused, log) -> Callable[..., None]:
                 ("--user-column: 'real' holds double", {"user_column": "real"}),
                 ("--min-reports is missing", {"user_column": "user"}),
                 # groups
-                ("--group-by and --groups go together", {"group_by": "number"}),
+                ("groups that nobody declared are found by the job alone", {"group_by": "number"}),
                 ("--group-by and --groups go together", {"groups": "1..3"}),
                 ("--groups-public says something of --group-by", {"groups_public": True}),
                 ("--groups: 3..1 is empty", {"group_by": "number", "groups": "3..1"}),

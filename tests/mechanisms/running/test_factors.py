@@ -10,6 +10,7 @@ import pytest
 from scipy.linalg import toeplitz
 
 from mechanisms.running.factors import BITS, LONGEST, Factors, buffered, square_root
+from pipelines.running import options
 
 
 def matrix(series: np.ndarray) -> np.ndarray:
@@ -37,6 +38,10 @@ def test_a_few_buffers_err_by_a_hundredth_more_than_the_square_root(horizon: int
     assert factors.error <= 1.01 * (best @ best)
     # What is kept grows with the logarithm of the horizon.
     assert len(factors.decays) <= 1 + math.log2(horizon) / 2
+
+
+def test_an_open_horizon_has_the_most_days_that_there_may_be() -> None:
+    assert options._LONGEST == LONGEST  # said twice, for imports' sake
 
 
 def test_an_open_horizon_spares_the_first_days() -> None:
