@@ -80,8 +80,7 @@ class Alarm:
     Attributes:
         at: the place of the figure with which it was found.
         since: the place of the first one that is shifted, where that is likeliest.
-        size: by how much figures have deviated since then, on average, in their unit; of a shift
-            that was hard to find more than the truth, for chance has helped.
+        size: the mean deviation since then, in their unit; too large where it was hard to find.
         error: the standard error of that, for a shift that began then.
     """
 

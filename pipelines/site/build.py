@@ -149,9 +149,8 @@ class Site:
 
 def _summary(history: History, alarms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A metric on the first page: its newest figure, and how the first of them went."""
-    last = len(history.windows) - 1
     return {
-        "alarms": [alarm["line"] for alarm in alarms if alarm["place"] == last],
+        "alarms": [one["line"] for one in alarms if one["place"] == len(history.windows) - 1],
         "name": history.metric,
         "title": title(history.newest.statement),
         **_first(history),

@@ -171,8 +171,8 @@ def alarms_of(folder: str) -> list[dict[str, Any]]:
         ids = [one.whole["release_id"] for one in published]
         # In the order of time: later windows of a backfill are none of its past.
         past = published[: len(ids) - ids[::-1].index(whole["release_id"])]
-        own = [one for one in past if one.statement.get("collection") == collection]
-        return [fact for fact in facts_of(histories(own)) if fact["window"] == window]
+        own = histories([one for one in past if one.statement.get("collection") == collection])
+        return [fact for fact in facts_of(own) if fact["window"] == window]
     except (RequestError, OSError, ValueError) as error:
         warnings.warn(f"alarms could not be looked for: {error}", Caution, stacklevel=1)
         return []
