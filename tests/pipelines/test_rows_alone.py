@@ -43,7 +43,7 @@ def test_no_other_noise_serves_them(run: Any, log: str, option: str, more: str, 
     ("words", "said"),
     [
         (["--by-row", "--per-value", "3"], "--per-value: each row counts for itself"),
-        (["--group", "value"], "--group: a column and its values"),
+        (["--group", "value="], "--group: a column and its values"),
         (["--group", "value=[1, 2]"], "a list of texts is needed"),
         (["--group", 'value=["a", "a"]'], "there once"),
         (["--group", 'value=["a"]', "--group", 'value=["b"]'], "name another column"),
