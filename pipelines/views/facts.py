@@ -208,6 +208,18 @@ def cell(value: Any) -> str:
     return shortened("".join(safe), _WIDE)
 
 
+def told(value: Any) -> str:
+    """A value that figures are of: one that no reader would see is said.
+
+    >>> told("Oslo"), told(""), told("  ")
+    ('Oslo', '(empty)', '(2 blanks)')
+    """
+    text = cell(value)
+    if text.strip():
+        return text
+    return f"({len(text)} blank{'s' * (len(text) > 1)})" if text else "(empty)"
+
+
 def shortened(label: str, width: int) -> str:
     """A label that fits.
 
