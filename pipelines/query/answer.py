@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.table import Table
+from rich.text import Text
 
 from mechanisms.mean.fieller import quotients
 from pipelines.compat.google_sql import place_of
@@ -23,9 +24,11 @@ from pipelines.metrics.first_round import ChosenBounds
 from pipelines.metrics.statistics.labels import group_names, value_names
 from pipelines.query.tables import AMBIGUOUS
 from pipelines.releases.statement import parquet
+from pipelines.storage.table_files import harmless
 from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
+from pipelines.views.facts import told
 from pipelines.views.headline import FIRST, LARGEST, Headline, headline
 from transforms.expressions.view import View
 
@@ -253,7 +256,7 @@ class QueryResult:
     def files(self, table: pa.Table) -> dict[str, bytes]:
         """The table as files."""
         text = io.BytesIO()
-        pyarrow.csv.write_csv(table, text)
+        pyarrow.csv.write_csv(harmless(table), text)
         return {f"{self.name}.parquet": parquet(table), f"{self.name}.csv": text.getvalue()}
 
     def rows(self, table: pa.Table) -> tuple[list[str], list[list[str]]]:
@@ -263,7 +266,7 @@ class QueryResult:
             if kind == "g":
                 label = self.groups[place][0]
                 values = part[label].to_pylist()
-                columns[label] = ["" if one is None else str(one) for one in values]
+                columns[label] = ["" if one is None else told(str(one)) for one in values]
             else:
                 labels = self.figures[place].labels
                 columns |= {f"{label} ±": _with_errors(part, label) for label in labels}
@@ -274,10 +277,10 @@ class QueryResult:
         (heads, rows), shown = self.rows(table), Table()
         for head in heads:
             shown.add_column(
-                head, justify="right" if head.endswith("±") else "left", overflow="fold"
+                Text(head), justify="right" if head.endswith("±") else "left", overflow="fold"
             )
         for row in rows:
-            shown.add_row(*row)
+            shown.add_row(*map(Text, row))  # a plain string would be read as markup
         screen.print(shown)
         if len(table) > len(rows):
             screen.say(f"and {len(table) - len(rows):,} more rows")

@@ -158,6 +158,20 @@ def test_it_is_shown_with_errors_on_a_screen_and_on_a_page(capsys: Any) -> None:
     assert "<b>" not in page
 
 
+def test_strangers_texts_are_commands_to_nobody(capsys: Any) -> None:
+    """Groups that nobody declared are texts that users wrote."""
+    texts = ["[/b]", "[link=http://a]b", "\x1b[2J\n", "=1+1"]
+    found = COUNTS.set_column(0, "value", pa.array(texts))
+    answer = replace(ANSWER, groups=(("city", None),), figures=ANSWER.figures[:1])
+    table = answer.table({"n/count.parquet": found})
+    answer.show(table, Screen(width=80))
+    shown = capsys.readouterr().out
+    for text in ("[/b]", "[link=http://a]b", r"\x1b[2J\n", "=1+1"):
+        assert f" {text} " in shown
+    assert "\x1b" not in answer.page(table)
+    assert '"\'=1+1",' in answer.files(table)["query.csv"].decode()
+
+
 STATEMENT = {"guarantees": {"release": {"unit": "row"}}}
 
 
