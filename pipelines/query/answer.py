@@ -266,7 +266,7 @@ class QueryResult:
             if kind == "g":
                 label = self.groups[place][0]
                 values = part[label].to_pylist()
-                columns[label] = ["" if one is None else told(str(one)) for one in values]
+                columns[label] = [*map(_told, values)]
             else:
                 labels = self.figures[place].labels
                 columns |= {f"{label} ±": _with_errors(part, label) for label in labels}
@@ -321,7 +321,7 @@ class QueryResult:
         if len(table) > 1 and not names:
             return Headline([], "", "")  # nothing says whose they are
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        values = pa.array([" · ".join(map(str, row)) for row in rows], pa.string())
+        values = pa.array([" · ".join(map(_told, row)) for row in rows], pa.string())
         of = {"value": values if names else pa.nulls(len(table), pa.string())}
         kinds = {"mean", "variance", "deviation", "ratio"}
         means = {label for one in self.figures if one.kind in kinds for label in one.labels}
@@ -337,6 +337,11 @@ class QueryResult:
             one = headline(figures, said)
             first.append(one._replace(lines=[line._replace(unit=label) for line in one.lines]))
         return Headline([line for one in first for line in one.lines], first[0].which, "")
+
+
+def _told(value: Any) -> str:
+    """A group's value in words; where it is missing, nobody takes it for a text."""
+    return "(missing)" if value is None else told(str(value))
 
 
 def _of_sample(

@@ -190,6 +190,14 @@ def test_a_page_begins_with_the_largest_figures_that_stand_out_of_the_noise() ->
     assert first(ANSWER, noise) == ([], "Of 4 figures nothing stands out of the noise")
 
 
+def test_a_missing_value_and_a_text_that_says_so_are_two() -> None:
+    found = COUNTS.set_column(0, "value", pa.array([None, "", "None", "Rom"]))
+    answer = replace(ANSWER, groups=(("city", None),), figures=ANSWER.figures[:1])
+    table = answer.table({"n/count.parquet": found})
+    assert [row[0] for row in answer.rows(table)[1]] == ["(missing)", "(empty)", "None", "Rom"]
+    assert [label for _, _, label in first(answer, table)[0]] == ["(missing)", "None", "(empty)"]
+
+
 def test_a_page_follows_the_order_that_a_query_names() -> None:
     answer = replace(ANSWER, order=(("f0", False),))
     shown, which = first(answer, answer.table(TABLES))
