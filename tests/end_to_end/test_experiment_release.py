@@ -163,6 +163,21 @@ def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
     return said
 
 
+@pytest.mark.parametrize(
+    ("arms", "names"), [([0, 1, 2], "0,1,2"), ([True, False, None], "true,false")]
+)
+def test_arms_may_be_numbers_or_truths(arms: list[Any], names: str, run, workspace: Path) -> None:
+    rows = frame(0.3)
+    coded = rows.variant.map(dict(zip(["control", "blue", "red"], arms, strict=True)))
+    kind = "boolean" if names == "true,false" else "Int64"
+    write(rows.assign(variant=coded.astype(kind)))
+    release = released(run, arms=names, mean=None, total=None)
+    exact = truth(rows[coded.notna()])["bought"]["mean"]
+    row = release.table("experiment.parquet").to_pylist()[0]
+    off = row["estimate"] - (exact["blue"] - exact["control"])
+    assert abs(off) < FAR * row["noise_standard_error"]
+
+
 def test_looks_widen_intervals(run, workspace: Path) -> None:
     write(frame())
     asked = {"mean": None, "total": None, "arms": "control,blue"}

@@ -27,7 +27,7 @@ from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
-from transforms.columns import is_integer, is_numeric, value_type
+from transforms.columns import is_numeric, value_type
 from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
 
 _ERRORS = ErrorTerms(
@@ -124,9 +124,7 @@ class Experiment(Statistic):
             drawn = HashedArms(options.salt, shares)
             encoder = ArmEncoder(str(options.user_column), drawn, columns)
         else:
-            whole = is_integer(telemetry.column_type(options.arm or "", "--arm"))
-            values = [int(x) if whole and x.isdecimal() else x for x in names]
-            pair = ("--arm", options.arm, "--arms", json.dumps(values))
+            pair = ("--arm", options.arm, "--arms", json.dumps(names))
             encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
         return cls(
             options=options, arm_encoder=encoder, arms=names, shares=shares, outcomes=outcomes,
