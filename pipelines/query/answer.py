@@ -28,7 +28,7 @@ from pipelines.storage.table_files import harmless
 from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import told
+from pipelines.views.facts import value_label
 from pipelines.views.headline import FIRST, LARGEST, Headline, headline
 from transforms.expressions.view import View
 
@@ -266,7 +266,7 @@ class QueryResult:
             if kind == "g":
                 label = self.groups[place][0]
                 values = part[label].to_pylist()
-                columns[label] = [*map(_told, values)]
+                columns[label] = [*map(_group_label, values)]
             else:
                 labels = self.figures[place].labels
                 columns |= {f"{label} ±": _with_errors(part, label) for label in labels}
@@ -321,7 +321,7 @@ class QueryResult:
         if len(table) > 1 and not names:
             return Headline([], "", "")  # nothing says whose they are
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        values = pa.array([" · ".join(map(_told, row)) for row in rows], pa.string())
+        values = pa.array([" · ".join(map(_group_label, row)) for row in rows], pa.string())
         of = {"value": values if names else pa.nulls(len(table), pa.string())}
         kinds = {"mean", "variance", "deviation", "ratio"}
         means = {label for one in self.figures if one.kind in kinds for label in one.labels}
@@ -339,9 +339,9 @@ class QueryResult:
         return Headline([line for one in first for line in one.lines], first[0].which, "")
 
 
-def _told(value: Any) -> str:
+def _group_label(value: Any) -> str:
     """A group's value in words; where it is missing, nobody takes it for a text."""
-    return "(missing)" if value is None else told(str(value))
+    return "(missing)" if value is None else value_label(str(value))
 
 
 def _of_sample(

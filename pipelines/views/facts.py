@@ -208,10 +208,10 @@ def cell(value: Any) -> str:
     return shortened("".join(safe), _WIDE)
 
 
-def told(value: Any) -> str:
+def value_label(value: Any) -> str:
     """A value that figures are of: one that no reader would see is said.
 
-    >>> told("Oslo"), told(""), told("  ")
+    >>> value_label("Oslo"), value_label(""), value_label("  ")
     ('Oslo', '(empty)', '(2 blanks)')
     """
     text = cell(value)
