@@ -198,6 +198,10 @@ def kinds() -> Iterator[Kind]:
     whole = asked("active-users", **days)
     columns = math.sqrt(len(whole.statistic.longest.cells))
     yield Kind("active users and retention", _total(whole), columns * best(2))
+    steps = {"time": "time_hour", "steps": ("a=origin == 'EWR'", "b=origin == 'JFK'")}
+    first = _total(asked("funnel", **_USERS, **steps))
+    # A count of either furthest step, which add up to it: two counts of steps would cost more.
+    yield Kind("funnel of two steps, the first", first, math.sqrt(2) * best(1))
     known = asked("experiment", arm="origin", arms="EWR,JFK", rate=("distance",)).accuracy
     own = math.hypot(known.noise, 0.5 * known.people)
     yield Kind("experiment, a rate of a half", own, math.hypot(1, 0.5) * best(2))

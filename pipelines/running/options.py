@@ -34,7 +34,9 @@ class Horizon(RequestOptions):
 
     usually: ClassVar[DrawnBy] = SHUFFLER  # its counters carry the totals; nobody draws dummies
 
-    horizon: Annotated[Count, BeforeValidator(_windows)] = option(
+    horizon: Annotated[
+        Count, BeforeValidator(_windows, json_schema_input_type=Count | Literal["open"])
+    ] = option(
         "publish one total that grows over at most N windows, charged once. --epsilon is of all of "
         "them together, and noise grows with the logarithm of N. open: nobody knows how many there "
         f"will be ({_LONGEST:,} at the most), for 1.2 times the error of a horizon that ends today",

@@ -227,7 +227,7 @@ def test_the_schema_of_plans_has_every_option_with_its_text(name: str) -> None:
     )
     fields = registry.options_in_plan(name, (registry.HORIZON,)).model_fields | options.model_fields
     own = fields.keys() - OF_PLAN
-    assert kind["properties"].keys() == own | {"name", "share", "kind"}
+    assert kind["properties"].keys() == own | {"name", "share", "kind", "watch"}
     assert set(kind["required"]) == required(options).keys() - OF_PLAN
     for key in own:
         text = kind["properties"][key]["description"]

@@ -73,7 +73,7 @@ def written(folder: Path, old: str = "", new: str = "") -> str:
         (f"{BOUNDS}mechanism", 'bounds: "60,0"\n    mechanism', 22, "metric fare: bounds"),
         (f"    {BOUNDS}mechanism", "    mechanism", 19, "metric fare: bounds is missing"),
         ("mechanism: duchi", "mechanism: douche", 23, "metric fare: unknown mechanism"),
-        ("mechanism: duchi", "group_by: city", 23, "metric fare: group_by and groups go"),
+        ("mechanism: duchi", "group_by: city", 19, "metric fare: drawn_by each-report: groups"),
         (f"{BOUNDS}bins", 'bounds: "0"\n    bins', 27, "metric wait: bounds must be two"),
         ('quantiles: "0.5,0.9"', 'quantiles: "0.5,9"', 29, "metric wait: quantiles must be"),
         ("- wait=0,9", "- wait=9,0", 34, "metric both: number"),
@@ -95,7 +95,7 @@ def test_what_a_metric_asks_in_vain_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
-        ("search: levels", "search: trees", 16, "metrics.1.search must be 'threshold' or "),
+        ("search: levels", "search: trees", 16, "metrics.1.search must be 'threshold', "),
         ("kind: strings", "kind: heavy-hitters", 15, "metrics.1.kind is wrong: there are hist"),
         ("unit: row", "unit: user", 3, "unit is wrong: user_column"),
         ("unit: row", "unit: row\nuser_column: u", 4, "user_column is wrong"),
