@@ -18,6 +18,7 @@ from transforms.windows import SECOND
 
 _WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
+_SQUARED = 1e100  # squares of numbers up to it, and their sums with noise, stay numbers
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
@@ -91,6 +92,19 @@ def read_bounds(text: str | None) -> Bounds:
     if not ends[0] < ends[1]:
         raise RequestError(f"--bounds: the first must be below the second, not {text!r}")
     return Bounds(*ends)
+
+
+def of_squares(bounds: Bounds) -> Bounds:
+    """Bounds of numbers whose squares are added up, too.
+
+    Raises:
+        RequestError: these would be no numbers.
+    """
+    if not max(map(abs, bounds)) <= _SQUARED:
+        raise RequestError(
+            f"--bounds: squares are added up, so they must lie within {_SQUARED:g} of 0"
+        )
+    return bounds
 
 
 def read_fill(options: Filled) -> float | None:

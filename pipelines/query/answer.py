@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.table import Table
+from rich.text import Text
 
 from mechanisms.mean.fieller import quotients
 from pipelines.compat.google_sql import place_of
@@ -23,9 +24,11 @@ from pipelines.metrics.first_round import ChosenBounds
 from pipelines.metrics.statistics.labels import group_names, value_names
 from pipelines.query.tables import AMBIGUOUS
 from pipelines.releases.statement import parquet
+from pipelines.storage.table_files import harmless
 from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
+from pipelines.views.facts import value_label
 from pipelines.views.headline import FIRST, LARGEST, Headline, headline
 from transforms.expressions.view import View
 
@@ -253,7 +256,7 @@ class QueryResult:
     def files(self, table: pa.Table) -> dict[str, bytes]:
         """The table as files."""
         text = io.BytesIO()
-        pyarrow.csv.write_csv(table, text)
+        pyarrow.csv.write_csv(harmless(table), text)
         return {f"{self.name}.parquet": parquet(table), f"{self.name}.csv": text.getvalue()}
 
     def rows(self, table: pa.Table) -> tuple[list[str], list[list[str]]]:
@@ -263,7 +266,7 @@ class QueryResult:
             if kind == "g":
                 label = self.groups[place][0]
                 values = part[label].to_pylist()
-                columns[label] = ["" if one is None else str(one) for one in values]
+                columns[label] = [*map(_group_label, values)]
             else:
                 labels = self.figures[place].labels
                 columns |= {f"{label} ±": _with_errors(part, label) for label in labels}
@@ -274,10 +277,10 @@ class QueryResult:
         (heads, rows), shown = self.rows(table), Table()
         for head in heads:
             shown.add_column(
-                head, justify="right" if head.endswith("±") else "left", overflow="fold"
+                Text(head), justify="right" if head.endswith("±") else "left", overflow="fold"
             )
         for row in rows:
-            shown.add_row(*row)
+            shown.add_row(*map(Text, row))  # a plain string would be read as markup
         screen.print(shown)
         if len(table) > len(rows):
             screen.say(f"and {len(table) - len(rows):,} more rows")
@@ -318,7 +321,7 @@ class QueryResult:
         if len(table) > 1 and not names:
             return Headline([], "", "")  # nothing says whose they are
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
-        values = pa.array([" · ".join(map(str, row)) for row in rows], pa.string())
+        values = pa.array([" · ".join(map(_group_label, row)) for row in rows], pa.string())
         of = {"value": values if names else pa.nulls(len(table), pa.string())}
         kinds = {"mean", "variance", "deviation", "ratio"}
         means = {label for one in self.figures if one.kind in kinds for label in one.labels}
@@ -334,6 +337,11 @@ class QueryResult:
             one = headline(figures, said)
             first.append(one._replace(lines=[line._replace(unit=label) for line in one.lines]))
         return Headline([line for one in first for line in one.lines], first[0].which, "")
+
+
+def _group_label(value: Any) -> str:
+    """A group's value in words; where it is missing, nobody takes it for a text."""
+    return "(missing)" if value is None else value_label(str(value))
 
 
 def _of_sample(

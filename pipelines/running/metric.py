@@ -29,6 +29,7 @@ from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
 from pipelines.running.kept import KeptTotals, condition_of
 from pipelines.wording import RAISING_NONE, among
+from transforms.columns import is_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -56,6 +57,7 @@ class Running(ByCounters):
 
     @classmethod
     def of(cls, given: Ingredients) -> Self:
+        _require_whole(given)
         metric = super().of(given)
         _ = metric.noise  # refused here, if it is out of reach
         return metric
@@ -249,3 +251,18 @@ def begun(metric: Running) -> tuple[str, tuple[str, ...]]:
     made = partial(sources_of, metric.telemetry)
     kept = opened(*place, metric.terms, metric.noise, names(metric), metric.open_rng(), made)
     return kept.id, kept.windows
+
+
+def _require_whole(given: Ingredients) -> None:
+    """Refuse numbers with fractions: they would add nothing, and no window says how many there are.
+
+    Raises:
+        RequestError: the column's type holds them.
+    """
+    column = given.statistic.encoder.number
+    kind = column and given.telemetry.column_type(column, "--column")
+    if column and not (given.telemetry.unseen or is_integer(kind)):
+        raise RequestError(
+            f"--column: {column!r} holds {kind}; of totals that grow whole numbers are added up: "
+            f"derive them, as in --derive '{column}_whole=round({column})'"
+        )

@@ -208,6 +208,18 @@ def cell(value: Any) -> str:
     return shortened("".join(safe), _WIDE)
 
 
+def value_label(value: Any) -> str:
+    """A value that figures are of: one that no reader would see is said.
+
+    >>> value_label("Oslo"), value_label(""), value_label("  ")
+    ('Oslo', '(empty)', '(2 blanks)')
+    """
+    text = cell(value)
+    if text.strip():
+        return text
+    return f"({len(text)} blank{'s' * (len(text) > 1)})" if text else "(empty)"
+
+
 def shortened(label: str, width: int) -> str:
     """A label that fits.
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipelines.releases import schema
 from pipelines.views import effects, selected
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import cell, paragraphs, prose
+from pipelines.views.facts import cell, paragraphs, prose, value_label
 from pipelines.wording import CHANGES, upward
 
 LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
@@ -287,10 +287,10 @@ def label(
     """
     if figure == QUANTILE and math.isfinite(level := _level(key[1])):
         which = "median" if level == 0.5 else f"{100 * level:.10g} % quantile"
-        group = "" if key[0] is None else valued(cell(key[0]) or "(empty)", names.get("group"))
+        group = "" if key[0] is None else valued(value_label(key[0]), names.get("group"))
         return " · ".join(filter(None, (group, which)))
     parts = [
-        valued(cell(part) or "(empty)", names.get(name))
+        valued(value_label(part), names.get(name))
         for name, part in zip(("group", "value"), key, strict=True)
         if part is not None
     ]

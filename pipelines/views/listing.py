@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import cell
+from pipelines.views.facts import cell, value_label
 from pipelines.views.headline import OTHER, QUANTILE, label, order, unit_of, valued
 
 OTHER_PAIR = "(any other pair)"
@@ -103,7 +103,7 @@ class Listing:
     def labels(self, row: Row) -> list[str]:
         """What a row is of, in characters that are a command to nobody."""
         names = self.names
-        group = [OTHER if row[name] is None else cell(row[name]) for name in names[:-1]]
+        group = [OTHER if row[name] is None else value_label(row[name]) for name in names[:-1]]
         if names[-1:] == ["p"]:
             return [*group, label((None, str(row["p"])), QUANTILE)]
         if names[-1:] == ["low"]:
@@ -112,10 +112,7 @@ class Listing:
         if len(names) > 1 and all(row[name] is None for name in names):
             return [OTHER_PAIR, *[""] * (len(names) - 1)]  # either value may be a declared one
         longer = "" if row.get("whole", True) else LONGER
-        return [
-            OTHER if row[name] is None else (cell(row[name]) or "(empty)") + longer
-            for name in names
-        ]
+        return [OTHER if row[name] is None else value_label(row[name]) + longer for name in names]
 
     def label(self, row: Row) -> str:
         """The same in one text; numbers with the column that they are of."""

@@ -78,7 +78,7 @@ def table(name: str, listing: Listing, several: bool) -> str:
         listing: of its figures.
         several: whether the page has others, and this one a heading.
     """
-    said = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
+    said = _heading(name)
     rows, many = listing.rows(_ROWS), len(listing.table)
     columns = listing.columns
     heads = [*listing.heads, *(column.head for column in columns)]
@@ -95,6 +95,11 @@ def table(name: str, listing: Listing, several: bool) -> str:
         + pages.boxed(said, heads, body, len(listing.names))
         + more
     )
+
+
+def _heading(name: str) -> str:
+    """Of a table, by the name of its file."""
+    return name.rpartition(".")[0].replace("-", " ").replace("_", " ")
 
 
 def _reading(listings: Mapping[str, Listing], statement: Mapping[str, Any]) -> list[str]:
@@ -139,11 +144,14 @@ def show(screen: Console, tables: Tables, statement: Mapping[str, Any]) -> None:
     screen.print(Text(f"{title(statement)} ({about})"), highlight=False)
     for effect in said.lines if figure_of(statement) == EFFECT else ():
         screen.print(Text(f"{effect.number} {effect.unit} {effect.label}"), highlight=False)
-    for name, table in _ordered(tables, statement).items():
+    # Bins are for pages.
+    ordered = _ordered(tables, statement).items()
+    known = {name: one for name, one in ordered if "cumulative" not in one.column_names}
+    for name, table in known.items():
         if not len(table):
             screen.print("Nothing stands out of the noise.", highlight=False)
-        elif "cumulative" not in table.column_names:  # bins are for pages
-            _show(screen, listed(name, table, statement))
+        else:
+            _show(screen, listed(name, table, statement), _heading(name) if len(known) > 1 else "")
     if mean := statement.get("mean"):
         number = written(*(mean[part] for part in ("estimate", "standard_error", "lower", "upper")))
         screen.print(f"mean: {number}", highlight=False)
@@ -154,11 +162,12 @@ def show(screen: Console, tables: Tables, statement: Mapping[str, Any]) -> None:
             screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _show(screen: Console, listing: Listing) -> None:
+def _show(screen: Console, listing: Listing, heading: str) -> None:
     columns = [column for column in listing.columns if column.brief] or listing.columns
     rows, many = listing.rows(_SHOWN), len(listing.table)
     shown = f"{len(rows)} {first_word(listing.figure)}" if listing.sort else f"first {len(rows)}"
-    name = f"the {shown} of {many:,}" if many > len(rows) else None
+    part = f"the {shown} of {many:,}" if many > len(rows) else ""
+    name = ": ".join(filter(None, (heading, part))) or None
     heads = [column.head for column in columns]
     if heads and heads[-1].startswith("of all"):
         heads[-1] = f"{100 * listing.confidence:g} % interval {heads[-1]}"

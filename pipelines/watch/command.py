@@ -36,6 +36,8 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at what stands; 4 if a figure has shifted in its newest window."""
+    from rich.text import Text
+
     from pipelines.compare.series import histories
     from pipelines.releases import history
     from pipelines.views.console import Screen, numbers_table
@@ -51,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         windows, learning = len(course.places), course.learning
         alarm = any(alarm.at == windows - 1 for alarm in course.alarms)
         state = f"learning: {learning} more to come" if learning else "no alarm"
-        table.add_row(course.title, "alarm" if alarm else state, f"{windows:,}")
+        # Values may be strangers' texts; a plain string would be read as markup.
+        table.add_row(Text(course.title), "alarm" if alarm else state, f"{windows:,}")
         facts = {"metric": course.history.metric, "figure": course.name}
         answers.add("watched", facts | {"windows": windows, "learning": learning})
         code = ALARM if alarm else code

@@ -143,6 +143,16 @@ def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
     assert "(p = " in cautions[0]
 
 
+def test_users_of_several_arms_are_cautioned_of(run, workspace: Path) -> None:
+    """They count in none: where a tenth of all do, what is left was chosen by what they did."""
+    rows = frame()
+    tenth = rows.user.str[-1] == "3"
+    [caution] = released_with_caution(
+        run, pd.concat([rows, *(rows[tenth].assign(variant=arm) for arm in ("blue", "control"))])
+    )
+    assert re.match(r"about \d{3},? users, give or take \d+, have rows of several arms", caution)
+
+
 def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
     write(rows)
     release = released(run, mean=None, total=None, output="out")
@@ -151,6 +161,21 @@ def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
         path.unlink()
     release.folder.rmdir()
     return said
+
+
+@pytest.mark.parametrize(
+    ("arms", "names"), [([0, 1, 2], "0,1,2"), ([True, False, None], "true,false")]
+)
+def test_arms_may_be_numbers_or_truths(arms: list[Any], names: str, run, workspace: Path) -> None:
+    rows = frame(0.3)
+    coded = rows.variant.map(dict(zip(["control", "blue", "red"], arms, strict=True)))
+    kind = "boolean" if names == "true,false" else "Int64"
+    write(rows.assign(variant=coded.astype(kind)))
+    release = released(run, arms=names, mean=None, total=None)
+    exact = truth(rows[coded.notna()])["bought"]["mean"]
+    row = release.table("experiment.parquet").to_pylist()[0]
+    off = row["estimate"] - (exact["blue"] - exact["control"])
+    assert abs(off) < FAR * row["noise_standard_error"]
 
 
 def test_looks_widen_intervals(run, workspace: Path) -> None:
@@ -200,6 +225,7 @@ def test_a_salt_draws_arms(run, workspace: Path) -> None:
         ({"rate": None, "mean": None, "total": None}, "name an outcome, as in --rate bought"),
         ({"mean": "seconds"}, "--mean: a column and its bounds, as in seconds=0,600"),
         ({"mean": "seconds=5,1"}, "--mean seconds: the first must be below the second"),
+        ({"total": "cents=-1e101,0"}, "--total cents: squares are added up, so they must lie"),
         ({"mean": "bought=0,1"}, "name each column once"),
         ({"rate": "variant"}, "'variant' holds string; numbers or booleans are needed"),
         ({"covariate": "before=3,2"}, "--covariate: a column, and rising numbers to cut at"),

@@ -79,6 +79,11 @@ def test_each_window_adds_what_a_count_counts(asked, more: list[str], expected) 
         (["--column", "number", "--bounds", "0,2.5"], "--bounds: with --whole-numbers they must"),
         (["--column", "number", "--bounds", "0,3", "--mechanism", "split-mix"], "--mechanism"),
         (["--column", "value", "--bounds", "0,3"], "value"),
+        # A number with a fraction would add nothing, and nobody would see that one was left out.
+        (
+            ["--derive", "half=0.5 * number", "--column", "half", "--bounds", "0,3"],
+            "'half' holds double; of totals that grow whole numbers are added up: derive them",
+        ),
     ],
 )
 def test_a_sum_that_is_none_is_refused(asked, more: list[str], why: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+import hushbeam
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError
-from pipelines.logs.numbers import open_numbers, read_bounds
+from pipelines.logs.numbers import of_squares, open_numbers, read_bounds
 from pipelines.metrics.options import NumberOptions
 from pipelines.releases.statement import counted, head, parquet
 from pipelines.request.requests import request
@@ -41,6 +43,15 @@ def test_what_are_no_bounds_is_refused_in_one_line(text):
     with pytest.raises(RequestError, match="--bounds") as caught:
         read_bounds(text)
     assert "\n" not in str(caught.value)
+
+
+def test_bounds_whose_squares_are_no_numbers_are_refused():
+    """A run that has drawn its noise, and been charged, is too late to learn of it."""
+    ends = of_squares(read_bounds("-1e100,1e100"))
+    assert ends == (-1e100, 1e100)
+    frame = pd.DataFrame({"v": [1.0]})
+    with pytest.raises(RequestError, match="squares are added up, so they must lie within 1e"):
+        hushbeam.variance(frame, column="v", bounds=(-1e101, 0), epsilon=1)
 
 
 def test_options_are_checked_before_anything_is_read():

@@ -170,3 +170,15 @@ def test_what_was_picked_has_the_interval_of_all() -> None:
     shown = screen.export_text()
     assert "55.0 to 65.0" in shown
     assert "95 % interval of all 3 together" in shown
+
+
+def test_tables_beside_each_other_are_named_on_the_screen() -> None:
+    """Of a funnel's shares and its numbers nothing else says which is which."""
+    rows, screen = table(list("abc"), np.array([0.6, 0.3, 0.1])), io.StringIO()
+    report.show(Console(file=screen), {"reached.parquet": rows}, statement())
+    assert "reached" not in screen.getvalue()
+    report.show(
+        Console(file=screen), {"went-on.parquet": rows, "reached.parquet": rows}, statement()
+    )
+    assert "reached" in screen.getvalue()
+    assert "went on" in screen.getvalue()

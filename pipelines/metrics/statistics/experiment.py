@@ -18,7 +18,7 @@ from mechanisms.mean.effects import ArmMeans, arm_means, sample_ratio
 from mechanisms.mean.looks import Looks
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from pipelines.logs.numbers import read_bounds
+from pipelines.logs.numbers import of_squares, read_bounds
 from pipelines.metrics.counting.design import declared
 from pipelines.metrics.experiment.options import TABLE, ExperimentOptions
 from pipelines.metrics.heading import Heading
@@ -27,7 +27,7 @@ from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
-from transforms.columns import is_integer, is_numeric, value_type
+from transforms.columns import is_numeric, value_type
 from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
 
 _ERRORS = ErrorTerms(
@@ -40,6 +40,7 @@ _ERRORS = ErrorTerms(
     divides=True,
 )
 _UNEVEN = 0.001  # p-value of arms that do not have their shares: rare enough to stop and look
+_SEVERAL = 0.01  # of those in one arm: so many in several bias what is compared
 _OF_RATE, _OF_NUMBER, _AWAY = 0.25, 0.16, 0.5  # usual variances, and how far a mean is from 0
 _COLUMNS = "--rate, --mean, --total, --covariate"
 
@@ -123,9 +124,7 @@ class Experiment(Statistic):
             drawn = HashedArms(options.salt, shares)
             encoder = ArmEncoder(str(options.user_column), drawn, columns)
         else:
-            whole = is_integer(telemetry.column_type(options.arm or "", "--arm"))
-            values = [int(x) if whole and x.isdecimal() else x for x in names]
-            pair = ("--arm", options.arm, "--arms", json.dumps(values))
+            pair = ("--arm", options.arm, "--arms", json.dumps(names))
             encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
         return cls(
             options=options, arm_encoder=encoder, arms=names, shares=shares, outcomes=outcomes,
@@ -194,9 +193,14 @@ class Experiment(Statistic):
         return sample_ratio(units, self.shares, noise)
 
     def cautions(self, evidence: ArmEvidence) -> Sequence[str]:  # type: ignore[override]
-        p_value = self._ratio(evidence)
+        p_value, unit = self._ratio(evidence), self.options.unit
+        several, known = evidence.arm_totals.several, 3 * math.sqrt(evidence.noises[0])
+        lost = several - known > _SEVERAL * float(evidence.units[0].sum())
         return [
-            f"arms do not have the declared shares of the {self.options.unit}s (p = {p_value:.1g}, "
+            f"about {several:,.0f} {unit}s, give or take {known:,.0f}, have rows of several arms "
+            "and count in none: find out why, and use --where for rows after the start"
+        ] * lost + [
+            f"arms do not have the declared shares of the {unit}s (p = {p_value:.1g}, "
             "noise included): some were lost, or drawn otherwise, and that may make the "
             "differences; find out why before you read them, or say other --shares"
         ] * (p_value < _UNEVEN)
@@ -286,9 +290,10 @@ def _outcomes(options: ExperimentOptions) -> Iterator[ArmOutcome]:
             if not column:
                 raise RequestError(f"--{how}: a column and its bounds, as in seconds=0,600")
             try:
-                yield ArmOutcome(column, how, read_bounds(limits))  # type: ignore[arg-type]
+                bounds = of_squares(read_bounds(limits))
             except RequestError as error:
                 raise RequestError(str(error).replace("--bounds", f"--{how} {column}", 1)) from None
+            yield ArmOutcome(column, how, bounds)  # type: ignore[arg-type]
 
 
 def _covariate(text: str | None) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from pipelines.logs import inputs
+from pipelines.logs.numbers import of_squares, read_bounds
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy, MomentEvidence
 from pipelines.metrics.statistics.labels import label_columns, with_labels
@@ -38,6 +40,11 @@ class Variance(Mean):
     liars = "The bound on poisoning is for the sum of squared distances from the bounds' middle. "
 
     options: VarianceOptions  # type: ignore[assignment]
+
+    @classmethod
+    def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
+        of_squares(read_bounds(options.bounds))
+        return super().read(options, source)
 
     @property
     def workload(self) -> Workload:

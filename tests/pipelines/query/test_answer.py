@@ -158,6 +158,20 @@ def test_it_is_shown_with_errors_on_a_screen_and_on_a_page(capsys: Any) -> None:
     assert "<b>" not in page
 
 
+def test_strangers_texts_are_commands_to_nobody(capsys: Any) -> None:
+    """Groups that nobody declared are texts that users wrote."""
+    texts = ["[/b]", "[link=http://a]b", "\x1b[2J\n", "=1+1"]
+    found = COUNTS.set_column(0, "value", pa.array(texts))
+    answer = replace(ANSWER, groups=(("city", None),), figures=ANSWER.figures[:1])
+    table = answer.table({"n/count.parquet": found})
+    answer.show(table, Screen(width=80))
+    shown = capsys.readouterr().out
+    for text in ("[/b]", "[link=http://a]b", r"\x1b[2J\n", "=1+1"):
+        assert f" {text} " in shown
+    assert "\x1b" not in answer.page(table)
+    assert '"\'=1+1",' in answer.files(table)["query.csv"].decode()
+
+
 STATEMENT = {"guarantees": {"release": {"unit": "row"}}}
 
 
@@ -174,6 +188,14 @@ def test_a_page_begins_with_the_largest_figures_that_stand_out_of_the_noise() ->
     assert (len(shown), which, ANSWER.title) == (3, "the 3 largest of 4", "n by city")
     noise = table.set_column(3, "n_lower", pa.array([-1, -2, -3, -4]))
     assert first(ANSWER, noise) == ([], "Of 4 figures nothing stands out of the noise")
+
+
+def test_a_missing_value_and_a_text_that_says_so_are_two() -> None:
+    found = COUNTS.set_column(0, "value", pa.array([None, "", "None", "Rom"]))
+    answer = replace(ANSWER, groups=(("city", None),), figures=ANSWER.figures[:1])
+    table = answer.table({"n/count.parquet": found})
+    assert [row[0] for row in answer.rows(table)[1]] == ["(missing)", "(empty)", "None", "Rom"]
+    assert [label for _, _, label in first(answer, table)[0]] == ["(missing)", "None", "(empty)"]
 
 
 def test_a_page_follows_the_order_that_a_query_names() -> None:

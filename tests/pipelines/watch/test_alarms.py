@@ -210,7 +210,9 @@ def test_strangers_texts_are_shown_as_they_are(tmp_path: Path, capsys) -> None:
     for number, figures in enumerate(weeks(40, 900, 36)):
         publish(tmp_path / "r", number, {HOSTILE: figures["Oslo"], "Oslo": 1.0})
     cli.main(["watch", str(tmp_path / "r")])
-    assert f"alarm: cities, {HOSTILE}: " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"alarm: cities, {HOSTILE}: " in out
+    assert f" cities, {HOSTILE} " in out  # in the table, too
 
 
 def test_a_statement_that_asks_what_no_plan_may_is_refused(tmp_path: Path, capsys) -> None:
