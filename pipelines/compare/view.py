@@ -256,7 +256,7 @@ def page(
     return pages.whole(
         Head(title, (
             f'<h1>{html.escape(title)}</h1>\n<ul class="headline">\n<li>{figure} beyond noise</li>'
-            f'\n</ul>\n<p class="about">{html.escape(about_all)}</p>\n'
+            f'\n</ul>\n<p class="about">{facts.prose(about_all)}</p>\n'
         )),
         "".join(_of_page(part, comparison) for part in _parts(rows))
         + pages.folded({
