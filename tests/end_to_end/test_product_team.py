@@ -56,12 +56,13 @@ def test_each_figure_of_a_day_lies_in_its_interval(run, workspace: Path) -> None
     """Of two days; joint intervals where there are some. Seeds are fixed."""
     make(Path("events"), len(DAYS))
     shutil.copy(ROOT / "examples" / "product.yaml", "product.yaml")
-    assert run(["ledger", "init", "product.yaml"]).code == 0
     with fixed_randomness():
+        assert run(["ledger", "init", "product.yaml"]).code == 0
         for day in DAYS:
             outcome = run(["run", "product.yaml", "--window", day, "--json"])
             assert outcome.code == 0, outcome.said
             assert json.loads(outcome.out)["guarantees"]["release"]["epsilon"] <= 1.0
+        assert run(["site", "published", "--output", "site"]).code == 0
     for day in DAYS:
         of = true(day)
         (count,) = rows(day, "actives", "count")
@@ -76,7 +77,4 @@ def test_each_figure_of_a_day_lies_in_its_interval(run, workspace: Path) -> None
         assert holds(effect, of["button"])
         steps = {row["value"]: row for row in rows(day, "path", "funnel")}
         assert all(holds(steps[name], number) for name, number in of["path"].items())
-    shown = json.loads(run(["ledger", "show", "ledger.sqlite", "--json"]).out)
-    assert len(json.dumps(shown)) > 0
-    assert run(["site", "published", "--output", "site"]).code == 0
     assert "latency" in Path("site/index.html").read_text()
