@@ -186,6 +186,7 @@ def test_a_page_and_a_statement_say_what_was_chosen_and_nothing_exact() -> None:
         ({"group": ("town",)}, "named once"),
         ({"group_by": None, "selection_share": 0.3}, "says something of groups that nobody"),
         ({"epsilon": 1e-8}, "too small"),
+        ({"group_by": "user"}, "says who a user is"),
         ({"user_column": None}, "rows_per_user"), ({"selection_share": 1}, "selection_share"),
     ],
 )  # fmt: skip

@@ -91,6 +91,11 @@ def divided(
             "--group-by: the values of all columns are declared or of none, and each is named "
             f"once; {undeclared[0]!r} has none"
         )
+    if options.user_column in undeclared:
+        raise RequestError(
+            f"--group-by: {options.user_column!r} says who a user is, and a group that is found is "
+            "published: name another column"
+        )
     for column in undeclared:
         kind = telemetry.column_type(column, "--group-by")
         if not (telemetry.unseen or is_group(kind)):
