@@ -10,6 +10,7 @@ what each window was made of (`sources`).
 from __future__ import annotations
 
 import hmac
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -154,9 +155,10 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
 
 def same(kept: KeptTotals, request: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Whether totals were begun with these terms."""
-    # What nobody has said may be an option that there was not yet at the begin.
+    # What nobody has said may be an option that there was not yet at the begin; a file has lists
+    # where options have tuples.
     begun_with, request_now = (
-        {name: said for name, said in terms.items() if said is not None}
+        {name: said for name, said in json.loads(json.dumps(terms)).items() if said is not None}
         for terms in (kept.request, request)
     )
     return (begun_with, kept.names) == (request_now, tuple(names))

@@ -251,6 +251,8 @@ _ROWS = {"min_reports": 2500}
 _DEVICES, _EXPECTED = {"enrolled": ROWS}, {"expected": ROWS}
 _BOUNDS = {"bounds": f"0,{TOP:g}"}
 _BY_GROUP = {"group_by": "team", "groups": "groups.txt"}
+# Totals that grow add up whole numbers; those of the log are whole, in a column of doubles.
+_WHOLE = {"derive": ["whole=round(size)"], "column": "whole"}
 _RANDOM, _COUNTED = {"epsilon": 4}, {"epsilon": 0.5}
 
 
@@ -438,7 +440,7 @@ EXAMPLES = {
             "devices": Form(_COUNTED | _BY_GROUP | _DEVICES, (_SUMS,)),
             "job": Form(_COUNTED | _BY_GROUP | _EXPECTED, (_SUMS,)),
             "split-mix": Form(_COUNTED | _DEVICES, (_SUM,)),
-            "running totals": Form(_COUNTED | _BY_GROUP, (_SUMS,)),
+            "running totals": Form(_COUNTED | _BY_GROUP | _WHOLE, (_SUMS,)),
         },
     ),
     "active-users": Example(
