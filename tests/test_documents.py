@@ -60,7 +60,7 @@ def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
 BLOCKS = list(dict.fromkeys(blocks()))
 SNIPPETS, FROM_PYTHON = (
     re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    for page in (ROOT / "docs" / "library.md", ROOT / "docs" / "python.md")
+    for page in (ROOT / "docs" / "extending" / "library.md", ROOT / "docs" / "python.md")
 )
 
 
