@@ -262,11 +262,7 @@ def _attack(tried: Trial, samples: int, least: float) -> dict[str, Any]:
 
 
 def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
-    """What ships under a name, or all of it, each at a small example that stands beside it.
-
-    Raises:
-        ValueError: there is no such name.
-    """
+    """What ships under a name, or all of it, each at a small example that stands beside it."""
     more, known = more_trials(), catalog.registrations()
     if name in more:
         yield name, more[name]()

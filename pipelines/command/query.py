@@ -202,11 +202,7 @@ def _paid(output: str, pays: Payment, text: str) -> dict[str, Any]:
 
 
 def _require_both(first: PlanJob, whole: PlanDocument) -> None:
-    """Refuse a first round where the ledger has too little for the second.
-
-    Raises:
-        WithheldError: it has.
-    """
+    """Refuse a first round where the ledger has too little for the second."""
     from pipelines.ledger.ledger import CollectionLedger
     from pipelines.ledger.rules import require_affordable
 

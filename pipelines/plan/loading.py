@@ -78,11 +78,7 @@ def load(path: str) -> PlanDocument:
 
 
 def _home(path: str, plan: PlanDocument) -> str:
-    """The folder that relative paths are relative to: the plan's, unless that is in doubt.
-
-    Raises:
-        RequestError: the file is a link to another folder's, and its ledger could be in either.
-    """
+    """The folder that relative paths are relative to: the plan's, unless that is in doubt."""
     named, real = folder_of(path), folder_of(os.path.realpath(path))
     kept = plan.ledger is not None and "://" not in plan.ledger and not os.path.isabs(plan.ledger)
     if "://" not in path and os.path.realpath(named) != real and kept:

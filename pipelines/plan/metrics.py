@@ -105,11 +105,7 @@ def _resolved(
 
 
 def _divided(metric: Metric) -> Metric:
-    """A metric as clients, a shuffler and a collector serve it.
-
-    Raises:
-        RequestError: they cannot.
-    """
+    """A metric as clients, a shuffler and a collector serve it."""
     try:
         return metric.divided()
     except RequestError as error:

@@ -68,11 +68,7 @@ class ReleasesQuestion(PlannerQuestion):
         return {"drawn_by": drawer} | facts | errors, [*cells, drawer]
 
     def _counters(self, releases: int) -> Counters:
-        """The counters of one release of so many.
-
-        Raises:
-            ValueError: they are out of reach.
-        """
+        """The counters of one release of so many."""
         levels, neighbours = Activity().levels, self.neighbours
 
         def spent(design: Counters, together: float) -> float:

@@ -138,11 +138,7 @@ class ReleaseModelDoFn(beam.DoFn):
             release.publish(self._job.options.output, files, statement)
 
     def _require_whole(self, trained: Trained, tallies: Mapping[str, int], flow: Flow) -> None:
-        """Refuse a model of fewer rows, or messages, than were handed on.
-
-        Raises:
-            LostError: an engine has lost some.
-        """
+        """Refuse a model of fewer rows, or messages, than were handed on."""
         try:
             if isinstance(self._job.plan, SumsPlan):
                 self._job.plan.require_whole(tallies, flow, trained.heard)

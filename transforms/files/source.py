@@ -202,11 +202,7 @@ def _named(path: str) -> Format | None:
 
 
 def _require_like(path: str, chosen: Format) -> None:
-    """Refuse text that is no text: its reader would make some rows of any bytes.
-
-    Raises:
-        Mangled: it begins as another format does.
-    """
+    """Refuse text that is no text: its reader would make some rows of any bytes."""
     if chosen.text and (other := begins_like(path)) and not _bare(path)[1]:
         raise Mangled(f"its first bytes are those of {other}: give it a name that says so")
 

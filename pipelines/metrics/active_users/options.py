@@ -145,11 +145,7 @@ examples:
 
 
 def _date(flag: str, written: str) -> date:
-    """A day as it was written.
-
-    Raises:
-        RequestError: it is none.
-    """
+    """A day as it was written."""
     try:
         parsed = date.fromisoformat(written)
     except ValueError:

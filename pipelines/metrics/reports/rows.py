@@ -259,11 +259,7 @@ class RowsByReports(ByReports):
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
-    """Refuse options that do not go together, and what does not serve these attributes.
-
-    Raises:
-        RequestError: with what to do.
-    """
+    """Refuse options that do not go together, and what does not serve these attributes."""
     categories, filled = categorical(attributes), read_fill(options) is not None
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
@@ -291,11 +287,7 @@ def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]
 
 
 def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
-    """Refuse perturbed rows where reports make none, or too many.
-
-    Raises:
-        RequestError: with what to do.
-    """
+    """Refuse perturbed rows where reports make none, or too many."""
     if not options.reports:
         return
     if options.model != "local":

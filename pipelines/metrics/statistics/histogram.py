@@ -172,11 +172,7 @@ class Histogram(Statistic):
 
 
 def _require_postprocess(options: HistogramOptions) -> None:
-    """Refuse what is for the noise of reports, and shares that add up to 1 where they do not.
-
-    Raises:
-        RequestError: with what there is.
-    """
+    """Refuse what is for the noise of reports, and shares that add up to 1 where they do not."""
     served = {None, "auto", "none"} | ({"pop"} if options.rows_per_user == 1 else set())
     if options.postprocess not in served:
         why = " or pop" if "pop" in served else ", for shares of several values add up to more"

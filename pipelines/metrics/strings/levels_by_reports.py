@@ -196,11 +196,7 @@ def _by_levels(guarantee: Guarantee) -> Guarantee:
 
 
 def _planned(options: StringsOptions, code: PrefixCode, expected: int, seed: int) -> FittedSearch:
-    """The search.
-
-    Raises:
-        ValueError: the target is out of reach.
-    """
+    """The search."""
     target = Target(
         **target_terms(options, options.model, expected, options.unit),
         task=FrequencyTask(2),  # the plan says how many buckets there are
