@@ -50,8 +50,7 @@ def growing(name: str) -> type[ReleaseOptions] | None:
         RequestError: as `registry.options`.
     """
     place = registry.options(name).growing
-    grows: type[ReleaseOptions] | None = registry.imported(place) if place else None
-    return grows
+    return registry.imported(place) if place else None
 
 
 def _form(name: str, words: Mapping[str, Any]) -> type[ReleaseOptions]:

@@ -195,8 +195,7 @@ class SqliteKeeping:
 
 
 def _row(rows: sqlite3.Cursor) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = rows.fetchone()  # None is of a journal that was never begun
-    return row
+    return rows.fetchone()
 
 
 def _head(database: sqlite3.Connection) -> str:

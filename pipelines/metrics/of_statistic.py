@@ -63,8 +63,7 @@ class OfStatistic(Metric, ABC):
 
     @property
     def heading(self) -> Heading:
-        heading: Heading = self.statistic.heading
-        return heading
+        return self.statistic.heading
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         return dict(self.statistic.tables(self.evidence(estimate)))

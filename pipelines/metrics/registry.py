@@ -95,8 +95,7 @@ def publisher(options: ReleaseOptions) -> Callable[..., int]:
     Args:
         options: of the request.
     """
-    make: Callable[..., int] = imported(options.publisher)
-    return make
+    return imported(options.publisher)
 
 
 def find(name: str) -> type[Metric]:
@@ -108,8 +107,7 @@ def find(name: str) -> type[Metric]:
     Raises:
         RequestError: as `options`.
     """
-    metric: type[Metric] = imported(options(name).metric)
-    return metric
+    return imported(options(name).metric)
 
 
 def _foreign() -> dict[str, str]:

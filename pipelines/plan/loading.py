@@ -138,8 +138,7 @@ def _read(path: str) -> str:
 def _composed(path: str, text: str) -> yaml.Node | None:
     """The document as nodes, which know their lines."""
     try:
-        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
-        return root
+        return yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""

@@ -256,5 +256,4 @@ def _without(seed: str, part: Any) -> Json:
         return {name: _without(seed, value) for name, value in part.items()}
     if isinstance(part, list):
         return [_without(seed, value) for value in part]
-    leaf: Json = _OF_WINDOW if part == seed else part
-    return leaf
+    return _OF_WINDOW if part == seed else part

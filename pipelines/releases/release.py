@@ -281,8 +281,7 @@ def _statement_of(partial: str) -> str | None:
     """The id of the release that a hidden folder holds, if it is whole."""
     try:
         with open(os.path.join(partial, STATEMENT), encoding="utf-8") as stream:
-            said: str | None = json.load(stream).get("release_id")
-            return said
+            return json.load(stream).get("release_id")
     except (OSError, ValueError):
         return None
 

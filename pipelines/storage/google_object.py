@@ -115,8 +115,7 @@ class GoogleObject:
 
     @property
     def _credentials(self) -> type[Exception]:
-        error: type[Exception] = self._google("google.auth.exceptions").GoogleAuthError
-        return error
+        return self._google("google.auth.exceptions").GoogleAuthError
 
     def _google(self, module: str) -> Any:
         """A module of the optional package."""

@@ -172,8 +172,7 @@ class State(StreamMemory):
     @property
     def ended(self) -> int | None:
         """Windows that begin before this moment take no more rows."""
-        moment: int | None = self.said("ended")
-        return moment
+        return self.said("ended")
 
     def end_before(self, moment: int) -> None:
         """Let windows that begin before a moment take no more rows."""

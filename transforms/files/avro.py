@@ -210,8 +210,7 @@ class _Careful:
     def read(self, size: int) -> bytes:
         if not 0 <= size <= LARGEST_BLOCK:
             raise EOFError
-        content: bytes = self._stream.read(size)
-        return content
+        return self._stream.read(size)
 
 
 def _too_large() -> Mangled:

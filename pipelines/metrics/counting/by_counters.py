@@ -65,8 +65,7 @@ def shape_of(work: Workload) -> Shape:
     """How totals of a workload travel."""
     if work.shape == "cells":
         return of_cells(work)
-    shape: Shape = registry.imported(_BY_SHAPE[work.shape])
-    return shape
+    return registry.imported(_BY_SHAPE[work.shape])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,8 +261,7 @@ class ByCounters(OfStatistic):
 
     @property
     def _forecast(self) -> Forecast:
-        forecast: Forecast = self.statistic.forecast(self.accuracy, self.expected)
-        return forecast
+        return self.statistic.forecast(self.accuracy, self.expected)
 
     @property
     def error(self) -> float:
@@ -303,8 +301,7 @@ class ByCounters(OfStatistic):
     # The clients.
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
-        encoder: GroupEncoder = self.statistic.encoder
-        return encoder
+        return self.statistic.encoder
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None

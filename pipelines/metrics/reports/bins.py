@@ -105,8 +105,7 @@ class BinsByReports(ByReports):
     @property
     def bounds(self) -> Bounds:
         """What numbers are clipped to."""
-        bounds: Bounds = self.statistic.bounds
-        return bounds
+        return self.statistic.bounds
 
     @property
     def estimator(self) -> DistributionEstimator:

@@ -125,8 +125,7 @@ class MeansByReports(ByReports):
     @property
     def bounds(self) -> Bounds:
         """What numbers are clipped to."""
-        bounds: Bounds = self.statistic.bounds
-        return bounds
+        return self.statistic.bounds
 
     @property
     def inner(self) -> Any:

@@ -125,8 +125,7 @@ class RowsByReports(ByReports):
     @property
     def radius(self) -> float | None:
         """How long a row may be, on the scale of [-1, 1], or None if that does not matter."""
-        radius: float | None = getattr(self.rows, "radius", None)
-        return radius
+        return getattr(self.rows, "radius", None)
 
     @property
     def hiding_cost(self) -> float | None:

@@ -120,8 +120,7 @@ class SharesByReports(ByReports):
     @property
     def domain(self) -> Domain:
         """The declared values."""
-        domain: Domain = self.statistic.domain
-        return domain
+        return self.statistic.domain
 
     @property
     def postprocess(self) -> str:

@@ -52,8 +52,7 @@ class TablesByReports(ByReports):
         return super().cautions + drowned(error, n, "all reports together")
 
     def encoder(self, coins: Coins = FRESH) -> RowEncoder:
-        encoder: RowEncoder = self.statistic.encoder
-        return encoder
+        return self.statistic.encoder
 
     @property
     def fresh_only(self) -> str | None:

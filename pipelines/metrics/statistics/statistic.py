@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
+from typing_extensions import Self
 
 from pipelines.logs import inputs
 from pipelines.metrics.heading import Heading
@@ -17,10 +18,6 @@ from pipelines.metrics.statistics.wording import Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 Shape = Literal["cells", "prefixes", "tables", "row", "days", "steps", "arms", "strings"]
 
