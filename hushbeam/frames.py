@@ -126,7 +126,6 @@ def _line(name: str, value: Any) -> str:
 
 
 def _table(data: Any, wanted: str) -> Any:
-    """A table of whatever has columns."""
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):

@@ -174,7 +174,6 @@ def _import_others() -> None:
 
 
 def _import_foreign(point: EntryPoint) -> None:
-    """Have another distribution's module register its mechanisms."""
     try:
         point.load()
     # Whatever another distribution's module raises, it is that distribution to whom it must be

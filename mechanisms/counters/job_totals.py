@@ -189,7 +189,6 @@ class JobTotals(InLevels):
 
     @cached_property
     def _laws(self) -> list[Law]:
-        """Of each level."""
         rows = zip(self._rows, self.laws, strict=True)
         return [law for (row, _), law in rows for _ in row]
 

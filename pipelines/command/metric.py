@@ -54,7 +54,6 @@ def growing(name: str) -> type[ReleaseOptions] | None:
 
 
 def _form(name: str, words: Mapping[str, Any]) -> type[ReleaseOptions]:
-    """What was asked."""
     options, grows = registry.options(name), growing(name)
     if grows is None:
         return options

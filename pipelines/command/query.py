@@ -214,7 +214,6 @@ def _require_both(first: PlanJob, whole: PlanDocument) -> None:
 
 
 def _require_same(plan: PlanDocument) -> None:
-    """Refuse a folder that holds the answer to another query."""
     if release.holds_release(plan.output):
         said = release.statement_of(plan.output).get("queries") or {}
         if [*said.values()] != [one.text for one in plan.queries]:

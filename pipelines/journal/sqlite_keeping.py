@@ -159,7 +159,6 @@ class SqliteKeeping:
             raise self._explained(error) from None
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
-        """Refuse other databases, other formats, and what is no database."""
         try:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()

@@ -67,7 +67,6 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _states(entries: Sequence[Entry]) -> str:
-    """How many there are of each state."""
     states = Counter(entry.state for entry in entries)
     return ", ".join(f"{n:,} {state}" for state, n in states.items())
 
@@ -159,7 +158,6 @@ def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
 
 
 def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
-    """What an account comes to, in numbers."""
     # The latest version's budget is the one that the next release will be held against.
     last = max(entries, key=lambda entry: (entry.reserved_at, entry.version))
     spent, budget = tuple(losses_of(entries)), last.budget
@@ -220,7 +218,6 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
 
 
 def _title(account: dict[str, Any]) -> str:
-    """What an account is of."""
     window = f", window {account['window']}" if account["window"] else ""
     return f"{account['population']}, per {account['unit']}{window}"
 
@@ -238,7 +235,6 @@ def _kinds_table(account: dict[str, Any]) -> Table:
 
 
 def _lines(account: dict[str, Any]) -> list[str]:
-    """An account in sentences."""
     budget, joint, added = account["budget"], account["total"], account["basic"]
     states = ", ".join(f"{n:,} {state}" for state, n in account["releases"].items())
     share, more = account["largest_share_of_the_last"], account["further_like_the_last"]

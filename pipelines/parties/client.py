@@ -106,7 +106,6 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
 
 
 def _require_one_width(parted: Split, places: Sequence[int], output: str) -> None:
-    """Refuse one Parquet file of reports of several widths."""
     widths = {slots(parted.metrics[place]) for place in places}
     if is_parquet(output) and len(widths) > 1:
         raise RequestError(
@@ -159,7 +158,6 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
 def _require_written(
     output: str, reports: int | None, parted: Split, sealed: bool, devices: int
 ) -> None:
-    """Refuse a file in which not all is that was perturbed."""
     if reports is None:  # a runner that cannot be asked
         return
     # As it is, and as it was written: whatever it is called, it is not compressed.
@@ -280,7 +278,6 @@ def _one_user(
 
 
 def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Iterator[pa.Table]:
-    """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
         if metric.options.view:
             raise RequestError(
@@ -310,7 +307,6 @@ def _say_over_time(device: ClientReports, permanent: Permanent) -> None:
 
 
 def _loss(guarantee: Guarantee) -> str:
-    """In words."""
     lost = f"epsilon {upward(guarantee.epsilon, 4):g}"
     return lost + (f" and delta {upward(guarantee.delta, 4):g}" if guarantee.delta else "")
 

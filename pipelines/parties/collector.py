@@ -225,7 +225,6 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         super().process(once, contents)
 
     def _require_whole(self, dropped: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Refuse a release of fewer reports, or more, than the files say that they hold."""
         read = sizes.get("read", 0)
         # A damaged file counts as one, whatever it holds, and is in the statement.
         damaged = dropped.get(TRUNCATED) or dropped.get(NOT_REPORTS)

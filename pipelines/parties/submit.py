@@ -92,7 +92,6 @@ class SubmitReports(beam.PTransform):
         return pieces | "One file" >> GroupOnce() | "Write" >> beam.ParDo(write)
 
     def _sent(self, place: int) -> SendReports:
-        """One metric's reports."""
         metric, plan = self.metrics[place], self.parted.fingerprint
         naming = Naming(plan, place, self.parted.period, self.secret)
         submit = Submit(metric, naming, self.pem, self.devices, self.crowd_key)

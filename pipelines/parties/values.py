@@ -114,7 +114,6 @@ def _value(written: Any, kind: pa.DataType) -> Any:
 
 
 def _day(written: str) -> date | None:
-    """A day as in 2026-11-20."""
     try:
         return date.fromisoformat(written)
     except ValueError:

@@ -185,7 +185,6 @@ def _mappings(path: str, root: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 
 def _require_plain(path: str, node: yaml.ScalarNode) -> None:
-    """Refuse what is a number to one reader of YAML and a text to another."""
     if node.style is None and _AMBIGUOUS.fullmatch(node.value):
         raise RequestError(
             f"{path}, line {node.start_mark.line + 1}: {node.value} is a number or a truth to some "

@@ -148,7 +148,6 @@ class Look:
     # Columns.
 
     def _column(self, name: str) -> dict[str, Any]:
-        """What a column holds."""
         column = self.sample.rows.column(name)
         size, texts = max(len(column), 1), texts_of(column)
         some = len(column) - column.null_count
@@ -405,7 +404,6 @@ class _RequestedColumns:
 
 
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
-    """What was seen, for people."""
     files, rows = summary["files"], summary["rows"]
     yield (
         f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{summary['named_after']}; "
@@ -559,7 +557,6 @@ def _share_in(column: pa.ChunkedArray, span: Span) -> float | None:
 
 
 def _said(column: dict[str, Any]) -> str:
-    """A column in words."""
     parts = [str(column["type"]), f"{percent(column['with_a_value'])} have a value"]
     names = {"float": "numbers", "timestamp": "times", "bool": "truths"}
     parts += [
@@ -575,7 +572,6 @@ def _said(column: dict[str, Any]) -> str:
 
 
 def _of_users(users: dict[str, Any]) -> str:
-    """Users in words."""
     ends = (f"{percent(share)} have up to {step:,g}" for step, share in users["with_at_most"])
     return (
         f"users, by {spelt(users['column'])}: {users['in_the_sample']:,} in the sample, "

@@ -25,7 +25,6 @@ OF_PLAN = frozenset(
 
 
 def _require_kind(name: str) -> str:
-    """Refuse a kind of metric that nobody has registered."""
     if not registry.known(name):
         kinds = registry.names()
         raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")

@@ -136,7 +136,6 @@ def _joinable(data: bytes, statement: Mapping[str, Any], figure: str) -> bytes:
 
 
 def _of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
-    """What the columns of `RELEASE` hold."""
     promised = statement["guarantees"]["release"]
     window = statement.get("window") or {}
     return {

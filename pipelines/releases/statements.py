@@ -294,7 +294,6 @@ _SHOWN = (
 
 
 def _require_shared(table: pa.Table) -> None:
-    """Refuse a table without the columns that all kinds share, or with others of their names."""
     names = table.column_names
     if len({*names}) < len(names):
         raise ValueError("two of its columns have one name")

@@ -149,7 +149,6 @@ def _value(row: Any, name: str) -> Any:
 
 
 def _array(values: Any, field: pa.Field) -> pa.Array:
-    """A column of values."""
     try:
         if isinstance(values, pa.ChunkedArray):
             return values.cast(field.type)

@@ -118,7 +118,6 @@ class GoogleObject:
         return self._google("google.auth.exceptions").GoogleAuthError
 
     def _google(self, module: str) -> Any:
-        """A module of the optional package."""
         try:
             return importlib.import_module(module)
         except ImportError:

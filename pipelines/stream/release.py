@@ -211,7 +211,6 @@ def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
 
 
 def _iso(moment: int) -> str:
-    """A moment, to the second."""
     return _moment(moment).isoformat(timespec="seconds")
 
 

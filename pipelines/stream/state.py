@@ -252,7 +252,6 @@ class State(StreamMemory):
         self._sweep()
 
     def _named(self, kind: str, start: int) -> list[str]:
-        """The files of a window."""
         return [name for name, row in self.rows(kind).items() if row[0] == start]
 
     def merge(self, start: int, into: int) -> None:

@@ -128,7 +128,6 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _iso(moment: int | None) -> str | None:
-    """A moment, as people and programs read it."""
     if moment is None:
         return None
     try:

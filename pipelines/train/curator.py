@@ -117,7 +117,6 @@ class CuratorPlan:
         return known
 
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
-        """What one accountant says."""
         delta, unit = self.delta_of_training, self.options.unit
         guarantee = self._in_all(self.run.guarantee(delta, accountant, neighbours, unit))
         if neighbours == "replace one":
@@ -148,7 +147,6 @@ class CuratorPlan:
 
     @property
     def _whose(self) -> str:
-        """What is protected."""
         return "row" if self.options.user_column is None else "user with all rows"
 
     @property

@@ -138,7 +138,6 @@ class ReleaseModelDoFn(beam.DoFn):
             release.publish(self._job.options.output, files, statement)
 
     def _require_whole(self, trained: Trained, tallies: Mapping[str, int], flow: Flow) -> None:
-        """Refuse a model of fewer rows, or messages, than were handed on."""
         try:
             if isinstance(self._job.plan, SumsPlan):
                 self._job.plan.require_whole(tallies, flow, trained.heard)

@@ -225,7 +225,6 @@ def plan_sums(
 def _made(
     loss: str, features: Features, expected: int, epsilon: float, delta: float
 ) -> tuple[Products, Rounds, JobTotals]:
-    """The sums of a model, and their counters."""
     neighbours: Neighbours = "add or remove"
     about = features, expected, neighbours, epsilon, delta
     if loss == "logistic":

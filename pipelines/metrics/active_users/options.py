@@ -145,7 +145,6 @@ examples:
 
 
 def _date(flag: str, written: str) -> date:
-    """A day as it was written."""
     try:
         parsed = date.fromisoformat(written)
     except ValueError:

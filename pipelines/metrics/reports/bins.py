@@ -271,7 +271,6 @@ def _reading(statement: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the shares were estimated."""
     estimation = statement["estimation"]
     rest = "" if estimation["converged"] else ", not at rest"
     return [

@@ -258,7 +258,6 @@ class RowsByReports(ByReports):
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
-    """Refuse options that do not go together, and what does not serve these attributes."""
     categories, filled = categorical(attributes), read_fill(options) is not None
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
@@ -286,7 +285,6 @@ def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]
 
 
 def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
-    """Refuse perturbed rows where reports make none, or too many."""
     if not options.reports:
         return
     if options.model != "local":
@@ -306,7 +304,6 @@ def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...],
 def _design(
     options: VectorMeanOptions, rows: int, attributes: tuple[Attribute, ...]
 ) -> tuple[int, Design[VectorMean] | Design[MixedRows]]:
-    """The least batch, and the design for it."""
     categories = categorical(attributes)
     if categories:
         sizes = (*[None] * width(attributes), *(category.size for category in categories))

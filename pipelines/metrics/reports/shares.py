@@ -254,7 +254,6 @@ def _filled(options: HistogramOptions, domain: Domain) -> int | None:
 
 
 def _require_few_messages(options: HistogramOptions, design: Design[FrequencyOracle]) -> None:
-    """Refuse more messages than were allowed, or than a user's client could hold."""
     named = "max_messages" in options.model_fields_set
     most = options.max_messages if named else _MOST_MESSAGES
     if not design.messages <= most:

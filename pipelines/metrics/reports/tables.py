@@ -75,7 +75,6 @@ class TablesByReports(ByReports):
         )  # fmt: skip
 
     def _accuracy(self, estimate: Counted) -> Accuracy:
-        """Of a cell of the tables that are asked for."""
         error = math.sqrt(self.mechanism.report_variance * estimate.messages)
         return Accuracy(FigureError(None, error / answering_share(self)))
 

@@ -176,7 +176,6 @@ class CrossTab(Statistic):
         return Wording(errors, [words], self._request())
 
     def _request(self) -> dict[str, Any]:
-        """The columns, and the tables, as they were settled."""
         levels = [
             f"{name}: {len(dimension.labels(level)) - 1:,} declared values"
             for dimension in self.dimensions

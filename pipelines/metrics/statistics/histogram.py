@@ -126,7 +126,6 @@ class Histogram(Statistic):
         return columns | {f"{unit}s": evidence.totals, f"{unit}s_standard_error": evidence.errors}
 
     def _moved(self, unbiased: Floats) -> Floats:
-        """Shares after post-processing."""
         if self.postprocess == "pop":
             return project(unbiased)
         return unbiased if self.postprocess == "none" else np.clip(unbiased, 0, 1)
