@@ -149,12 +149,7 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
 
 
 def _ordered(*tasks: str, papers: bool = True) -> list[Registration]:
-    """All that is registered for some tasks, in an order that does not depend on earlier imports.
-
-    Args:
-        *tasks: whose modules are imported; what others have registered is there or not.
-        papers: whether those on the shelf of papers are.
-    """
+    """All that is registered for some tasks, in an order that no earlier import changes."""
     modules = [module for module, task in MODULES.items() if task in tasks]
     if not papers:
         modules = [module for module in modules if not module.startswith(_SHELF)]

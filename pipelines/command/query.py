@@ -79,12 +79,7 @@ def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None =
 
 
 def _compiled(options: QueryOptions, bounds: Mapping[str, tuple[float, float]] = _NONE) -> Compiled:
-    """A query that is answered, and has all that it needs.
-
-    Args:
-        options: of the request.
-        bounds: expression -> those that a first round has chosen.
-    """
+    """A query that is answered, and has all that it needs."""
     text, name = options.query, "query"
     if text.endswith(_SQL) and "\n" not in text:
         text, name = text_of(text), text

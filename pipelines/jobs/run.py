@@ -204,9 +204,6 @@ def _in_sight(options: PipelineOptions) -> Iterator[Callable[[PipelineResult], N
 
     Yields:
         What takes Beam's result, once there is one.
-
-    Raises:
-        OutOfSightError: the waiting ended early.
     """
     results: list[PipelineResult] = []
     try:

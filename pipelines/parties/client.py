@@ -192,9 +192,6 @@ def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
     """Refuse to ask rows for one metric of several in a run that knows of some alone.
 
     Users' own draws are the same in every run; a row's is forgotten with its run.
-
-    Raises:
-        RequestError: metrics that divide rows are missing.
     """
     divided = {place for place, metric in enumerate(parted.metrics) if metric.part is not None}
     if parted.job.plan.user_column is None and divided and not divided <= {*places}:

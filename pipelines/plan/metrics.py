@@ -113,12 +113,7 @@ def _divided(metric: Metric) -> Metric:
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
-    """Where in a metric the option stands that a refusal is about; nowhere if it is missing.
-
-    Args:
-        metric: that was refused.
-        refusal: why; by an option's name before anything else, or by what was written there.
-    """
+    """Where in a metric the option stands that a refusal is about; nowhere if it is missing."""
     options, words = metric.options, _WORD.findall(refusal)
     values = {written: name for name, written in options.items() if isinstance(written, str)}
     named = [word for word in words if word in options] + [values[w] for w in words if w in values]

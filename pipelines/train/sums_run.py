@@ -48,13 +48,7 @@ class Heard(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A round that was counted.
-
-    Attributes:
-        counted: one `Counted`.
-        flow: as of `Flowing`.
-        rows: the blocks, for the next round.
-    """
+    """A round that was counted."""
 
     counted: beam.PCollection
     flow: tuple[beam.PCollection, ...]
@@ -92,11 +86,6 @@ class _RunRound(beam.PTransform):
     """Blocks of rows in; `_Sent` out.
 
     Noise knows no model: how noisy a round is was decided beforehand.
-
-    Attributes:
-        job, plan: as of `TrainFromSums`.
-        number: of the round, from 0.
-        heard: `Heard` of the rounds before it, if there are any.
     """
 
     job: TrainJob

@@ -56,12 +56,7 @@ class Avro:
 
 
 class _File:
-    """A file of which the head was read.
-
-    Attributes:
-        container: its blocks.
-        kinds: column -> what it holds.
-    """
+    """A file of which the head was read."""
 
     def __init__(self, stream: Any) -> None:
         from fastavro import parse_schema

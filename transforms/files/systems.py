@@ -40,11 +40,7 @@ def nothing() -> None:
 
 
 class _FileSystems:
-    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam.
-
-    Attributes:
-        prepare: called before Beam's are asked: a command sets their options then.
-    """
+    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam."""
 
     prepare: Callable[[], Any]
 

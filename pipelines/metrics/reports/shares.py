@@ -211,12 +211,7 @@ class SharesByReports(ByReports):
 
 
 def _poisoned(postprocess: str, hides: bool) -> str:
-    """What post-processing does to the effect of lies, as the end of a sentence.
-
-    Args:
-        postprocess: what was done.
-        hides: whether values share what those without one leave.
-    """
+    """What post-processing does to the effect of lies, as the end of a sentence."""
     if postprocess == "none":
         return ""
     if postprocess != "pop":
