@@ -40,8 +40,8 @@ from pipelines.request.requests import no_more
 from pipelines.storage import secrets
 from pipelines.views.console import Screen, rejects
 from pipelines.wording import upward
-from transforms.elements.conservation import LostError
-from transforms.elements.progress import LOST, REPORTS, ROWS, tally
+from transforms.elements.conservation import fail_lost
+from transforms.elements.progress import REPORTS, ROWS
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
 from transforms.units.enrolled import UNKNOWN, listed
@@ -168,8 +168,7 @@ def _require_written(
             expected = parted.expected(parted.form(sealed, [0]))
             written = sum(len(screened.reports) for screened in binary.read(stream, expected))
     if written != reports or (devices and written != devices):
-        tally(LOST, 1)
-        raise LostError
+        fail_lost()
 
 
 def _take_back(output: str) -> None:
