@@ -108,7 +108,6 @@ class Statistic(ABC):
             people: about how many units take part; for cautions, how many at the most.
         """
 
-    @abstractmethod
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         """Column -> (groups,) figures, with errors and intervals, without the labels.
 
@@ -116,6 +115,7 @@ class Statistic(ABC):
             evidence: what the noise left to be known.
             confidence: of intervals.
         """
+        return evidence.columns(confidence)
 
     def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
         """What is published, file name -> table."""
