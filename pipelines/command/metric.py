@@ -43,9 +43,6 @@ def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> 
 def growing(name: str) -> type[ReleaseOptions] | None:
     """What the command asks of a total that grows from window to window, if there is one.
 
-    Args:
-        name: of the metric.
-
     Raises:
         RequestError: as `registry.options`.
     """

@@ -87,9 +87,6 @@ def explain(arguments: argparse.Namespace) -> int:
 def entries(path: str) -> list[dict[str, Any]]:
     """What a ledger holds, the oldest first.
 
-    Args:
-        path: of the ledger.
-
     Raises:
         RequestError: it cannot be read.
     """
@@ -106,9 +103,6 @@ def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 def accounts(path: str) -> list[dict[str, Any]]:
     """What each account of a ledger comes to, in numbers.
-
-    Args:
-        path: of the ledger.
 
     Raises:
         RequestError: it cannot be read.

@@ -51,11 +51,7 @@ class OfStatistic(Metric, ABC):
 
     @abstractmethod
     def evidence(self, estimate: Any) -> Evidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
+        """What is known of a batch."""
 
     @property
     def kind(self) -> str:  # type: ignore[override]

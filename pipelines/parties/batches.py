@@ -180,9 +180,6 @@ class BatchFiles(NamedTuple):
 def distinct(files: Sequence[str]) -> BatchFiles:
     """Leave out what is there twice, and say so.
 
-    Args:
-        files: of shuffled reports.
-
     Raises:
         RequestError: two files that name no batch hold the same bytes.
     """

@@ -243,9 +243,6 @@ def require_own_folder(folder: str, name: str) -> str:
 def read_page(folder: str) -> str:
     """The page of a release; what is in it may do anything that a page can.
 
-    Args:
-        folder: of the release.
-
     Raises:
         RequestError: there is none, or it is no text.
     """

@@ -37,10 +37,6 @@ def require_matplotlib() -> None:
 def drawn(table: pa.Table, statement: Mapping[str, Any]) -> Figure:
     """The estimates of a table with their simultaneous intervals.
 
-    Args:
-        table: of a release.
-        statement: of the release.
-
     Raises:
         RequestError: the table has no figures that all kinds share, or there is no matplotlib.
     """

@@ -120,10 +120,6 @@ def look(path: str, reading: Reading = PLAIN) -> FileFacts:
 def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
     """The columns of a file without a look at its rows; None of JSON, whose rows alone say them.
 
-    Args:
-        path: of the file.
-        reading: of text.
-
     Raises:
         UnreadableError: as `look`.
     """
@@ -170,9 +166,6 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
 
 def contents(path: str) -> Iterator[bytes]:
     """The bytes of a file, some at a time; of a packed one what was packed.
-
-    Args:
-        path: of the file.
 
     Raises:
         UnreadableError: as `look`.

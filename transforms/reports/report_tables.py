@@ -34,11 +34,7 @@ _MOST_COPIES = 4
 
 
 def schema(form: Form) -> pa.Schema:
-    """The columns of a Parquet file of reports; a reader ignores all others.
-
-    Args:
-        form: of the reports.
-    """
+    """The columns of a Parquet file of reports; a reader ignores all others."""
     fields = [
         ("version", pa.uint16()),
         ("fingerprint", pa.binary(fingerprint.SIZE)),

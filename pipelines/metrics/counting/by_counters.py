@@ -85,10 +85,6 @@ class ByCounters(OfStatistic):
     def require(cls, options: Any, kind: str) -> None:
         """Refuse options that mean nothing here, before a file is looked at.
 
-        Args:
-            options: of the request.
-            kind: of the statistic.
-
         Raises:
             RequestError: one was named.
         """
@@ -113,11 +109,7 @@ class ByCounters(OfStatistic):
 
     @classmethod
     def option(cls, options: Any) -> str:
-        """What was asked by which this noise was chosen.
-
-        Args:
-            options: of the request.
-        """
+        """What was asked by which this noise was chosen."""
         return f"--drawn-by {options.drawn_by}"
 
     @classmethod
