@@ -8,7 +8,7 @@ some is a line of `MODULES`. Another distribution names its own modules as entry
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -165,16 +165,12 @@ def _ordered(*tasks: str, papers: bool = True) -> list[Registration]:
 def _import_others() -> None:
     """Have the modules of other distributions register their mechanisms."""
     for point in entry_points(group=GROUP):
-        _import_foreign(point)
-
-
-def _import_foreign(point: EntryPoint) -> None:
-    try:
-        point.load()
-    # Whatever another distribution's module raises, it is that distribution to whom it must be
-    # said.
-    except Exception as error:
-        owner = point.dist.name if point.dist else "an unnamed distribution"
-        raise RegistrationError(
-            f"{owner}: its mechanisms ({point.value}) are refused, {type(error).__name__}: {error}"
-        ) from error
+        try:
+            point.load()
+        # Whatever a module of another distribution raises, it is to that one that it must be said.
+        except Exception as error:
+            owner = point.dist.name if point.dist else "an unnamed distribution"
+            why = f"{type(error).__name__}: {error}"
+            raise RegistrationError(
+                f"{owner}: its mechanisms ({point.value}) are refused, {why}"
+            ) from error

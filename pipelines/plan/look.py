@@ -349,7 +349,8 @@ class _RequestedColumns:
             numbers = _numbers(seen.column(column))
             shares[f"{spelt(column)} is a number"] = numbers.size / max(len(seen), 1)
             if bounds is not None and numbers.size:
-                low, high = _outwards(bounds)
+                low, high = read_bounds(bounds)
+                low, high = 0.0 - _step(-low), _step(high)  # outside of them
                 inside = float(np.mean((numbers >= low) & (numbers <= high)))
                 shares[f"and of them within {low:g} to {high:g}, by steps"] = inside
         for column, text in self.domains:
@@ -498,12 +499,6 @@ def _within(numbers: np.ndarray) -> list[list[float]]:
             if share > 0 and (not steps or share > steps[-1][1]):
                 steps.append([step, share])
     return steps
-
-
-def _outwards(bounds: str) -> tuple[float, float]:
-    """Bounds at the next steps outside of them."""
-    low, high = read_bounds(bounds)
-    return 0.0 - _step(-low), _step(high)
 
 
 def _step(number: float) -> float:
