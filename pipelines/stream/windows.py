@@ -124,10 +124,7 @@ def streamed(plan: PlanDocument, clients: bool = False) -> Streamed:
             f"output: each window has a release of its own: name a folder with {WINDOW}"
         )
     metrics = unread_job(plan, SEED, clients).metrics
-    # Values would have to wait, unperturbed, until their window ends.
-    for metric in metrics:
-        if (why := metric.options.one_job_only) is not None:
-            raise RequestError(f"metric {metric.name}: no stream: {why}")
+    _require_streamable(metrics)
     _require_calendar(plan, stream, metrics, clients)
     return Streamed(plan, stream, metrics)
 
@@ -141,6 +138,14 @@ def require_stream(plan: PlanDocument) -> Stream:
     if plan.stream is None:
         raise RequestError("the plan has no `stream:`; see docs/streams.md for what it says")
     return plan.stream
+
+
+def _require_streamable(metrics: Sequence[Metric]) -> None:
+    """Refuse metrics whose values would have to wait, unperturbed, until their window ends."""
+    for metric in metrics:
+        why = metric.options.one_job_only
+        if why is not None:
+            raise RequestError(f"metric {metric.name}: no stream: {why}")
 
 
 def _require_calendar(
