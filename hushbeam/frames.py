@@ -126,7 +126,6 @@ def _line(name: str, value: Any) -> str:
 
 
 def _table(data: Any, wanted: str) -> Any:
-    """A table of whatever has columns."""
     import pyarrow as pa
 
     if isinstance(data, pa.RecordBatch):
@@ -139,11 +138,7 @@ def _table(data: Any, wanted: str) -> Any:
 
 
 def _arrow(data: Any, pa: Any, wanted: str) -> Any:
-    """A frame as Arrow's table, without columns that have no type and that nobody asks for.
-
-    Raises:
-        RequestError: it is none, or a column of it that is asked for has no type.
-    """
+    """A frame as Arrow's table, without columns that have no type and that nobody asks for."""
     try:
         if hasattr(data, "to_arrow"):  # of polars, without the views that Parquet has not
             return data.to_arrow()

@@ -214,13 +214,7 @@ def words(
 
 
 def _require_said(name: str, value: Any, declares: bool) -> None:
-    """Refuse what holds data in the place of words; an error would quote it.
-
-    Args:
-        name: of the option.
-        value: as it was handed over.
-        declares: whether it may be values that are declared, one after the other.
-    """
+    """Refuse what holds data in the place of words; an error would quote it."""
     of_frame = hasattr(value, "dtype") and getattr(value, "shape", ()) != ()
     if hasattr(value, "meta") or (of_frame and not declares):  # polars' expressions have `meta`
         raise RequestError(

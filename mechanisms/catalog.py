@@ -8,7 +8,7 @@ some is a line of `MODULES`. Another distribution names its own modules as entry
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -149,12 +149,7 @@ def find(name: str, among: Mapping[str, Registration], what: str = "mechanism") 
 
 
 def _ordered(*tasks: str, papers: bool = True) -> list[Registration]:
-    """All that is registered for some tasks, in an order that does not depend on earlier imports.
-
-    Args:
-        *tasks: whose modules are imported; what others have registered is there or not.
-        papers: whether those on the shelf of papers are.
-    """
+    """All that is registered for some tasks, in an order that no earlier import changes."""
     modules = [module for module, task in MODULES.items() if task in tasks]
     if not papers:
         modules = [module for module in modules if not module.startswith(_SHELF)]
@@ -170,17 +165,12 @@ def _ordered(*tasks: str, papers: bool = True) -> list[Registration]:
 def _import_others() -> None:
     """Have the modules of other distributions register their mechanisms."""
     for point in entry_points(group=GROUP):
-        _import_foreign(point)
-
-
-def _import_foreign(point: EntryPoint) -> None:
-    """Have another distribution's module register its mechanisms."""
-    try:
-        point.load()
-    # Whatever another distribution's module raises, it is that distribution to whom it must be
-    # said.
-    except Exception as error:
-        owner = point.dist.name if point.dist else "an unnamed distribution"
-        raise RegistrationError(
-            f"{owner}: its mechanisms ({point.value}) are refused, {type(error).__name__}: {error}"
-        ) from error
+        try:
+            point.load()
+        # Whatever a module of another distribution raises, it is to that one that it must be said.
+        except Exception as error:
+            owner = point.dist.name if point.dist else "an unnamed distribution"
+            why = f"{type(error).__name__}: {error}"
+            raise RegistrationError(
+                f"{owner}: its mechanisms ({point.value}) are refused, {why}"
+            ) from error

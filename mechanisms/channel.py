@@ -173,6 +173,7 @@ class Mechanism(AsFields, ABC):
         "of the exact channel, tails added"
     )
 
+    derivation: ClassVar[str]  # of the guarantee, if it is of a report at the fields' values
     several: ClassVar[bool] = False  # whether users may send none, or more than one message
     public_seed: ClassVar[bool] = False  # whether it rests on randomness that all parties share
 
@@ -187,9 +188,10 @@ class Mechanism(AsFields, ABC):
         """How many codes a message can take: 0 .. codes - 1."""
 
     @property
-    @abstractmethod
     def guarantee(self) -> Guarantee:
         """What the mechanism is made for: one report's loss, or that of a shuffled batch."""
+        own: Any = self
+        return Guarantee.of_report(own.epsilon, getattr(self, "delta", 0.0), self.derivation)
 
     @property
     def claimed(self) -> Guarantee:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mechanisms.catalog import build
 from mechanisms.specification import Channel
-from pipelines.plan.described import CheckedPlan, client_schema
+from tests.oracles.checked_plan import CheckedPlan, client_schema
 from tests.oracles.client_vectors import FILES, FOLDER, PLANS, ROOT, SCHEMA, plan_told
 from transforms.encoders.domain import DeclaredValues
 from transforms.encoders.specification import MOST_VALUES, Encoder

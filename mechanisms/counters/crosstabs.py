@@ -347,5 +347,4 @@ class CrossTabs(Details):
 
 
 def _columns(table: Table) -> tuple[int, ...]:
-    """Those that it is of."""
     return tuple(column for column, _ in table)

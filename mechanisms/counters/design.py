@@ -69,8 +69,7 @@ class Counters(InLevels):
         require_delta(self.delta)
         if len(self.dummies.means) != len(self.layout.levels):
             raise ValueError("there must be a law of dummies for each level")
-        if not 0 <= self.beside < len(self.levels):
-            raise ValueError("beside must leave levels to the statistic")
+        self._require_statistic()
 
     @classmethod
     def meeting(

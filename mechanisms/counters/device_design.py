@@ -80,8 +80,7 @@ class DeviceCounters(InLevels):
         honesty.require_share(self.honest_share)
         if len(self.noise.expected) != len(self.layout.levels):
             raise ValueError("there must be noise for each level")
-        if not 0 <= self.beside < len(self.levels):
-            raise ValueError("beside must leave levels to the statistic")
+        self._require_statistic()
         most = max(share.most for share in self.shares)
         if not most <= LARGEST_MEAN / 2:
             counted = math.ceil(2 * most * self.honest / LARGEST_MEAN)

@@ -94,8 +94,7 @@ class JobTotals(InLevels):
         require_integer("rows", self.rows)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), not {self.delta}")
-        if not 0 <= self.beside < len(self.levels):
-            raise ValueError("beside must leave levels to the statistic")
+        self._require_statistic()
         if self.parts and sum(part.levels for part in self.parts) != len(self.statistic):
             raise ValueError("each level of the statistic must be of one part")
         if not all(part.low <= 0 <= part.high != part.low for part in self.parts):
@@ -189,7 +188,6 @@ class JobTotals(InLevels):
 
     @cached_property
     def _laws(self) -> list[Law]:
-        """Of each level."""
         rows = zip(self._rows, self.laws, strict=True)
         return [law for (row, _), law in rows for _ in row]
 

@@ -202,6 +202,10 @@ class InLevels(AsFields):
         """The levels of the statistic."""
         return self.levels[: len(self.levels) - self.beside]
 
+    def _require_statistic(self) -> None:
+        if not 0 <= self.beside < len(self.levels):
+            raise ValueError("beside must leave levels to the statistic")
+
     @property
     def lifts(self) -> list[int]:
         """How far a user who follows the protocol moves a counter of each level."""

@@ -76,7 +76,6 @@ class RowCounters(AsFields):
 
     @cached_property
     def _ends(self) -> Ends:
-        """The counters of numbers."""
         return Ends(self.numbers, self.numbers, self.steps)
 
     @cached_property

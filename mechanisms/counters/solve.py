@@ -179,12 +179,7 @@ def _alone(
 
 
 class _Family(NamedTuple):
-    """Noise of one family that all but meets a target.
-
-    Attributes:
-        likely: the dummies, or less noise than they will have.
-        certified: makes those whose tables meet the target; None if none does.
-    """
+    """Noise of one family that all but meets a target."""
 
     likely: Dummies
     certified: Callable[[], Dummies | None]

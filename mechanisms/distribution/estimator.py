@@ -179,7 +179,6 @@ class DistributionEstimator(AsFields):
 
     @cached_property
     def _shares(self) -> WeightNoise:
-        """Of single shares."""
         known = self.reconstruction
         return WeightNoise(known, known.shares, np.eye(self.bins, self.mechanism.inputs))
 

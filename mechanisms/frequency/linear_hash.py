@@ -24,7 +24,7 @@ from mechanisms import specification
 from mechanisms.algebra.linear_forms import Forms, projective_points
 from mechanisms.algebra.prime_forms import forms_over, require_order, residue
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
+from mechanisms.channel import Counts, Messages, require_epsilon, require_integer
 from mechanisms.frequency.oracle import FrequencyOracle
 from mechanisms.privacy.pair_law import ShuffleLaws, linear_hash_laws
 from mechanisms.randomness import RandomSource
@@ -141,14 +141,10 @@ class LinearHash(FrequencyOracle):
         """keep - other, as (1 - collision) (keep - miss) to avoid cancellation."""
         return (1 - self.collision) * ((self.keep_weight - self.miss_weight) / _WORD)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: a symbol's probabilities differ by at most e^epsilon between any two "
-            "values; the 64-bit thresholds are rounded to the private side",
-        )
+    derivation = (
+        "closed form: a symbol's probabilities differ by at most e^epsilon between any two "
+        "values; the 64-bit thresholds are rounded to the private side"
+    )
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {
@@ -179,7 +175,6 @@ class LinearHash(FrequencyOracle):
         return messages
 
     def _perturb_block(self, cells: NDArray[np.uint32], rng: RandomSource) -> Messages:
-        """One block of `perturb`."""
         q = np.uint64(self.hash_range)
         places, shift = self._shifted(cells.size, rng)
         # With one digit there is one hash function, and the value is its own symbol.

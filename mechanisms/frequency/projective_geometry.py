@@ -20,7 +20,7 @@ from mechanisms.algebra.finite_field import LARGEST_ORDER, is_order
 from mechanisms.algebra.linear_forms import LinearForms, projective_points
 from mechanisms.algebra.projective_space import ProjectiveSpace
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import Counts, Guarantee, Messages, require_epsilon, require_integer
+from mechanisms.channel import Counts, Messages, require_epsilon, require_integer
 from mechanisms.frequency.hash_budget import best_range
 from mechanisms.frequency.oracle import SMALL, FrequencyOracle
 from mechanisms.frequency.task import FrequencyTask
@@ -139,14 +139,10 @@ class ProjectiveGeometry(FrequencyOracle):
         only = self.space.on_hyperplane - self.space.on_both
         return only * (self.on_weight - self.off_weight) / self.denominator
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: a point's probabilities differ by at most e^epsilon between any two "
-            "values; the 64-bit thresholds are rounded to the private side",
-        )
+    derivation = (
+        "closed form: a point's probabilities differ by at most e^epsilon between any two "
+        "values; the 64-bit thresholds are rounded to the private side"
+    )
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
+from mechanisms.channel import Counts, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
 from mechanisms.privacy.pair_law import PairLaw, ShuffleLaws
@@ -204,14 +204,10 @@ class SubsetSelection(SetReports):
     def largest_set(self) -> int:
         return self.subset_size
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: a subset that holds the value is at most e^epsilon times as likely as "
-            "one that does not; the 64-bit threshold is rounded to the private side",
-        )
+    derivation = (
+        "closed form: a subset that holds the value is at most e^epsilon times as likely as "
+        "one that does not; the 64-bit threshold is rounded to the private side"
+    )
 
     def memberships(self) -> tuple[Memberships, int]:
         d, k, keep = self.domain_size, self.subset_size, self.keep_weight

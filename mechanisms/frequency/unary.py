@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
-from mechanisms.channel import Counts, Guarantee, Report, require_epsilon, require_integer
+from mechanisms.channel import Counts, Report, require_epsilon, require_integer
 from mechanisms.frequency.oracle import SMALL
 from mechanisms.frequency.set_reports import LARGEST_BATCH, Memberships, SetReports, merged
 from mechanisms.privacy.bernoulli_bins import unary_delta, unary_epsilon
@@ -96,14 +96,10 @@ class Unary(SetReports):
     def messages(self) -> float:
         return self.keep + (self.domain_size - 1) * self.other
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: two values differ in the laws of two bits only, whose likelihood ratio "
-            "is at most e^epsilon; the 64-bit thresholds are rounded to the private side",
-        )
+    derivation = (
+        "closed form: two values differ in the laws of two bits only, whose likelihood ratio "
+        "is at most e^epsilon; the 64-bit thresholds are rounded to the private side"
+    )
 
     def memberships(self) -> tuple[Memberships, int]:
         own = {True: self.keep_weight, False: _WORD - self.keep_weight}

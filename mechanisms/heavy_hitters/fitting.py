@@ -227,11 +227,7 @@ def _plans(
     seed: int,
     fixed: Callable[[PrefixCode], Schedule] | None,
 ) -> list[FittedSearch]:
-    """A plan for each oracle whose counters can be held.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """A plan for each oracle whose counters can be held."""
     plans, needed = [], math.inf
     for design in oracles:
         mechanism, n = design.mechanism, design.target.n
@@ -251,11 +247,7 @@ def _plans(
 
 
 def _oracles(target: Target[FrequencyTask], name: str) -> list[Design[FrequencyOracle]]:
-    """Designs over different numbers of buckets.
-
-    Raises:
-        ValueError: there is none; the reason of the last one.
-    """
+    """Designs over different numbers of buckets."""
     oracles: list[Design[FrequencyOracle]] = []
     refusal = ValueError("there is no oracle")
     targets = [replace(target, task=replace(target.task, domain_size=width)) for width in _WIDTHS]

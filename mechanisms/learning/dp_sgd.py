@@ -256,7 +256,6 @@ class DpSgd:
         return Guarantee("central", epsilon, delta, unit, self._how(accountant, neighbours))
 
     def _how(self, accountant: Accountant, neighbours: Neighbours) -> str:
-        """The derivation."""
         change = {"add or remove": "adding or removing one", "replace one": "replacing one"}
         return (
             f"{self.steps} Poisson lots, each taking a row with probability {self.rate:.6g}; "

@@ -164,7 +164,6 @@ class NormalEquations:
         return min(tried, key=lambda fit: fit.error)
 
     def _fitted(self, ridge: float) -> LinearFit:
-        """The weights of a ridge."""
         own = slice(0, self.inputs)
         left = self.matrix[own, own] + np.diag(ridge * (np.arange(self.inputs) < self.inputs - 1))
         inverse = np.linalg.inv(left)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import Floats, Guarantee, Kinds, Messages, require_epsilon, require_integer
+from mechanisms.channel import Floats, Kinds, Messages, require_epsilon, require_integer
 from mechanisms.mean.scalar import (
     SMALL,
     SMALL_WITH_DELTA,
@@ -104,14 +104,10 @@ class Hybrid(ScalarMean):
     def codes(self) -> int:
         return self.cells + self.width + 2
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            self.delta,
-            "closed form: a public coin between two channels whose 64-bit weights keep to epsilon "
-            "and delta, rounded to the private side",
-        )
+    derivation = (
+        "closed form: a public coin between two channels whose 64-bit weights keep to epsilon "
+        "and delta, rounded to the private side"
+    )
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {

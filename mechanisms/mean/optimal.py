@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms import specification
-from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
+from mechanisms.channel import Floats, Messages, require_epsilon
 from mechanisms.mean.optimal_table import WORD, Table, best_table
 from mechanisms.mean.scalar import SMALL, ScalarMean, require_cells
 from mechanisms.randomness import RandomSource, Words
@@ -85,14 +85,10 @@ class Optimal(ScalarMean):
     def decoded(self) -> Floats:
         return self.table.decoded
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: a code's probability takes two values, whose ratio in integers is at "
-            "most e^epsilon, and mixtures of these",
-        )
+    derivation = (
+        "closed form: a code's probability takes two values, whose ratio in integers is at "
+        "most e^epsilon, and mixtures of these"
+    )
 
     def constants(self) -> dict[str, float]:
         table = self.table
@@ -174,7 +170,6 @@ class Optimal(ScalarMean):
         return slots
 
     def _slot(self, words: Words) -> NDArray[np.uint16]:
-        """The slot that a 64-bit word falls into."""
         steps, outside = np.uint64(self.table.steps), np.uint64(self.table.outside)
         inside = steps + (words - steps * outside) // np.uint64(self.table.inside)
         return np.where(words < steps * outside, words // outside, inside).astype(np.uint16)

@@ -174,7 +174,6 @@ class ScalarMean(Mechanism):
         return Grid(self.cells).points
 
     def _value(self, cells: NDArray[Any]) -> Floats:
-        """The grid points of some cells."""
         return Grid(self.cells).values(cells)
 
     # ---- the client --------------------------------------------------------------------------

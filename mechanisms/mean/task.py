@@ -17,14 +17,7 @@ LOCAL_CELLS, SHUFFLE_CELLS = 1024, 256
 
 @dataclass(frozen=True)
 class _Mean(Task[_Averaging]):
-    """A mean of numbers in [-1, 1].
-
-    Attributes:
-        cells: how finely values are rounded; None chooses.
-
-    Raises:
-        ValueError: cells is out of range.
-    """
+    """A mean of numbers in [-1, 1]."""
 
     cells: int | None = None
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import Floats, Guarantee, Messages, require_epsilon
+from mechanisms.channel import Floats, Messages, require_epsilon
 from mechanisms.mean.scalar import SMALL, ScalarMean, require_cells, require_slack
 from mechanisms.randomness import RandomSource, Words
 from mechanisms.registry import register
@@ -114,14 +114,10 @@ class TwoPoint(ScalarMean):
         """The integers that are shipped."""
         return TwoPointLaw.within(_WORD, self.epsilon, self.delta, self.cells)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            self.delta,
-            "closed form: a code's chance is linear in the value, and between the ends of the "
-            "grid its 64-bit weights keep to epsilon and delta, rounded to the private side",
-        )
+    derivation = (
+        "closed form: a code's chance is linear in the value, and between the ends of the "
+        "grid its 64-bit weights keep to epsilon and delta, rounded to the private side"
+    )
 
     def constants(self) -> dict[str, float]:
         return super().constants() | {"scale": float(self.law.scale)}

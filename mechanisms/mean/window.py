@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import Floats, Guarantee, Kinds, Messages, require_epsilon, require_integer
+from mechanisms.channel import Floats, Kinds, Messages, require_epsilon, require_integer
 from mechanisms.mean.scalar import ScalarMean, require_alphabet, require_cells, require_slack
 from mechanisms.postprocess.channel_products import SlidingWindow
 from mechanisms.randomness import RandomSource, Words
@@ -197,14 +197,10 @@ class Window(ScalarMean):
     def codes(self) -> int:
         return self.law.codes
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            self.delta,
-            "closed form: two cells' windows differ in at most min(width, cells) codes at either "
-            "end, whose integer weights keep to epsilon and delta, rounded to the private side",
-        )
+    derivation = (
+        "closed form: two cells' windows differ in at most min(width, cells) codes at either "
+        "end, whose integer weights keep to epsilon and delta, rounded to the private side"
+    )
 
     def constants(self) -> dict[str, float]:
         law = self.law

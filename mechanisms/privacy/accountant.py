@@ -99,11 +99,7 @@ def profile_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> tuple[fl
 
 
 def _alone(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss | None:
-    """The joint profile, where there is nothing to compose.
-
-    Raises:
-        ValueError: there is nothing at all, or a count is not positive.
-    """
+    """The joint profile, where there is nothing to compose."""
     if not losses or not all(t >= 1 and t == int(t) for t in losses.values()):
         raise ValueError("there must be a release, and each kind must be made 1, 2, ... times")
     # One release needs no grid: the profile that it came with is tighter than any that is put on

@@ -118,7 +118,9 @@ def _attained(mechanism: Mechanism) -> tuple[PairLaw, ...]:
     attained = [
         grouped(table[i], table[j], table[_revealing(table, i, j)]) for i, j in _pairs(mechanism)
     ]
-    return _widest(attained)
+    # Any one is a valid lower bound. Each one more costs a walk over the lattice, and a bound needs
+    # only one that is good: those that differ most.
+    return tuple(sorted(_distinct(attained), key=_gap, reverse=True)[:4])
 
 
 def _revealing(table: Floats, one: int, other: int) -> int:
@@ -135,12 +137,6 @@ def _distinct(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
     """Without the laws that a symmetry makes equal."""
     seen = {np.concatenate([law.first, law.second, law.others]).tobytes(): law for law in laws}
     return tuple(seen.values())
-
-
-def _widest(laws: list[PairLaw]) -> tuple[PairLaw, ...]:
-    """The laws that differ most, of which any one is a valid lower bound."""
-    # Each one more costs a walk over the lattice, and a lower bound needs only one that is good.
-    return tuple(sorted(_distinct(laws), key=_gap, reverse=True)[:4])
 
 
 def _gap(law: PairLaw) -> float:

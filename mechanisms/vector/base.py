@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from mechanisms.channel import Counts, Floats, Mechanism, Messages
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
+from mechanisms.vector.coordinates import cells_in_range
 from mechanisms.vector.rows import ACCOUNTING, rows_in_cube
 
 _TRIED = 257  # values of a coordinate
@@ -268,17 +269,4 @@ class CubeMean(VectorMean):
 
     def _checked_rows(self, cells: ArrayLike) -> NDArray[Any]:
         """Rows of cells as a matrix, or a ValueError that tells how many are out of range."""
-        try:
-            array = np.asarray(cells)
-        except ValueError:
-            raise ValueError(f"cells must be rows of {self.dimension} integers each") from None
-        if array.ndim != 2 or array.shape[1] != self.dimension:
-            raise ValueError(
-                f"cells must be rows of {self.dimension} integers each, not of shape {array.shape}"
-            )
-        if array.size and array.dtype.kind not in "iu":
-            raise ValueError(f"cells must be integers, not {array.dtype}")
-        if array.size and not (0 <= array.min() and array.max() < self.places):
-            outside = np.count_nonzero((array < 0) | (array >= self.places))
-            raise ValueError(f"{outside} of {array.size} cells lie outside 0 .. {self.places - 1}")
-        return array
+        return cells_in_range(cells, np.full(self.dimension, self.places))

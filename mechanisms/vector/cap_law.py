@@ -25,7 +25,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.algebra.rounding import exponential_bounds
-from mechanisms.channel import Counts, Floats, Guarantee, Kinds, Messages
+from mechanisms.channel import Counts, Floats, Kinds, Messages
 from mechanisms.mean.scalar import rise
 from mechanisms.privacy.coordinate_laws import one_law
 from mechanisms.privacy.pair_law import ShuffleLaws
@@ -255,14 +255,10 @@ class CapChannel(VectorMean):
     def codes(self) -> int:
         return self.codebooks * self.ends
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee.of_report(
-            self.epsilon,
-            0.0,
-            "closed form: whatever the row, K of a codebook's directions have one probability and "
-            "the others another, whose ratio in integers is at most e^epsilon",
-        )
+    derivation = (
+        "closed form: whatever the row, K of a codebook's directions have one probability and "
+        "the others another, whose ratio in integers is at most e^epsilon"
+    )
 
     def perturb(self, cells: ArrayLike, rng: RandomSource) -> Messages:
         """The channel behind the ranking, for tests and audits.

@@ -26,15 +26,18 @@ def cells_in_range(cells: ArrayLike, inputs: NDArray[np.int64]) -> NDArray[Any]:
     >>> cells_in_range([[0, 4]], np.array([2, 5])).tolist()
     [[0, 4]]
     """
-    array: NDArray[Any] = np.asarray(cells)
+    try:
+        array: NDArray[Any] = np.asarray(cells)
+    except ValueError:
+        raise ValueError(f"cells must be rows of {inputs.size} integers each") from None
     if array.ndim != 2 or array.shape[1] != inputs.size:
         raise ValueError(
             f"cells must be rows of {inputs.size} integers each, not of shape {array.shape}"
         )
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"cells must be integers, not {array.dtype}")
-    outside = np.count_nonzero((array < 0) | (array >= inputs))
-    if outside:
+    if array.size and not (0 <= array.min() and (array.max(axis=0) < inputs).all()):
+        outside = np.count_nonzero((array < 0) | (array >= inputs))
         raise ValueError(f"{outside} of {array.size} cells lie outside their attribute's inputs")
     return array
 

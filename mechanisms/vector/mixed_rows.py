@@ -83,7 +83,6 @@ class MixedRows(AttributeReports):
             )
 
     def _require_attribute(self, mechanism: Attribute) -> None:
-        """Refuse what spends too much, or sends more or less than one message."""
         promise, name = mechanism.guarantee, type(mechanism).__name__
         if isinstance(mechanism, SeveralMessages):
             raise ValueError(

@@ -22,7 +22,6 @@ FINEST = 1024  # cells, where there is room
 
 
 def _rows(target: Target[VectorTask]) -> dict[str, Any]:
-    """What a target says of rows."""
     dimension = target.task.dimension
     cells = grid(target.model, dimension)
     return {"dimension": dimension, "cells": cells, "hides": target.task.hides}
@@ -44,8 +43,6 @@ def _optimal_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
 
 
 def _hybrid_in_batch(target: Target[VectorTask]) -> SampledCoordinates:
-    """The same of Multi-HM."""
-
     def family(epsilon: float, k: int) -> SampledCoordinates:
         return multi_hm(epsilon, **_rows(target), sampled=k)
 
@@ -169,5 +166,4 @@ def _finest_grid(dimension: int) -> int:
 
 
 def _require_sampled(sampled: int, dimension: int) -> None:
-    """Refuse a k that is no number of coordinates, before epsilon is divided by it."""
     require_integer("sampled", sampled, 1, dimension)

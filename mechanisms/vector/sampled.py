@@ -89,7 +89,6 @@ class SampledCoordinates(CubeMean):
         self._require_room()
 
     def _require_room(self) -> None:
-        """Refuse more codes than a collector counts."""
         if not self.codes <= LARGEST_ALPHABET:
             raise ValueError(
                 f"{self.dimension} coordinates of {self.mechanism.codes} codes each are more than "

@@ -105,7 +105,6 @@ def run(options: AuditOptions) -> int:
 
 
 def _built(options: AuditOptions) -> Mechanism:
-    """The mechanism to be audited."""
     parameters: dict[str, float | str] = {}
     for name in ("epsilon", "domain_size"):
         if getattr(options, name) is not None:
@@ -226,7 +225,6 @@ def _attacked(options: AuditOptions, mechanism: Mechanism, screen: Console) -> b
 
 
 def _require_fitting(options: AuditOptions, mechanism: Mechanism) -> None:
-    """Refuse to draw more whole releases than a machine holds."""
     if not _fits(options, mechanism, mechanism.trial_users):
         raise RequestError(
             f"--attack: so many whole releases of {mechanism.trial_users:,} users are too many to "
@@ -262,11 +260,7 @@ def _attack(tried: Trial, samples: int, least: float) -> dict[str, Any]:
 
 
 def _small_trials(name: str) -> Iterator[tuple[str, Trial]]:
-    """What ships under a name, or all of it, each at a small example that stands beside it.
-
-    Raises:
-        ValueError: there is no such name.
-    """
+    """What ships under a name, or all of it, each at a small example that stands beside it."""
     more, known = more_trials(), catalog.registrations()
     if name in more:
         yield name, more[name]()

@@ -228,11 +228,7 @@ def _stop(*_: object) -> NoReturn:
 
 
 def parser_of(words: Sequence[str]) -> Parser:
-    """A parser of a command line, which knows the options of the command that is typed there.
-
-    Args:
-        words: of the command line.
-    """
+    """A parser of a command line, which knows the options of the command that is typed there."""
     parser = Parser(
         prog="hushbeam",
         usage="%(prog)s [--version] [--debug] [--json] COMMAND ...",

@@ -96,7 +96,6 @@ _OTHERS = {
 
 
 def _others() -> dict[str, Command]:
-    """Every command that is no metric."""
     return _OTHERS | {k: v for k, v in _added(tuple(sys.path)).items() if k not in _OTHERS}
 
 

@@ -43,23 +43,14 @@ def run(name: str, arguments: argparse.Namespace, beam_arguments: list[str]) -> 
 def growing(name: str) -> type[ReleaseOptions] | None:
     """What the command asks of a total that grows from window to window, if there is one.
 
-    Args:
-        name: of the metric.
-
     Raises:
         RequestError: as `registry.options`.
     """
     place = registry.options(name).growing
-    grows: type[ReleaseOptions] | None = registry.imported(place) if place else None
-    return grows
+    return registry.imported(place) if place else None
 
 
 def _form(name: str, words: Mapping[str, Any]) -> type[ReleaseOptions]:
-    """What was asked.
-
-    Raises:
-        RequestError: an option means nothing beside the others.
-    """
     options, grows = registry.options(name), growing(name)
     if grows is None:
         return options

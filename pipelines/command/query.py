@@ -79,12 +79,7 @@ def run(options: QueryOptions, beam_arguments: list[str], pays: Payment | None =
 
 
 def _compiled(options: QueryOptions, bounds: Mapping[str, tuple[float, float]] = _NONE) -> Compiled:
-    """A query that is answered, and has all that it needs.
-
-    Args:
-        options: of the request.
-        bounds: expression -> those that a first round has chosen.
-    """
+    """A query that is answered, and has all that it needs."""
     text, name = options.query, "query"
     if text.endswith(_SQL) and "\n" not in text:
         text, name = text_of(text), text
@@ -202,11 +197,7 @@ def _paid(output: str, pays: Payment, text: str) -> dict[str, Any]:
 
 
 def _require_both(first: PlanJob, whole: PlanDocument) -> None:
-    """Refuse a first round where the ledger has too little for the second.
-
-    Raises:
-        WithheldError: it has.
-    """
+    """Refuse a first round where the ledger has too little for the second."""
     from pipelines.ledger.ledger import CollectionLedger
     from pipelines.ledger.rules import require_affordable
 
@@ -218,7 +209,6 @@ def _require_both(first: PlanJob, whole: PlanDocument) -> None:
 
 
 def _require_same(plan: PlanDocument) -> None:
-    """Refuse a folder that holds the answer to another query."""
     if release.holds_release(plan.output):
         said = release.statement_of(plan.output).get("queries") or {}
         if [*said.values()] != [one.text for one in plan.queries]:

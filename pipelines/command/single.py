@@ -66,11 +66,7 @@ def publish_one(
 
 
 def _say(metric: Metric, screen: Screen) -> None:
-    """What was published, and of what in it a reader must beware.
-
-    Raises:
-        WithheldError: it is the share of values that cannot be used, and nothing else.
-    """
+    """What was published, and of what in it a reader must beware."""
     folder = metric.options.output
     statement = release.statement_of(folder)
     if "withheld" not in statement:
@@ -84,11 +80,6 @@ def _say(metric: Metric, screen: Screen) -> None:
 
 
 def _require_figures(folder: str) -> None:
-    """Refuse to end as if all were well where nothing but a share is published.
-
-    Raises:
-        WithheldError: with the reason; what was paid is paid.
-    """
     if release.holds_release(folder):  # else an operator has moved it
         why = release.statement_of(folder).get("withheld")
         if why is not None:
@@ -96,7 +87,6 @@ def _require_figures(folder: str) -> None:
 
 
 def _price(name: str, metric: Metric) -> ReleasePrice:
-    """What a metric costs."""
     loss, files = promises(metric)[0], digests(metric.telemetry.files)
     if metric.first is not None:  # which has an entry of its own; the curve follows from its answer
         fixed = replace(loss, epsilon=metric.options.epsilon, delta=metric.options.delta)

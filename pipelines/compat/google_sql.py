@@ -91,9 +91,6 @@ class _GoogleSql(BigQuery):
 def parsed(text: str) -> exp.Expr:
     """The one statement of a text.
 
-    Args:
-        text: of a query.
-
     Raises:
         SqlError: it is none, or holds several; in words of our own, that quote nothing of it.
     """

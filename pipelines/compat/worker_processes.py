@@ -106,9 +106,6 @@ def _limits(second: str, *first: str) -> Iterator[float]:
 def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]]:
     """Worker processes for the runs that Beam begins meanwhile; forked at once, if that is safe.
 
-    Args:
-        number: of workers.
-
     Yields:
         What takes a run, and returns or raises what it does; a FailedError if a worker dies. In the
         end none of them is left: who outlives its job could publish what has been given up.

@@ -204,9 +204,6 @@ def _in_sight(options: PipelineOptions) -> Iterator[Callable[[PipelineResult], N
 
     Yields:
         What takes Beam's result, once there is one.
-
-    Raises:
-        OutOfSightError: the waiting ended early.
     """
     results: list[PipelineResult] = []
     try:
@@ -225,7 +222,6 @@ def _in_sight(options: PipelineOptions) -> Iterator[Callable[[PipelineResult], N
 
 
 def _is_over(results: Sequence[PipelineResult]) -> bool:
-    """Whether a job is known to have ended."""
     try:
         return any(PipelineState.is_terminal(result.state) for result in results)
     except Exception:  # nobody answers
@@ -278,7 +274,6 @@ def _workers(pipeline: beam.Pipeline, work: int) -> contextlib.AbstractContextMa
 
 
 def _submitted(pipeline: beam.Pipeline, run: Run) -> PipelineResult:
-    """What Beam returns of a pipeline that it has begun to run."""
     try:
         with _deep():
             return run(pipeline.run)

@@ -304,11 +304,7 @@ class FactJournal:
             raise self.keeping.form.damaged("its facts are none") from None
 
     def _with(self, before: JournalState, leaves: Sequence[Leaf]) -> JournalState:
-        """A state after some more leaves.
-
-        Raises:
-            ValueError: they are not the next ones.
-        """
+        """A state after some more leaves."""
         head, frontier, segment = before.segment.head, before.frontier, before.segment
         tables = {kind: {**rows} for kind, rows in before.tables.items()}
         for count, leaf in enumerate(leaves, segment.last):

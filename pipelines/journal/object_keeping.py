@@ -53,7 +53,9 @@ class ObjectKeeping:
         """See `Keeping`."""
         whole = written(after, self.form)
         if before is not None and before.checkpoint.count < after.checkpoint.count:
-            self._archive(before)
+            place = self._archived(before.last, before.head)
+            with contextlib.suppress(Changed):  # a run that was cut off here has put it down
+                self._answer(lambda: place.swap(written(before, self.form), 0))
         for _ in self.backoff.attempts():
             content, generation = self._answer(self.target.fetch)
             now = opened(content, self.form) if generation else None
@@ -80,11 +82,6 @@ class ObjectKeeping:
         """Where a segment is kept whose end is reached; no two histories share a name."""
         stem, ending = os.path.splitext(self.target.name)
         return self.target.beside(f"{stem}-{last}-{head[:8]}{ending}")
-
-    def _archive(self, segment: Segment) -> None:
-        place = self._archived(segment.last, segment.head)
-        with contextlib.suppress(Changed):  # a run that was cut off here has put it down
-            self._answer(lambda: place.swap(written(segment, self.form), 0))
 
     def _answer(self, ask: Callable[[], _Answer]) -> _Answer:
         """What the place says in the end."""

@@ -159,7 +159,6 @@ class SqliteKeeping:
             raise self._explained(error) from None
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
-        """Refuse other databases, other formats, and what is no database."""
         try:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -195,8 +194,7 @@ class SqliteKeeping:
 
 
 def _row(rows: sqlite3.Cursor) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = rows.fetchone()  # None is of a journal that was never begun
-    return row
+    return rows.fetchone()
 
 
 def _head(database: sqlite3.Connection) -> str:

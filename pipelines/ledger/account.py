@@ -67,7 +67,6 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _states(entries: Sequence[Entry]) -> str:
-    """How many there are of each state."""
     states = Counter(entry.state for entry in entries)
     return ", ".join(f"{n:,} {state}" for state, n in states.items())
 
@@ -88,9 +87,6 @@ def explain(arguments: argparse.Namespace) -> int:
 def entries(path: str) -> list[dict[str, Any]]:
     """What a ledger holds, the oldest first.
 
-    Args:
-        path: of the ledger.
-
     Raises:
         RequestError: it cannot be read.
     """
@@ -107,9 +103,6 @@ def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 def accounts(path: str) -> list[dict[str, Any]]:
     """What each account of a ledger comes to, in numbers.
-
-    Args:
-        path: of the ledger.
 
     Raises:
         RequestError: it cannot be read.
@@ -159,7 +152,6 @@ def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
 
 
 def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
-    """What an account comes to, in numbers."""
     # The latest version's budget is the one that the next release will be held against.
     last = max(entries, key=lambda entry: (entry.reserved_at, entry.version))
     spent, budget = tuple(losses_of(entries)), last.budget
@@ -220,7 +212,6 @@ def _entry_table(entries: Sequence[Entry]) -> Table:
 
 
 def _title(account: dict[str, Any]) -> str:
-    """What an account is of."""
     window = f", window {account['window']}" if account["window"] else ""
     return f"{account['population']}, per {account['unit']}{window}"
 
@@ -238,7 +229,6 @@ def _kinds_table(account: dict[str, Any]) -> Table:
 
 
 def _lines(account: dict[str, Any]) -> list[str]:
-    """An account in sentences."""
     budget, joint, added = account["budget"], account["total"], account["basic"]
     states = ", ".join(f"{n:,} {state}" for state, n in account["releases"].items())
     share, more = account["largest_share_of_the_last"], account["further_like_the_last"]

@@ -223,7 +223,6 @@ def _shrunk(loss: Loss, share: float) -> Loss:
 
 
 def _composed(kinds: Losses) -> PrivacyLoss:
-    """The joint profile."""
     return _joint(frozenset(_merged(kinds).items()))
 
 

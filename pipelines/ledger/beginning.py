@@ -200,11 +200,7 @@ def _lost(people: Population, lost: Budget) -> Entry:
 
 
 def _require_unpaid(request: LedgerRequest) -> None:
-    """Refuse a new ledger where an older one has paid for releases that stand.
-
-    Raises:
-        RequestError: it would have the whole budget once more.
-    """
+    """Refuse a new ledger where an older one has paid for releases that stand."""
     for release in standing(request.releases):
         others = (release.collection, release.population)
         mine = request.population.name in others or request.collection in others

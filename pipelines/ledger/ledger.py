@@ -43,10 +43,6 @@ class CollectionLedger(Book):
         """The release of a window that was made before, if there is one.
 
         A run that published and died before it could commit is committed here.
-
-        Args:
-            fingerprint: of the plan.
-            window: of the release.
         """
         return self._published(runs_of(self.entries(), fingerprint, window))
 

@@ -161,16 +161,7 @@ def paid(payment: Payment | None, price: Callable[[], ReleasePrice]) -> Iterator
 
 
 def _spend(payment: Payment, price: ReleasePrice, ledger: Snapshot) -> Spend:
-    """What a release costs a population.
-
-    Args:
-        payment: whose.
-        price: of the release.
-        ledger: where.
-
-    Raises:
-        RequestError: the ledger gives the population no budget.
-    """
+    """What a release costs a population."""
     from pipelines.ledger.rules import Spend, population_of
 
     known = population_of(payment.population, ledger.populations, payment.ledger)

@@ -306,9 +306,6 @@ def once(releases: Iterable[Priced]) -> list[Priced]:
     from window to window, from one secret. Of several passes over a batch
     (`mechanisms.counters.passes`) those before the last one show what it shows, and noise besides:
     the one with the largest share is the price of all of them.
-
-    Args:
-        releases: of one collection.
     """
     counted, known = list[Priced](), set[object]()
     for release in _dearest([*releases]):

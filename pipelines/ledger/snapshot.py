@@ -75,11 +75,6 @@ class Snapshot:
         return entries[0]
 
     def _all(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        """What stands in a table.
-
-        Raises:
-            RequestError: something in it cannot be read.
-        """
         try:
             return tuple(kind.model_validate(row) for row in self.state.rows(kind.table).values())
         except ValidationError as error:

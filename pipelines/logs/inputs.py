@@ -398,7 +398,6 @@ def _match(pattern: str, absent: bool = False) -> list[str]:
 
 
 def _looked_at(file: str, reading: Reading) -> FileFacts:
-    """Rows and schema of one file."""
     try:
         return look(file, reading)
     except UnreadableError as error:

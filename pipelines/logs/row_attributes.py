@@ -56,7 +56,6 @@ def read_attributes(
 
 
 def _require_distinct(attributes: Sequence[Attribute]) -> None:
-    """Refuse a column that is named twice."""
     seen: set[str] = set()
     for attribute in attributes:
         if attribute.column in seen:
@@ -103,7 +102,6 @@ def _matching(name: str, telemetry: inputs.Telemetry) -> list[str]:
 
 
 def _vector(text: str, telemetry: inputs.Telemetry) -> NumberList:
-    """One --vector."""
     column, _, rest = text.rpartition("=")
     length, colon, limits = rest.partition(":")
     if not (column and colon):
@@ -133,7 +131,6 @@ def _named(kind: pa.DataType) -> str:
 
 
 def _category(text: str, telemetry: inputs.Telemetry) -> Category:
-    """One --category."""
     column, equals, values = text.partition("=")
     if not (column and equals and values):
         raise RequestError(

@@ -53,8 +53,7 @@ class Coins:
 
     def rounding(self, usual: Any) -> Rounding:
         """What takes numbers to cells, by the metric's own rounding."""
-        rounding: Rounding = usual
-        return rounding
+        return usual
 
     def choice(self, usual: Any) -> Any:
         """What chooses the coordinates that are reported, by the metric's own choice."""

@@ -51,11 +51,7 @@ class OfStatistic(Metric, ABC):
 
     @abstractmethod
     def evidence(self, estimate: Any) -> Evidence:
-        """What is known of a batch.
-
-        Args:
-            estimate: of the collector.
-        """
+        """What is known of a batch."""
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -63,8 +59,7 @@ class OfStatistic(Metric, ABC):
 
     @property
     def heading(self) -> Heading:
-        heading: Heading = self.statistic.heading
-        return heading
+        return self.statistic.heading
 
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         return dict(self.statistic.tables(self.evidence(estimate)))

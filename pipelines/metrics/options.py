@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, PrivateAttr, model_validator
+from typing_extensions import Self
 
 from pipelines.metrics.file_options import FileOptions
 from pipelines.metrics.first_round import ROUND
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Confidence, Count, Delta, Epsilon, Neighbours, large_delta
 from pipelines.wording import FUSED_HERE
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 LOCAL_OR_SHUFFLE = (
     "local: every report alone is epsilon-private. shuffle: the release is (epsilon, "

@@ -10,8 +10,8 @@ from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.content import Content, MetricReports
 from transforms.elements.blocks import GroupOnce
-from transforms.elements.conservation import Flow, LostError, reporting_users, require_whole
-from transforms.elements.progress import CHANGED, LOST, ROWS, WITHHELD, tally
+from transforms.elements.conservation import Flow, reporting_users, require_whole
+from transforms.elements.progress import CHANGED, ROWS, WITHHELD, tally
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -63,11 +63,7 @@ class ContentDoFn(beam.DoFn):
             return
         arrived = self._metric.arrived(estimate)
         if flow is not None and arrived is not None:
-            try:
-                require_whole(tallies, flow, self._metric.shuffling.passed, arrived)
-            except LostError:
-                tally(LOST, 1)
-                raise
+            require_whole(tallies, flow, self._metric.shuffling.passed, arrived)
         content = self._metric.content(estimate, tallies)
         if content is None:
             tally(WITHHELD, 1)

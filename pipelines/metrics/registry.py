@@ -54,9 +54,6 @@ def known(name: str) -> bool:
 def options(name: str) -> type[ReleaseOptions]:
     """What a kind asks.
 
-    Args:
-        name: of the kind.
-
     Raises:
         RequestError: there is none of that name, or it cannot be imported.
     """
@@ -90,26 +87,17 @@ def options_in_plan(name: str, written: Container[str]) -> type[ReleaseOptions]:
 
 
 def publisher(options: ReleaseOptions) -> Callable[..., int]:
-    """What publishes from the command line.
-
-    Args:
-        options: of the request.
-    """
-    make: Callable[..., int] = imported(options.publisher)
-    return make
+    """What publishes from the command line."""
+    return imported(options.publisher)
 
 
 def find(name: str) -> type[Metric]:
     """A kind of metric.
 
-    Args:
-        name: of the kind.
-
     Raises:
         RequestError: as `options`.
     """
-    metric: type[Metric] = imported(options(name).metric)
-    return metric
+    return imported(options(name).metric)
 
 
 def _foreign() -> dict[str, str]:

@@ -180,9 +180,6 @@ class BatchFiles(NamedTuple):
 def distinct(files: Sequence[str]) -> BatchFiles:
     """Leave out what is there twice, and say so.
 
-    Args:
-        files: of shuffled reports.
-
     Raises:
         RequestError: two files that name no batch hold the same bytes.
     """
@@ -330,7 +327,6 @@ def _require_one(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> None:
 
 
 def _require_all(summary: Summary, reports: int) -> None:
-    """Refuse a folder in which not all is left of what its shuffle has sent on."""
     sent_on = sum(metric.sent_on for metric in summary.metrics.values())
     if reports != sent_on:
         raise RequestError(

@@ -40,8 +40,8 @@ from pipelines.request.requests import no_more
 from pipelines.storage import secrets
 from pipelines.views.console import Screen, rejects
 from pipelines.wording import upward
-from transforms.elements.conservation import LostError
-from transforms.elements.progress import LOST, REPORTS, ROWS, tally
+from transforms.elements.conservation import fail_lost
+from transforms.elements.progress import REPORTS, ROWS
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
 from transforms.units.enrolled import UNKNOWN, listed
@@ -106,11 +106,6 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
 
 
 def _require_one_width(parted: Split, places: Sequence[int], output: str) -> None:
-    """Refuse one Parquet file of reports of several widths.
-
-    Raises:
-        RequestError: it was asked for.
-    """
     widths = {slots(parted.metrics[place]) for place in places}
     if is_parquet(output) and len(widths) > 1:
         raise RequestError(
@@ -120,11 +115,7 @@ def _require_one_width(parted: Split, places: Sequence[int], output: str) -> Non
 
 
 def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
-    """The key that all devices share; none where nothing is sealed under it.
-
-    Raises:
-        RequestError: there must be one, or must not; or it is none.
-    """
+    """The key that all devices share; none where nothing is sealed under it."""
     flag, file = secrets.CROWD.flag, request.crowd_key
     if parted.strings and file is None:
         raise RequestError(
@@ -138,11 +129,7 @@ def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
 
 
 def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> int:
-    """How many reports must come of devices that all send; 0 if nobody can know.
-
-    Raises:
-        RequestError: there must be a list of them, or must not; or it is none of the plan's.
-    """
+    """How many reports must come of devices that all send; 0 if nobody can know."""
     one = _STANDARD_INPUT in request.input
     most = [m for place in places if (m := enrolled(parted.metrics[place])) is not None]
     if not most or one:
@@ -171,11 +158,6 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
 def _require_written(
     output: str, reports: int | None, parted: Split, sealed: bool, devices: int
 ) -> None:
-    """Refuse a file in which not all is that was perturbed.
-
-    Raises:
-        LostError: an engine has lost some.
-    """
     if reports is None:  # a runner that cannot be asked
         return
     # As it is, and as it was written: whatever it is called, it is not compressed.
@@ -186,8 +168,7 @@ def _require_written(
             expected = parted.expected(parted.form(sealed, [0]))
             written = sum(len(screened.reports) for screened in binary.read(stream, expected))
     if written != reports or (devices and written != devices):
-        tally(LOST, 1)
-        raise LostError
+        fail_lost()
 
 
 def _take_back(output: str) -> None:
@@ -210,9 +191,6 @@ def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
     """Refuse to ask rows for one metric of several in a run that knows of some alone.
 
     Users' own draws are the same in every run; a row's is forgotten with its run.
-
-    Raises:
-        RequestError: metrics that divide rows are missing.
     """
     divided = {place for place, metric in enumerate(parted.metrics) if metric.part is not None}
     if parted.job.plan.user_column is None and divided and not divided <= {*places}:
@@ -225,11 +203,7 @@ def _require_whole_rows(parted: Split, places: Sequence[int]) -> None:
 def _checked_against(
     parted: Split, places: Sequence[int], telemetry: inputs.Telemetry
 ) -> dict[int, Metric]:
-    """The metrics, prepared once more with the files in sight.
-
-    Raises:
-        RequestError: a column is not what the plan says, or its type would change the mechanism.
-    """
+    """The metrics, prepared once more with the files in sight."""
     job = parted.job
     seen = resolve(job.plan, job.window, telemetry, clients=True)
     for place in places:
@@ -245,11 +219,7 @@ def _checked_against(
 
 
 def _naming(request: ClientRequest, plan: PlanDocument) -> str | None:
-    """The file of the secret under which reports are named; None where rows are the unit.
-
-    Raises:
-        RequestError: there is one, and nobody to name; or it cannot be made.
-    """
+    """The file of the secret under which reports are named; None where rows are the unit."""
     if plan.user_column is not None:
         return secrets.made_once(secrets.REPORTS, request.report_secret)
     if request.report_secret is not None:
@@ -304,7 +274,6 @@ def _one_user(
 
 
 def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Iterator[pa.Table]:
-    """The columns of a metric."""
     if files == (_STANDARD_INPUT,):
         if metric.options.view:
             raise RequestError(
@@ -334,7 +303,6 @@ def _say_over_time(device: ClientReports, permanent: Permanent) -> None:
 
 
 def _loss(guarantee: Guarantee) -> str:
-    """In words."""
     lost = f"epsilon {upward(guarantee.epsilon, 4):g}"
     return lost + (f" and delta {upward(guarantee.delta, 4):g}" if guarantee.delta else "")
 

@@ -35,8 +35,8 @@ from pipelines.plan.split import Split, require_counters, require_sealable, spli
 from pipelines.storage.paths import beside
 from pipelines.wording import RAW_ROWS
 from transforms.elements.blocks import bucket_count
-from transforms.elements.conservation import LostError, passing
-from transforms.elements.progress import LOST, ROWS, ever, tally
+from transforms.elements.conservation import fail_lost, passing
+from transforms.elements.progress import ROWS, ever
 from transforms.reports.duplicates import DropCopiedSeals
 from transforms.reports.reports import MessagesOf
 from transforms.reports.unseal import UnsealDoFn
@@ -225,16 +225,10 @@ class ReleaseCollectedDoFn(ReleasePlanDoFn):
         super().process(once, contents)
 
     def _require_whole(self, dropped: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Refuse a release of fewer reports, or more, than the files say that they hold.
-
-        Raises:
-            LostError: an engine has lost some.
-        """
         read = sizes.get("read", 0)
         # A damaged file counts as one, whatever it holds, and is in the statement.
         damaged = dropped.get(TRUNCATED) or dropped.get(NOT_REPORTS)
         due = read if self._size is None or damaged else self._size - sum(dropped.values())
         once = sizes.get("once", 0) + sizes.get("again", 0) if self._sealed else read
         if due != read or once != read:
-            tally(LOST, 1)
-            raise LostError
+            fail_lost()

@@ -26,8 +26,8 @@ from pipelines.plan.run import ReleaseTarget
 from pipelines.plan.split import Split
 from pipelines.wording import RAW_ROWS
 from transforms.collector.collect_counts import Counted
-from transforms.elements.conservation import LostError, passing
-from transforms.elements.progress import LOST, tally
+from transforms.elements.conservation import fail_lost, passing
+from transforms.elements.progress import LOST
 from transforms.reports.unseal import UnsealDoFn
 from transforms.shuffle.sealed_crowds import OpenCrowds
 from transforms.shuffle.slots import CountWords
@@ -140,6 +140,5 @@ class ReleaseCountsDoFn(ReleasePlanDoFn):
     ) -> None:
         # A batch that lacks words is biased by them; how many came is said to nobody.
         if came.get(LOST, 0) != self._words:
-            tally(LOST, 1)
-            raise LostError
+            fail_lost()
         super().process(once, contents)

@@ -270,7 +270,6 @@ class ClientReports:
         return blocks, counted
 
     def _ids(self, secret: bytes) -> ReportIds:
-        """Of this device, in this window."""
         return ReportIds(secret, self.parted.fingerprint, self.place, self.parted.period)
 
     @property
@@ -295,7 +294,6 @@ class ClientReports:
 
     @property
     def _naming(self) -> bytes | None:
-        """The secret of ids."""
         return self.own or self.secret
 
     def _submitted(self, messages: Messages, rng: RandomSource) -> Reports:

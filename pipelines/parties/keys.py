@@ -104,7 +104,6 @@ def read_ring(files: tuple[str, ...]) -> KeyRing:
 
 
 def _content(flag: str, file: str) -> bytes:
-    """What a small file holds."""
     try:
         with FileSystems.open(file) as stream:
             return bytes(stream.read(_LARGEST))

@@ -307,8 +307,7 @@ class ShufflerMemory:
         return None
 
     def _sent(self, shuffle: str) -> Sent | None:
-        sent: Sent | None = read_note(Sent, FileSystems.join(self.of(shuffle), _SENT))
-        return sent
+        return read_note(Sent, FileSystems.join(self.of(shuffle), _SENT))
 
     def close(self, shuffle: str, sent: Sent) -> None:
         """Note what a shuffle sends on; its summary may be written now, and not earlier."""
@@ -343,8 +342,7 @@ class ShufflerMemory:
 
     def made(self, shuffle: str) -> Made | None:
         """The batch that a shuffle has made; None if it has not yet."""
-        made: Made | None = read_note(Made, FileSystems.join(self.of(shuffle), _MADE))
-        return made
+        return read_note(Made, FileSystems.join(self.of(shuffle), _MADE))
 
     def handed(self) -> str | None:
         """The one shuffle of this window whose batch was handed over; None if there is none yet."""

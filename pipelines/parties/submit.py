@@ -32,7 +32,6 @@ from transforms.elements.conservation import (
     PERTURBED,
     Batches,
     Flow,
-    LostError,
     Shuffled,
     entering,
     passing,
@@ -40,7 +39,7 @@ from transforms.elements.conservation import (
     summed,
 )
 from transforms.elements.pieces import Piece
-from transforms.elements.progress import LOST, REPORTS, tally
+from transforms.elements.progress import REPORTS, tally
 from transforms.encoders.block import CellBlock, RowBlock, SlotBlock, pieces
 from transforms.encoders.strings import gathered
 from transforms.encoders.users import Digests, UserDigest
@@ -92,7 +91,6 @@ class SubmitReports(beam.PTransform):
         return pieces | "One file" >> GroupOnce() | "Write" >> beam.ParDo(write)
 
     def _sent(self, place: int) -> SendReports:
-        """One metric's reports."""
         metric, plan = self.metrics[place], self.parted.fingerprint
         naming = Naming(plan, place, self.parted.period, self.secret)
         submit = Submit(metric, naming, self.pem, self.devices, self.crowd_key)
@@ -220,11 +218,7 @@ class WholeDoFn(beam.DoFn):
     """Refuses to go on where an engine has lost rows on their way to reports."""
 
     def process(self, _: None, tallies: Mapping[str, int], flow: Flow) -> None:
-        try:
-            require_whole(tallies, flow, _ALL_PASS, int(flow.get(PERTURBED, 0)))
-        except LostError:
-            tally(LOST, 1)
-            raise
+        require_whole(tallies, flow, _ALL_PASS, int(flow.get(PERTURBED, 0)))
 
 
 @dataclass(frozen=True)

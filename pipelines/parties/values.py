@@ -73,12 +73,7 @@ def _text(line: bytes) -> str | None:
 
 
 def _object(text: str | None, number: int) -> dict[str, Any]:
-    """A line as a JSON object.
-
-    Raises:
-        RequestError: it is none: columns that it might have had are not those of a row without
-            values, which would be reported as any other.
-    """
+    """A line as a JSON object."""
     row: Any = None
     with contextlib.suppress(ValueError, RecursionError):
         row = json.loads(text or "", parse_constant=_no_number)
@@ -119,7 +114,6 @@ def _value(written: Any, kind: pa.DataType) -> Any:
 
 
 def _day(written: str) -> date | None:
-    """A day as in 2026-11-20."""
     try:
         return date.fromisoformat(written)
     except ValueError:

@@ -113,7 +113,6 @@ def _summary(job: PlanJob, window: str | None, refused: str | None) -> dict[str,
 
 
 def _table(job: PlanJob) -> Table:
-    """A row for each metric."""
     shown = Table(show_lines=True)
     for heading in ("metric, and its error", "kind, mechanism"):
         shown.add_column(heading)

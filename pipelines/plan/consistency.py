@@ -117,7 +117,6 @@ def require_running(plan: PlanDocument, running: Sequence[bool], window: str) ->
 
 
 def _require_noise(plan: PlanDocument) -> None:
-    """Refuse permanent noise without what its price depends on."""
     permanent = plan.noise == "permanent"
     if permanent != (plan.distinct_values is not None):
         raise about(
@@ -130,7 +129,6 @@ def _require_noise(plan: PlanDocument) -> None:
 
 
 def _require_names(plan: PlanDocument) -> None:
-    """Refuse two metrics of one name."""
     seen: set[str] = set()
     for index, metric in enumerate(plan.metrics):
         if metric.name in seen:
@@ -140,7 +138,6 @@ def _require_names(plan: PlanDocument) -> None:
 
 
 def _require_shares(plan: PlanDocument) -> None:
-    """Refuse shares of more than there is, or that leave a metric nothing."""
     claimed = 0.0
     for index, metric in enumerate(plan.metrics):
         claimed += metric.share or 0.0

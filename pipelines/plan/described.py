@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,40 +57,6 @@ class ClientMetric(_Strict):
     channel: Channel = Field(discriminator="channel")
     draws: DrawRange | None
     permanent: PermanentKeys | None
-
-
-class ReportWindow(BaseModel):
-    """What reports of one window carry."""
-
-    name: str
-    fingerprint: str = Field(pattern=_BYTES)
-
-
-class CheckedMetric(BaseModel):
-    """A metric; whoever is no client finds more members in it."""
-
-    place: int = Field(ge=0, lt=1 << 16)
-    name: str
-    kind: str
-    client: ClientMetric | None = Field(description="null: only a client of the product can serve")
-
-
-class CheckedPlan(BaseModel):
-    """What a plan has come to, for a window: as far as clients need it."""
-
-    format: Literal[1]
-    collection: str
-    version: int
-    one_report: bool = Field(description="whether a user sends one report of a metric and window")
-    noise: Literal["fresh", "permanent"]
-    window: ReportWindow | None
-    metrics: list[CheckedMetric]
-
-
-def client_schema() -> dict[str, Any]:
-    """The JSON Schema of what clients read of `check --json`."""
-    schema = CheckedPlan.model_json_schema(mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
 def described(

@@ -248,11 +248,7 @@ def _require_rows(plan: PlanDocument, telemetry: inputs.Telemetry) -> None:
 
 
 def _opened(plan: PlanDocument, window: str, days: Sequence[str]) -> inputs.Telemetry:
-    """The files of a window, or of the days that its metrics look at, if they look at several.
-
-    Raises:
-        RequestError: there are none, or they cannot be read.
-    """
+    """The files of a window, or of the days that its metrics look at, if they look at several."""
     if days:
         return inputs.open_days(plan.dated, days, plan.reading)
     patterns = tuple(pattern.replace(WINDOW, window) for pattern in plan.input)

@@ -78,11 +78,7 @@ def load(path: str) -> PlanDocument:
 
 
 def _home(path: str, plan: PlanDocument) -> str:
-    """The folder that relative paths are relative to: the plan's, unless that is in doubt.
-
-    Raises:
-        RequestError: the file is a link to another folder's, and its ledger could be in either.
-    """
+    """The folder that relative paths are relative to: the plan's, unless that is in doubt."""
     named, real = folder_of(path), folder_of(os.path.realpath(path))
     kept = plan.ledger is not None and "://" not in plan.ledger and not os.path.isabs(plan.ledger)
     if "://" not in path and os.path.realpath(named) != real and kept:
@@ -142,8 +138,7 @@ def _read(path: str) -> str:
 def _composed(path: str, text: str) -> yaml.Node | None:
     """The document as nodes, which know their lines."""
     try:
-        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
-        return root
+        return yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
@@ -190,7 +185,6 @@ def _mappings(path: str, root: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 
 def _require_plain(path: str, node: yaml.ScalarNode) -> None:
-    """Refuse what is a number to one reader of YAML and a text to another."""
     if node.style is None and _AMBIGUOUS.fullmatch(node.value):
         raise RequestError(
             f"{path}, line {node.start_mark.line + 1}: {node.value} is a number or a truth to some "

@@ -148,7 +148,6 @@ class Look:
     # Columns.
 
     def _column(self, name: str) -> dict[str, Any]:
-        """What a column holds."""
         column = self.sample.rows.column(name)
         size, texts = max(len(column), 1), texts_of(column)
         some = len(column) - column.null_count
@@ -350,7 +349,8 @@ class _RequestedColumns:
             numbers = _numbers(seen.column(column))
             shares[f"{spelt(column)} is a number"] = numbers.size / max(len(seen), 1)
             if bounds is not None and numbers.size:
-                low, high = _outwards(bounds)
+                low, high = read_bounds(bounds)
+                low, high = 0.0 - _step(-low), _step(high)  # outside of them
                 inside = float(np.mean((numbers >= low) & (numbers <= high)))
                 shares[f"and of them within {low:g} to {high:g}, by steps"] = inside
         for column, text in self.domains:
@@ -405,7 +405,6 @@ class _RequestedColumns:
 
 
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
-    """What was seen, for people."""
     files, rows = summary["files"], summary["rows"]
     yield (
         f"{rows:,} rows in {files:,} file{'s' * (files != 1)}{summary['named_after']}; "
@@ -502,12 +501,6 @@ def _within(numbers: np.ndarray) -> list[list[float]]:
     return steps
 
 
-def _outwards(bounds: str) -> tuple[float, float]:
-    """Bounds at the next steps outside of them."""
-    low, high = read_bounds(bounds)
-    return 0.0 - _step(-low), _step(high)
-
-
 def _step(number: float) -> float:
     """The least of all steps, of either sign, that is not below a number.
 
@@ -559,7 +552,6 @@ def _share_in(column: pa.ChunkedArray, span: Span) -> float | None:
 
 
 def _said(column: dict[str, Any]) -> str:
-    """A column in words."""
     parts = [str(column["type"]), f"{percent(column['with_a_value'])} have a value"]
     names = {"float": "numbers", "timestamp": "times", "bool": "truths"}
     parts += [
@@ -575,7 +567,6 @@ def _said(column: dict[str, Any]) -> str:
 
 
 def _of_users(users: dict[str, Any]) -> str:
-    """Users in words."""
     ends = (f"{percent(share)} have up to {step:,g}" for step, share in users["with_at_most"])
     return (
         f"users, by {spelt(users['column'])}: {users['in_the_sample']:,} in the sample, "

@@ -105,11 +105,7 @@ def _resolved(
 
 
 def _divided(metric: Metric) -> Metric:
-    """A metric as clients, a shuffler and a collector serve it.
-
-    Raises:
-        RequestError: they cannot.
-    """
+    """A metric as clients, a shuffler and a collector serve it."""
     try:
         return metric.divided()
     except RequestError as error:
@@ -117,12 +113,7 @@ def _divided(metric: Metric) -> Metric:
 
 
 def _about(metric: MetricRequest, refusal: str) -> tuple[int | str, ...]:
-    """Where in a metric the option stands that a refusal is about; nowhere if it is missing.
-
-    Args:
-        metric: that was refused.
-        refusal: why; by an option's name before anything else, or by what was written there.
-    """
+    """Where in a metric the option stands that a refusal is about; nowhere if it is missing."""
     options, words = metric.options, _WORD.findall(refusal)
     values = {written: name for name, written in options.items() if isinstance(written, str)}
     named = [word for word in words if word in options] + [values[w] for w in words if w in values]
@@ -260,5 +251,4 @@ def _without(seed: str, part: Any) -> Json:
         return {name: _without(seed, value) for name, value in part.items()}
     if isinstance(part, list):
         return [_without(seed, value) for value in part]
-    leaf: Json = _OF_WINDOW if part == seed else part
-    return leaf
+    return _OF_WINDOW if part == seed else part

@@ -25,7 +25,6 @@ OF_PLAN = frozenset(
 
 
 def _require_kind(name: str) -> str:
-    """Refuse a kind of metric that nobody has registered."""
     if not registry.known(name):
         kinds = registry.names()
         raise ValueError(f"there are {', '.join(kinds)}; not {name!r}{meant(name, kinds)}")
@@ -119,11 +118,7 @@ class SourceLines:
         return cls(path, (((), root.start_mark.line + 1), *_inside((), root)))
 
     def where(self, place: Place) -> str:
-        """The file and the line of a part, or of the nearest thing around it.
-
-        Args:
-            place: of the part.
-        """
+        """The file and the line of a part, or of the nearest thing around it."""
         known = dict(self.lines)
         around = (place[:end] for end in range(len(place), -1, -1))
         return f"{self.path}, line {next(known[place_] for place_ in around if place_ in known)}"

@@ -17,10 +17,6 @@ _EPSILON_DIGITS, _DELTA_DIGITS = 6, 4
 def profile_of(metric: Metric, promised: Guarantee) -> PrivacyLoss:
     """What a metric's release reveals, at every epsilon.
 
-    Args:
-        metric: of a plan.
-        promised: of its release.
-
     Returns:
         An upper bound that nowhere exceeds what the promise says, but for rounding; of a release
         without a promise, that it may reveal everything.

@@ -81,7 +81,6 @@ def plan_of(query: Compiled, said: Mapping[str, Any]) -> PlanDocument:
 
 
 def _require_no_unit(plan: PlanDocument) -> None:
-    """Refuse what stands beside a query and reads the unit column, as the query may not."""
     if plan.user_column is None:
         return
     derived = plan.view.derived_of(plan.user_column)

@@ -200,11 +200,7 @@ def _standing(plan: PlanDocument, window: str, output: str) -> str | None:
 
 
 def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
-    """(an id of what windows before were drawn from, those windows) where noise goes on.
-
-    Raises:
-        RequestError: it is not there, or would have to be where the job runs.
-    """
+    """(an id of what windows before were drawn from, those windows) where noise goes on."""
     if not any(metric.options.remembers for metric in job.metrics):
         return ()
     from pipelines.jobs.run import runs_here

@@ -208,11 +208,7 @@ def _encoding(patterns: Sequence[str]) -> str:
 
 
 def _delimiter(file: str, reading: Reading) -> str:
-    """What stands between fields, where it is not what the name says; empty where it is.
-
-    Raises:
-        UnreadableError: the file cannot be read.
-    """
+    """What stands between fields, where it is not what the name says; empty where it is."""
     usual = "\t" if ".tsv" in file.lower() else ","
     text = beginning(file, reading)
     lines = [line for line in text.split("\n")[:_LINES] if line.strip()]

@@ -129,12 +129,7 @@ def split(plan: PlanDocument, window: str) -> Split:
 
 
 def _require_alike(parted: Split) -> None:
-    """Refuse reports that are shuffled by different rules; and endless ones.
-
-    Raises:
-        RequestError: some metrics are noisy counters, and others are not; or one has more slots
-            than a report has room for.
-    """
+    """Refuse reports that are shuffled by different rules; and endless ones."""
     for metric in parted.metrics if parted.counters else ():
         counters = metric.counters
         if counters is None:

@@ -61,7 +61,6 @@ def releases_in(patterns: Sequence[str]) -> list[Published]:
 
 
 def _folders(pattern: str) -> list[str]:
-    """The folders of releases that a pattern means."""
     try:
         if release.holds_release(pattern):
             return [pattern]
@@ -76,7 +75,6 @@ def _folders(pattern: str) -> list[str]:
 
 
 def _of(folder: str) -> Iterator[Published]:
-    """All metrics of one release."""
     statement, written = statements.read_statement(folder)
     if statement["release"] != "plan":
         yield Published(folder, statement, written, statement)
@@ -93,7 +91,6 @@ def _of(folder: str) -> Iterator[Published]:
 
 
 def _order(one: Published) -> tuple[str, str, str, str]:
-    """By collection, window, time and metric."""
     window = one.statement.get("window") or {}
     return (
         one.statement.get("collection") or "",

@@ -78,7 +78,6 @@ def _is_taken(folder: str) -> bool:
 
 
 def _objects(folder: str) -> list[Any]:
-    """What a folder of an object store holds."""
     return list(FileSystems.match([_join(folder, "*")])[0].metadata_list)
 
 
@@ -238,7 +237,6 @@ def _publish_local(folder: str, content: Mapping[str, bytes], release_id: str) -
 
 
 def _write_through(path: str, data: bytes) -> None:
-    """One file, to the disk."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as stream:
         stream.write(data)
@@ -281,8 +279,7 @@ def _statement_of(partial: str) -> str | None:
     """The id of the release that a hidden folder holds, if it is whole."""
     try:
         with open(os.path.join(partial, STATEMENT), encoding="utf-8") as stream:
-            said: str | None = json.load(stream).get("release_id")
-            return said
+            return json.load(stream).get("release_id")
     except (OSError, ValueError):
         return None
 
@@ -335,7 +332,6 @@ def _is_published(folder: str, claim: Claim) -> bool:
 
 
 def _require_own(folder: str, claim: Claim, begun: Mapping[str, bytes]) -> None:
-    """Refuse a folder in which there is more than a claim, and what its run may have written."""
     own = {claim.path, *(_join(folder, file) for file in begun if file != STATEMENT)}
     if not own.issuperset(entry.path for entry in _objects(folder)):
         raise TakenError(f"--output: {folder} holds files of another run; name a new folder")

@@ -110,11 +110,7 @@ def shared(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.Tab
 
 
 def _joinable(data: bytes, statement: Mapping[str, Any], figure: str) -> bytes:
-    """A kind's table, with the columns of all kinds in front of those that it alone has.
-
-    Raises:
-        ValueError: it has one of its own that says of which release it is.
-    """
+    """A kind's table, with the columns of all kinds in front of those that it alone has."""
     table = pq.ParquetFile(io.BytesIO(data)).read()
     if strange := [name for name in table.column_names if name in RELEASE.names]:
         raise ValueError(f"tables of all kinds have columns {strange}; name those of one otherwise")
@@ -140,7 +136,6 @@ def _joinable(data: bytes, statement: Mapping[str, Any], figure: str) -> bytes:
 
 
 def _of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
-    """What the columns of `RELEASE` hold."""
     promised = statement["guarantees"]["release"]
     window = statement.get("window") or {}
     return {

@@ -243,9 +243,6 @@ def require_own_folder(folder: str, name: str) -> str:
 def read_page(folder: str) -> str:
     """The page of a release; what is in it may do anything that a page can.
 
-    Args:
-        folder: of the release.
-
     Raises:
         RequestError: there is none, or it is no text.
     """
@@ -294,7 +291,6 @@ _SHOWN = (
 
 
 def _require_shared(table: pa.Table) -> None:
-    """Refuse a table without the columns that all kinds share, or with others of their names."""
     names = table.column_names
     if len({*names}) < len(names):
         raise ValueError("two of its columns have one name")

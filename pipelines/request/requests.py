@@ -180,7 +180,6 @@ def no_more(arguments: Sequence[str]) -> None:
 
 
 def _pairs(said: object) -> object:
-    """A mapping as words."""
     return tuple(f"{name}={words}" for name, words in said.items()) if type(said) is dict else said
 
 

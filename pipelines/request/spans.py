@@ -12,7 +12,6 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
 def _require_span(written: str) -> str:
-    """Refuse what is no span of time."""
     if not _SPAN.fullmatch(written):
         raise ValueError("a number and a unit are needed, as in 30s, 15min, 1h or 1d")
     return written

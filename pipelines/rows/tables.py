@@ -149,11 +149,6 @@ def _value(row: Any, name: str) -> Any:
 
 
 def _array(values: Any, field: pa.Field) -> pa.Array:
-    """A column of values.
-
-    Raises:
-        TypeError: one is not of the type that was declared; Arrow's own words would quote it.
-    """
     try:
         if isinstance(values, pa.ChunkedArray):
             return values.cast(field.type)

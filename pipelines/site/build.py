@@ -286,7 +286,6 @@ def _write(site: Site, folder: Path) -> int:
 
 
 def _metric(history: History) -> dict[str, Any]:
-    """What a metric's page shows."""
     windows = [
         window | {"place": f"../releases/{window['release']}/{_slug(history.metric)}/"}
         for window in history.windows

@@ -252,13 +252,7 @@ class AveragesQuestion(PlannerQuestion):
 
 
 class _Planned(NamedTuple):
-    """What a cross-tab comes to.
-
-    Attributes:
-        variances: who draws the noise -> of a cell of a table, on average over its cells.
-        terms: what has to hold, in words.
-        sent: what a unit sends.
-    """
+    """What a cross-tab comes to."""
 
     variances: dict[str, Callable[[Columns], float]]
     terms: str

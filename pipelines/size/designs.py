@@ -133,7 +133,6 @@ class HistogramQuestion(DesignQuestion):
         return target
 
     def _table(self, compared: list[Design[FrequencyOracle]]) -> Table:
-        """A row for each design, best first."""
         guess = zipf(self.domain_size, self.zipf)
         table = empty(
             f"{compared[0].target.n:,} reports, {self.domain_size:,} values",

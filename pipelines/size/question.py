@@ -197,8 +197,7 @@ def question_of(typed: Mapping[str, Any], shared: Any, questions: Sequence[Any])
             if name not in question.model_fields and (name, said[name]) != ("model", "shuffle"):
                 raise RequestError(f"{flag(name)} means nothing beside {flag(question.asks)}")
         own = {name: given for name, given in said.items() if name in question.model_fields}
-        chosen: SizingQuestion = request(question, own)
-        return chosen
+        return request(question, own)
     for name in said:
         if name not in shared.model_fields:
             needed = [flag(one.asks) for one in questions if name in one.model_fields]

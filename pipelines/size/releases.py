@@ -68,11 +68,6 @@ class ReleasesQuestion(PlannerQuestion):
         return {"drawn_by": drawer} | facts | errors, [*cells, drawer]
 
     def _counters(self, releases: int) -> Counters:
-        """The counters of one release of so many.
-
-        Raises:
-            ValueError: they are out of reach.
-        """
         levels, neighbours = Activity().levels, self.neighbours
 
         def spent(design: Counters, together: float) -> float:
@@ -83,8 +78,6 @@ class ReleasesQuestion(PlannerQuestion):
         return self._affordable(Counters.meeting, spent, releases)
 
     def _by_job(self, releases: int) -> JobTotals:
-        """The same of totals to which the job adds noise."""
-
         def spent(design: JobTotals, together: float) -> float:
             return composed_delta({design.profile(): releases}, together)
 

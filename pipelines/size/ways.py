@@ -35,14 +35,7 @@ _CAPTION = (
 
 
 class _Way(NamedTuple):
-    """One way to a statistic.
-
-    Attributes:
-        statistic: sum or mean.
-        name: of the way.
-        options: options of it.
-        then: what is made of the metric.
-    """
+    """One way to a statistic."""
 
     statistic: str
     name: str

@@ -115,11 +115,9 @@ class GoogleObject:
 
     @property
     def _credentials(self) -> type[Exception]:
-        error: type[Exception] = self._google("google.auth.exceptions").GoogleAuthError
-        return error
+        return self._google("google.auth.exceptions").GoogleAuthError
 
     def _google(self, module: str) -> Any:
-        """A module of the optional package."""
         try:
             return importlib.import_module(module)
         except ImportError:

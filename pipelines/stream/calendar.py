@@ -77,11 +77,7 @@ class CalendarDriver(Driver):
         self.state.done({file.path: file.size for file in over})
 
     def _release(self, start: int, files: Sequence[Landed]) -> bool:
-        """Publish a window, unless that was done before, without files that turn out damaged.
-
-        Returns:
-            Whether there is a release.
-        """
+        """Publish a window, unless that was done before, without files that turn out damaged."""
         paths = tuple(file.path for file in files)
         read = ReadWindow(self.streamed, start, paths, self._landing.agreed)
         try:

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +74,21 @@ def passed(before: ClockReading, after: ClockReading) -> int | None:
 def jumped(before: ClockReading, after: ClockReading) -> int:
     """By how much the wall clock was set between two readings, as far as can be told."""
     return after.wall - before.wall - (passed(before, after) or 0)
+
+
+def moment_at(moment: int) -> datetime:
+    """A moment, to the second, in UTC."""
+    return datetime.fromtimestamp(moment // SECOND, timezone.utc)
+
+
+def iso(moment: int | None) -> str | None:
+    """The same as people and programs read it."""
+    if moment is None:
+        return None
+    try:
+        return moment_at(moment).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return "beyond the year 9999"
 
 
 def spelt(length: int) -> str:

@@ -156,7 +156,6 @@ class Driver:
         return read
 
     def _batch(self, new: Sequence[Landed]) -> list[Landed]:
-        """As many new files as make a batch."""
         chosen: list[Landed] = []
         for landed in new:
             full = len(chosen) >= self.files or sum(file.rows for file in chosen) >= _ROWS

@@ -7,7 +7,9 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Self
 
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, reason
@@ -19,10 +21,6 @@ from pipelines.storage.local_object import LocalObject
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.intake import Note
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 NOTES, DIGESTS = "notes", "digests"  # kinds of facts that name files
 

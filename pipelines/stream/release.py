@@ -7,7 +7,6 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any
 
 import apache_beam as beam
@@ -25,11 +24,11 @@ from pipelines.plan.diagnostics import Diagnostic
 from pipelines.plan.publish import ReleasePlanDoFn, named, released
 from pipelines.plan.run import ReleaseTarget, release_window
 from pipelines.request import answers
+from pipelines.stream.clocks import iso, moment_at
 from pipelines.stream.intake import FLOW, MESSAGES, TALLY, USERS
 from pipelines.stream.windows import Streamed
 from transforms.elements.conservation import SENT, read_flow
 from transforms.elements.progress import ROWS
-from transforms.windows import SECOND
 
 _BLOCK = 1 << 16  # messages of one block
 
@@ -193,7 +192,7 @@ def publish(
             release_window(
                 streamed.plan, name, lambda _, window: streamed.job(window), pipeline,
                 lambda: for_beam,
-                Span(start=_moment(first), until=_moment(start + streamed.windows.length)),
+                Span(start=moment_at(first), until=moment_at(start + streamed.windows.length)),
             )  # fmt: skip
     except (BudgetExceeded, InProgressError):
         raise
@@ -207,13 +206,4 @@ def _span(streamed: Streamed, start: int, first: int) -> dict[str, Any]:
     windows = streamed.windows
     until = start + windows.length
     names = [windows.name(moment) for moment in range(first, until, windows.length)]
-    return {"from": _iso(first), "until": _iso(until), "windows": names}
-
-
-def _iso(moment: int) -> str:
-    """A moment, to the second."""
-    return _moment(moment).isoformat(timespec="seconds")
-
-
-def _moment(moment: int) -> datetime:
-    return datetime.fromtimestamp(moment // SECOND, timezone.utc)
+    return {"from": iso(first), "until": iso(until), "windows": names}

@@ -125,8 +125,6 @@ def _elsewhere(job: beam.PTransform, for_beam: PipelineOptions, screen: Screen) 
 
 @dataclass
 class _Unbounded(beam.PTransform):
-    """From a folder that grows to releases."""
-
     plan: Streamed
     every: float
 

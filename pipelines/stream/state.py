@@ -172,8 +172,7 @@ class State(StreamMemory):
     @property
     def ended(self) -> int | None:
         """Windows that begin before this moment take no more rows."""
-        moment: int | None = self.said("ended")
-        return moment
+        return self.said("ended")
 
     def end_before(self, moment: int) -> None:
         """Let windows that begin before a moment take no more rows."""
@@ -253,7 +252,6 @@ class State(StreamMemory):
         self._sweep()
 
     def _named(self, kind: str, start: int) -> list[str]:
-        """The files of a window."""
         return [name for name, row in self.rows(kind).items() if row[0] == start]
 
     def merge(self, start: int, into: int) -> None:

@@ -7,22 +7,19 @@ who looks twice would see whose report came in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pipelines.errors import DONE
 from pipelines.plan.loading import load
 from pipelines.request import answers
 from pipelines.request.requests import no_more
-from pipelines.stream.clocks import FILES, MOST, ClockReading, jumped, lead, read, spelt
+from pipelines.stream.clocks import FILES, MOST, ClockReading, iso, jumped, lead, read, spelt
 from pipelines.stream.landing import TRIES, UNREACHED
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed, require_stream
 from pipelines.views.console import Screen
 from transforms.files.partitions import shown
 from transforms.windows import SECOND
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def show(path: str, rest: Sequence[str]) -> int:
@@ -61,18 +58,18 @@ def status(streamed: Streamed, state: State, clocks: ClockReading) -> dict[str, 
     evidence, ended, arrived = state.evidence, state.ended, state.arrived
     window = streamed.windows.start  # whose beginning is told in place of a row's own moment
     return {
-        "clock": _iso(clocks.wall),
+        "clock": iso(clocks.wall),
         "clock_jumped": jumped(arrived, clocks) // SECOND if arrived else 0,
         "time": "by the rows" if streamed.calendar is None else "by this machine's clock",
-        "reached": None if evidence.reached is None else _iso(window(evidence.reached)),
-        "ended_before": _iso(ended),
-        "last_files": _iso(arrived.wall) if arrived else None,
-        "later_files": [_iso(window(end)) for end in sorted(evidence.beyond)],
+        "reached": None if evidence.reached is None else iso(window(evidence.reached)),
+        "ended_before": iso(ended),
+        "last_files": iso(arrived.wall) if arrived else None,
+        "later_files": [iso(window(end)) for end in sorted(evidence.beyond)],
         "windows": [
             {
                 "window": streamed.windows.name(start),
                 "state": "open" if ended is None or start >= ended else "waits",
-                "until": _iso(start + streamed.windows.length + streamed.lateness),
+                "until": iso(start + streamed.windows.length + streamed.lateness),
                 "why": why,
             }
             for start, why in state.open().items()
@@ -80,7 +77,7 @@ def status(streamed: Streamed, state: State, clocks: ClockReading) -> dict[str, 
         "held": [
             {
                 "file": path,
-                "until": _iso(window(due)),
+                "until": iso(window(due)),
                 "ready": due <= clocks.wall + streamed.ahead,
                 "ahead": lead(due, clocks.wall, streamed.windows.length),
             }
@@ -125,13 +122,3 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"given up {shown(path)}"
     for name, amount in facts["counted"].items():
         yield f"{amount:,} {name}"
-
-
-def _iso(moment: int | None) -> str | None:
-    """A moment, as people and programs read it."""
-    if moment is None:
-        return None
-    try:
-        return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="seconds")
-    except OverflowError:
-        return "beyond the year 9999"

@@ -104,7 +104,6 @@ class Streamed:
         return PlanJob(self.plan, window, UNREAD, self._of(window))
 
     def _of(self, window: str) -> tuple[Metric, ...]:
-        """The metrics, with this window's folder."""
         output = output_of(self.plan, window)
         return tuple(published_in(m, f"{output}/{m.name}", window) for m in self.metrics)
 

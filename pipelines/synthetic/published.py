@@ -137,7 +137,6 @@ def read(folder: str) -> Tables:
 
 
 def _of(published: history.Published, release: pa.Table) -> Tables:
-    """What is used of a release's table."""
     request = published.statement["request"]
     after = release.column_names.index("fitted") + 1
     levels = release.column_names[after:]  # in the order of `domains`, the coarsest first
@@ -166,7 +165,6 @@ def _of(published: history.Published, release: pa.Table) -> Tables:
 
 
 def _blocks(release: pa.Table) -> Iterator[pa.Table]:
-    """Its rows, table by table."""
     groups = pc.run_end_encode(release["group"].combine_chunks())
     for start, end in pairwise([0, *groups.run_ends.to_pylist()]):
         yield release.slice(start, end - start)

@@ -77,7 +77,6 @@ class TrainDoFn(beam.DoFn):
         yield Trained(weights, len(rows), 0, looked.curve, plan.training(), looked.comparison)
 
     def _rows(self, blocks: Iterable[RowBlock]) -> tuple[Numbers, NDArray[Any]]:
-        """All rows and targets of some blocks."""
         parts = [self._job.examples(block) for block in blocks]
         if not parts:
             return np.empty((0, self._job.objective.inputs), np.float32), np.empty(0)

@@ -117,7 +117,6 @@ class CuratorPlan:
         return known
 
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
-        """What one accountant says."""
         delta, unit = self.delta_of_training, self.options.unit
         guarantee = self._in_all(self.run.guarantee(delta, accountant, neighbours, unit))
         if neighbours == "replace one":
@@ -148,7 +147,6 @@ class CuratorPlan:
 
     @property
     def _whose(self) -> str:
-        """What is protected."""
         return "row" if self.options.user_column is None else "user with all rows"
 
     @property
@@ -277,13 +275,6 @@ def _counted_on(options: TrainOptions, rows: int) -> int:
     """How many rows, or users with one row each, a run is laid out for.
 
     Noise and steps follow from it and are public, so it must be so too.
-
-    Args:
-        options: of the request.
-        rows: how many there are, which is published.
-
-    Raises:
-        RequestError: rows do not tell how many users there are.
     """
     if options.min_reports is not None:
         return options.min_reports
@@ -298,13 +289,7 @@ def _counted_on(options: TrainOptions, rows: int) -> int:
 def _divided(
     options: TrainOptions, epsilon: float, objective: Objective
 ) -> tuple[float, NoisyAverages | None]:
-    """(epsilon of the training, what tells how wrong the model is, and a constant, with the rest).
-
-    Args:
-        options: of the request; public rows tell it at no cost.
-        epsilon: of the release.
-        objective: the model.
-    """
+    """(epsilon of the training; what tells how wrong the model is, by the rest of it)."""
     if options.validation is not None:
         return epsilon, None
     averages = NoisyAverages(_LOOK * epsilon, objective.loss.baseline.moved)
@@ -313,16 +298,7 @@ def _divided(
 
 
 def _require_room(options: TrainOptions, rows: int, objective: Objective) -> None:
-    """Refuse rows that do not fit into one worker's memory.
-
-    Args:
-        options: of the request.
-        rows: how many rows there are.
-        objective: the model.
-
-    Raises:
-        RequestError: they are too many.
-    """
+    """Refuse rows that do not fit into one worker's memory."""
     # Rows are held as floats of 32 bits.
     size = 4 * objective.inputs * rows
     if not size <= _LARGEST_ROWS:

@@ -168,7 +168,6 @@ def prepare(
 def _plan(
     options: TrainOptions, rows: int, objective: Objective, schema: Schema
 ) -> CuratorPlan | SumsPlan:
-    """What the method makes of the request."""
     if options.epsilon is None:  # `require_sense` has refused that
         raise ValueError("epsilon is missing")
     if options.method == "sums":

@@ -151,11 +151,6 @@ def require_sense(options: TrainOptions) -> None:
 
 
 def _require_sums(options: TrainOptions) -> None:
-    """Refuse what sums have no use for.
-
-    Raises:
-        RequestError: there is such an option, or a model that does not follow from sums.
-    """
     if options.loss not in SUMMED:
         raise RequestError(
             f"--loss {options.loss} does not follow from sums: add --method dp-sgd, whose curator "

@@ -35,13 +35,12 @@ from transforms.elements.conservation import (
     PERTURBED,
     Batches,
     Flow,
-    LostError,
     Shuffled,
     entering,
     require_whole,
     summed,
 )
-from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, WITHHELD, tally
+from transforms.elements.progress import CHANGED, ROWS, SETTLED, WITHHELD, tally
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.examples import ExampleEncoder
 from transforms.encoders.part import Viewed
@@ -138,20 +137,11 @@ class ReleaseModelDoFn(beam.DoFn):
             release.publish(self._job.options.output, files, statement)
 
     def _require_whole(self, trained: Trained, tallies: Mapping[str, int], flow: Flow) -> None:
-        """Refuse a model of fewer rows, or messages, than were handed on.
-
-        Raises:
-            LostError: an engine has lost some.
-        """
-        try:
-            if isinstance(self._job.plan, SumsPlan):
-                self._job.plan.require_whole(tallies, flow, trained.heard)
-                return
+        if isinstance(self._job.plan, SumsPlan):
+            self._job.plan.require_whole(tallies, flow, trained.heard)
+        else:
             passed = {**flow, PASSED: flow.get(PERTURBED, 0)}
             require_whole(tallies, passed, _ALL_PASS, trained.n)
-        except LostError:
-            tally(LOST, 1)
-            raise
 
 
 def run(options: TrainOptions, beam_arguments: list[str], payment: Payment | None = None) -> int:

@@ -140,7 +140,6 @@ def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dic
 
 
 def _verdict(job: TrainJob, trained: Trained) -> str:
-    """Whether the model is of any use."""
     if job.options.hides_presence and trained.comparison is None:
         return _DROWNED
     return verdict(trained.comparison, _measure(job))
@@ -158,12 +157,10 @@ def _in_words(job: TrainJob, trained: Trained) -> list[str]:
 
 
 def _measure(job: TrainJob) -> str:
-    """What errors are."""
     return "mean squared error" if job.schema.classes is None else "share of wrong classes"
 
 
 def _request(job: TrainJob) -> dict[str, Any]:
-    """The options, without the names of files."""
     hidden = {"input", "output", "validation", "number", "vector", "category", "target"}
     request = job.options.model_dump(exclude=hidden | job.options.unsaid, exclude_none=True)
     return request | {
@@ -296,7 +293,6 @@ def _shown(layers: list[Floats]) -> str:
 
 
 def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
-    """The learning curve, if there is one."""
     known = [point for point in curve if point.error is not None]
     if len(known) < 2:
         return ""
@@ -306,7 +302,6 @@ def _section(curve: Curve, statement: Mapping[str, Any]) -> str:
 
 
 def _chart(curve: list[Point], measure: str, step_name: str) -> str:
-    """Errors with error bars, as inline SVG."""
     steps = [point.step for point in curve]
     errors, lower, upper = (
         np.array([getattr(point, name) for point in curve], float)
@@ -320,7 +315,6 @@ def _chart(curve: list[Point], measure: str, step_name: str) -> str:
 
 
 def _facts(statement: Mapping[str, Any]) -> list[facts.Fact]:
-    """What the statement holds, as pairs for a table."""
     request, model = statement["request"], statement["model"]
     return [
         ("model", f"{model['kind']}, {model['parameters']:,} parameters"),

@@ -27,8 +27,8 @@ from transforms.elements.conservation import (
     PERTURBED,
     Batches,
     Flow,
-    LostError,
     Shuffled,
+    fail_lost,
     require_whole,
 )
 
@@ -143,7 +143,7 @@ class SumsPlan:
         require_whole(tallies, later, shuffled, arrived)
         made = len(self.designs) * flow.get(PERTURBED, 0)
         if flow.get(PASSED, 0) != made:  # rows of which messages were made, in every round
-            raise LostError
+            fail_lost()
 
     def judged_by(self, n: int) -> str:
         """Who told how wrong the model is."""
@@ -225,7 +225,6 @@ def plan_sums(
 def _made(
     loss: str, features: Features, expected: int, epsilon: float, delta: float
 ) -> tuple[Products, Rounds, JobTotals]:
-    """The sums of a model, and their counters."""
     neighbours: Neighbours = "add or remove"
     about = features, expected, neighbours, epsilon, delta
     if loss == "logistic":

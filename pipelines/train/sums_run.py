@@ -48,13 +48,7 @@ class Heard(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A round that was counted.
-
-    Attributes:
-        counted: one `Counted`.
-        flow: as of `Flowing`.
-        rows: the blocks, for the next round.
-    """
+    """A round that was counted."""
 
     counted: beam.PCollection
     flow: tuple[beam.PCollection, ...]
@@ -92,11 +86,6 @@ class _RunRound(beam.PTransform):
     """Blocks of rows in; `_Sent` out.
 
     Noise knows no model: how noisy a round is was decided beforehand.
-
-    Attributes:
-        job, plan: as of `TrainFromSums`.
-        number: of the round, from 0.
-        heard: `Heard` of the rounds before it, if there are any.
     """
 
     job: TrainJob
@@ -173,8 +162,6 @@ class LearnDoFn(beam.DoFn):
 
 
 class _Solved(NamedTuple):
-    """A model, what is said of it, and how wrong it is."""
-
     weights: Floats
     said: dict[str, float]
     error: float
@@ -213,7 +200,6 @@ class SolveDoFn(beam.DoFn):
         )
 
     def _fitted(self, equations: NormalEquations) -> _Solved:
-        """By the sums themselves."""
         job, unit = self._job, self._job.schema.unit_of_error
         fit = equations.fit(job.objective.penalty)
         seen = equations.compared(fit, unit, job.options.confidence)
@@ -221,7 +207,6 @@ class SolveDoFn(beam.DoFn):
         return _Solved(fit.weights, _said(fit.ridge, fit.covariance), error, spread, seen)
 
     def _judged(self, present: Present, counted: Counted) -> _Solved:
-        """By a round of its own."""
         plan, (judge, design) = self._plan, (self._plan.rounds.sums[-1], self._plan.designs[-1])
         if not isinstance(judge, Judgement) or present.step is None:
             raise ValueError("the last round must judge a model")
@@ -232,7 +217,6 @@ class SolveDoFn(beam.DoFn):
 
 
 def _said(ridge: float, covariance: Floats) -> dict[str, float]:
-    """What the statement has of a model's weights."""
     spread = float(np.sqrt(np.diag(covariance).max()))
     return {"ridge": ridge, "largest_standard_error_of_a_weight": spread}
 

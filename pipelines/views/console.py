@@ -123,12 +123,7 @@ def _beat(seconds: float, rows: int | None, results: Sequence[Any]) -> None:
 
 @contextmanager
 def _meanwhile(every: float | Callable[[], float], look: Callable[[float], None]) -> Iterator[None]:
-    """Look at a job again and again, from a thread beside it.
-
-    Args:
-        every: seconds between two looks.
-        look: takes the seconds since the beginning.
-    """
+    """Look at a job again and again, from a thread beside it."""
     stop, begun = threading.Event(), time.monotonic()
 
     def watch() -> None:

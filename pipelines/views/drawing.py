@@ -214,7 +214,6 @@ def _map(name: str, cells: pa.Table, own: list[str]) -> str:
 
 
 def _effects(tables: Tables, statement: Said) -> _Drawn:
-    """Lifts of an experiment with their intervals."""
     confidence = float(statement.get("request", {}).get("confidence", 0.95))
     return effects.drawn(tables[chosen(statement)["table"]], confidence)
 

@@ -171,7 +171,6 @@ def left_out(statement: Mapping[str, Any]) -> list[str]:
 
 
 def _bounds(bounds: Any) -> list[str]:
-    """Bounds in words, of one column or of several."""
     if isinstance(bounds, Mapping):
         return [f"{bounds['low']:,.6g} to {bounds['high']:,.6g} ({bounds['how']})"]
     if all(isinstance(part, Mapping) for part in bounds):

@@ -308,7 +308,6 @@ def valued(text: str, column: str | None) -> str:
 
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    """How many took part, in words."""
     unit, known = _unit(statement), "n" in statement and "n_standard_error" not in statement
     sent = f"from {statement['n']:,} reports" if known else ""
     if row.get("n_standard_error"):

@@ -321,7 +321,6 @@ def heat(
 
 
 def _cells(numbers: Sequence[float], steps: Sequence[int]) -> str:
-    """Those of one row."""
     looks = (f"heat{step}" if step else "noise" for step in steps)
     pairs = zip(looks, numbers, strict=True)
     return "".join(

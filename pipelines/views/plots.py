@@ -37,10 +37,6 @@ def require_matplotlib() -> None:
 def drawn(table: pa.Table, statement: Mapping[str, Any]) -> Figure:
     """The estimates of a table with their simultaneous intervals.
 
-    Args:
-        table: of a release.
-        statement: of the release.
-
     Raises:
         RequestError: the table has no figures that all kinds share, or there is no matplotlib.
     """
@@ -69,7 +65,6 @@ def _ends(table: pa.Table) -> tuple[str, str, str]:
 
 
 def _bars(figure: Figure, table: pa.Table) -> None:
-    """The largest, one below the other."""
     kind, (low, high, legend) = table["figure"][0].as_py(), _ends(table)
     rows = table.take(pa.array(order(table, kind)[:_MOST], pa.int64())).to_pylist()
     times = 100 if kind == "share" else 1
@@ -89,7 +84,6 @@ def _bars(figure: Figure, table: pa.Table) -> None:
 
 
 def _bins(figure: Figure, table: pa.Table) -> None:
-    """Along the numbers, bin by bin."""
     axes, (low, high, legend) = figure.add_subplot(), _ends(table)
     edges = [*table["low"].to_pylist(), table["high"][-1].as_py()]
     estimate, lower, upper = (100 * table[name].to_numpy() for name in ("estimate", low, high))

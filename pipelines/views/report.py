@@ -98,7 +98,6 @@ def table(name: str, listing: Listing, several: bool) -> str:
 
 
 def _heading(name: str) -> str:
-    """Of a table, by the name of its file."""
     return name.rpartition(".")[0].replace("-", " ").replace("_", " ")
 
 

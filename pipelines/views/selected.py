@@ -37,9 +37,5 @@ def ends(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def remark(table: pa.Table) -> str:
-    """What has to be said where no share of a table is clearly above 0, or nothing.
-
-    Args:
-        table: of shares.
-    """
+    """What has to be said where no share of a table is clearly above 0, or nothing."""
     return "" if pc.any(pc.greater(table[LOWER], 0)).as_py() else NOTHING

@@ -35,9 +35,10 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import KeyRing, create_key
 from pipelines.cli import cli
-from pipelines.plan.described import CheckedPlan, described
+from pipelines.plan.described import described
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from tests.oracles.checked_plan import CheckedPlan
 from tests.oracles.client_vectors import key_of
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
 

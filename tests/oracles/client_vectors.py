@@ -32,9 +32,10 @@ from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import SEALED
 from mechanisms.wire.sealing import info, key_id, slot_info
 from pipelines.parties.device import ClientReports
-from pipelines.plan.described import CheckedPlan, client_schema, described
+from pipelines.plan.described import described
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
+from tests.oracles.checked_plan import CheckedPlan, client_schema
 from tests.oracles.wire import GOLDEN_KEY, PLAN, hpke_seal
 
 ROOT = Path(__file__).parents[2]

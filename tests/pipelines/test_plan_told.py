@@ -15,11 +15,11 @@ from pipelines.cli.cli import main
 from pipelines.errors import RequestError
 from pipelines.metrics.terms import drowned, next_to_nothing
 from pipelines.plan.check import check
-from pipelines.plan.described import CheckedPlan
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark_of_reports, public_seed
 from pipelines.plan.split import split
+from tests.oracles.checked_plan import CheckedPlan
 
 PLAN = """\
 collection: trips

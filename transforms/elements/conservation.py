@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import apache_beam as beam
 import numpy as np
 from numpy.typing import NDArray
 
 from transforms.elements.numbers import is_numbered
-from transforms.elements.progress import ROWS
+from transforms.elements.progress import LOST, ROWS, tally
 from transforms.encoders.block import Rows
 
 BOUNDED, CHOSEN = "rows among which one a user was chosen", "rows that were chosen"
@@ -60,6 +60,12 @@ class Batches(NamedTuple):
 
 class LostError(Exception):
     """An engine has lost some of what was handed to it."""
+
+
+def fail_lost() -> NoReturn:
+    """Fail for that, and count it: what a step raises reaches nobody in its own words."""
+    tally(LOST, 1)
+    raise LostError
 
 
 class Shuffled(NamedTuple):
@@ -186,7 +192,7 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
     # A shuffler withholds a batch of which nobody says how large it is; not that, but the saying of
     # it was lost.
     if usable and not {SENT, PASSED} & flow.keys():
-        raise LostError
+        fail_lost()
     # What is not known to have come is not held against what went: a stream keeps messages alone.
     perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
     sent = int(np.sum(flow.get(SENT, 0)))
@@ -198,4 +204,4 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
         (shuffled.ranges, flow.get(DRAWN, 0)),
     )
     if any(went != came for went, came in handed):
-        raise LostError
+        fail_lost()

@@ -182,7 +182,6 @@ def _is_binary(column: pa.Array) -> bool:
 
 
 def _lists(column: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """(n + 1,) where lists begin and the last one ends, and what they are pieces of."""
     if pa.types.is_fixed_size_list(column.type):
         size = column.type.list_size
         return size * (column.offset + np.arange(len(column) + 1)), column.values

@@ -1,17 +1,15 @@
 """What encoders make of rows: blocks of thousands of them, which travel from step to step."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from mechanisms.channel import Messages
 from mechanisms.randomness import RandomSource
 from transforms.encoders.users import Digests
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 NUMBERED = np.dtype([("code", np.uint64), ("times", np.int64)])
 """Of messages that say how often each code came, or how much is added to its counter."""
@@ -74,8 +72,7 @@ class CellBlock(NamedTuple):
         return 1 if self.cells.ndim == 1 else self.cells.shape[1]
 
     def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
-        messages: Messages = mechanism.perturb(self.cells.reshape(-1), rng)
-        return messages
+        return mechanism.perturb(self.cells.reshape(-1), rng)
 
 
 class AmountBlock(NamedTuple):
@@ -156,8 +153,7 @@ class RowBlock(NamedTuple):
         numbers = self.numbers.astype(np.float64, copy=False)
         # Mechanisms for rows of numbers alone have no place for categories.
         others = (self.categories,) if self.categories.shape[1] else ()
-        messages: Messages = mechanism.report(numbers, *others, rng)
-        return messages
+        return mechanism.report(numbers, *others, rng)
 
 
 Rows = CellBlock | AmountBlock | SlotBlock | RowBlock

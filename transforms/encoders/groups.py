@@ -91,7 +91,6 @@ class GroupEncoder:
         return AmountBlock(groups, rows.of(usable), None, applies)
 
     def _groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """(n,) groups."""
         groups, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
         for column, domain in self.domains:
             cells = domain.encode(plain(batch.column(column)))

@@ -100,8 +100,6 @@ def parse(text: str) -> Expression:
 
 
 class _Parser:
-    """Reads words from the left."""
-
     def __init__(self, text: str) -> None:
         self._words = list(words(text))
         self._place = self._depth = 0
@@ -247,7 +245,6 @@ class _Parser:
         return Call(word.text, tuple(arguments), word.position, tuple(names))
 
     def _arguments(self) -> tuple[Expression, ...]:
-        """What stands between brackets."""
         self._expect("(")
         arguments: list[Expression] = []
         while not self._is(")"):

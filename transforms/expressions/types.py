@@ -32,8 +32,6 @@ def _plain(values: Any, kind: pa.DataType) -> Any:
 
 
 def _read(form: str) -> Callable[[Any, pa.DataType], Any]:
-    """From texts of a form."""
-
     def read(texts: Any, kind: pa.DataType) -> Any:
         known = of_form(pc.utf8_trim_whitespace(texts), form)
         return tolerant(lambda part: part.cast(kind), pc.utf8_ltrim(known, "+"), kind)

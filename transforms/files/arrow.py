@@ -65,11 +65,7 @@ def _named(schema: pa.Schema) -> pa.Schema:
 
 
 def _require_sound(table: pa.Table) -> None:
-    """Refuse what points outside of a column: it would be followed when it is read.
-
-    Raises:
-        Mangled: a column contradicts itself.
-    """
+    """Refuse what points outside of a column: it would be followed when it is read."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)

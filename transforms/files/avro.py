@@ -56,12 +56,7 @@ class Avro:
 
 
 class _File:
-    """A file of which the head was read.
-
-    Attributes:
-        container: its blocks.
-        kinds: column -> what it holds.
-    """
+    """A file of which the head was read."""
 
     def __init__(self, stream: Any) -> None:
         from fastavro import parse_schema
@@ -210,8 +205,7 @@ class _Careful:
     def read(self, size: int) -> bytes:
         if not 0 <= size <= LARGEST_BLOCK:
             raise EOFError
-        content: bytes = self._stream.read(size)
-        return content
+        return self._stream.read(size)
 
 
 def _too_large() -> Mangled:

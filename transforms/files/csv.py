@@ -1,6 +1,5 @@
 """CSV: fields between delimiters, all of them text until the plan says what they are."""
 
-import codecs
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from transforms.files.format import FileFacts, Mangled, Opener
+from transforms.files.format import FileFacts, Mangled, Opener, Recoded
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 23  # bytes; no row may be longer
@@ -113,31 +112,21 @@ class Csv:
             raise
 
 
-class _Utf8(io.RawIOBase):
+class _Utf8(Recoded):
     """A stream in which a sign that says so stands for each byte that is no UTF-8.
 
     Of a ragged row with such a byte pyarrow fails to tell, and the row would be lost.
     """
 
     def __init__(self, stream: Any) -> None:
-        super().__init__()
-        self._stream, self._left, self._ended, self._last = stream, b"", False, b""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        super().__init__(stream, "utf-8", "replace")
+        self._last = b""
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not (self._left or self._ended):
-            piece = self._stream.read(_PIECE)
-            self._ended = not piece
-            self._left = self._decoder.decode(piece, final=self._ended).encode()
-            if self._ended and self._last not in b"\r\n":
-                self._left += b"\n"  # a header that nothing follows is taken for no line
-            self._last = piece[-1:]
-        size = min(len(buffer), len(self._left))
-        buffer[:size], self._left = self._left[:size], self._left[size:]
-        return size
+    def _encoded(self, text: str, piece: bytes) -> bytes:
+        # A header that nothing follows is taken for no line.
+        end = b"\n" if not piece and self._last not in b"\r\n" else b""
+        self._last = piece[-1:]
+        return text.encode() + end
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -70,10 +70,10 @@ class Unmarked(Exception):
 class Recoded(io.RawIOBase):
     """A stream as UTF-8; a byte 0xFF, which that never has, stands for what cannot be decoded."""
 
-    def __init__(self, stream: Any, encoding: str) -> None:
+    def __init__(self, stream: Any, encoding: str, errors: str = "hushbeam-unknown") -> None:
         super().__init__()
         self._stream, self._left, self._ended = stream, b"", False
-        self._decoder = codecs.getincrementaldecoder(encoding)("hushbeam-unknown")
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
 
     def readable(self) -> bool:
         return True
@@ -86,10 +86,13 @@ class Recoded(io.RawIOBase):
                 text = self._decoder.decode(piece, final=self._ended)
             except UnicodeError:  # of UTF-16 and UTF-32, whose first bytes say the order of all
                 raise Unmarked("it has no byte order mark: name utf-16-le, or -be") from None
-            self._left = text.encode("utf-8", "surrogateescape")
+            self._left = self._encoded(text, piece)
         size = min(len(buffer), len(self._left))
         buffer[:size], self._left = self._left[:size], self._left[size:]
         return size
+
+    def _encoded(self, text: str, piece: bytes) -> bytes:
+        return text.encode("utf-8", "surrogateescape")
 
 
 class FileFacts(NamedTuple):

@@ -73,11 +73,6 @@ def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
 
 
 def _require_lines(lines: list[bytes]) -> None:
-    """Refuse one value that is written over many lines, or an array of all rows.
-
-    Raises:
-        Mangled: the first line is the beginning of such a value.
-    """
     first = lines[0].strip() if lines else b""
     if not first.startswith((b"[", b"{")):
         return

@@ -120,10 +120,6 @@ def look(path: str, reading: Reading = PLAIN) -> FileFacts:
 def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
     """The columns of a file without a look at its rows; None of JSON, whose rows alone say them.
 
-    Args:
-        path: of the file.
-        reading: of text.
-
     Raises:
         UnreadableError: as `look`.
     """
@@ -171,9 +167,6 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
 def contents(path: str) -> Iterator[bytes]:
     """The bytes of a file, some at a time; of a packed one what was packed.
 
-    Args:
-        path: of the file.
-
     Raises:
         UnreadableError: as `look`.
     """
@@ -202,11 +195,7 @@ def _named(path: str) -> Format | None:
 
 
 def _require_like(path: str, chosen: Format) -> None:
-    """Refuse text that is no text: its reader would make some rows of any bytes.
-
-    Raises:
-        Mangled: it begins as another format does.
-    """
+    """Refuse text that is no text: its reader would make some rows of any bytes."""
     if chosen.text and (other := begins_like(path)) and not _bare(path)[1]:
         raise Mangled(f"its first bytes are those of {other}: give it a name that says so")
 

@@ -40,11 +40,7 @@ def nothing() -> None:
 
 
 class _FileSystems:
-    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam.
-
-    Attributes:
-        prepare: called before Beam's are asked: a command sets their options then.
-    """
+    """Beam's `FileSystems`, but that local names without a pattern are looked at without Beam."""
 
     prepare: Callable[[], Any]
 
@@ -55,16 +51,14 @@ class _FileSystems:
         """A file, read from its beginning."""
         if _is_local(path) and (compression_type == UNCOMPRESSED or not _may_be_packed(path)):
             return open(path, "rb")
-        stream: BinaryIO = self._beams().open(path, compression_type=compression_type)
-        return stream
+        return self._beams().open(path, compression_type=compression_type)
 
     def match(self, patterns: list[str]) -> list[Any]:
         """For each pattern what it matches, as `MatchedFiles`."""
         if any(set(name) & _GLOB or name.endswith("/") for name in patterns) or not all(
             map(_is_local, patterns)
         ):
-            results: list[Any] = self._beams().match(patterns)
-            return results
+            return self._beams().match(patterns)
         return [MatchedFiles([_file(name)] if os.path.exists(name) else []) for name in patterns]
 
     def named(self, pattern: str) -> list[Any]:
@@ -84,8 +78,7 @@ class _FileSystems:
                 pattern = os.path.join(os.curdir, pattern)
         elif "[" in pattern and self.exists(pattern):
             pattern = escaped(pattern)
-        entries: list[Any] = self.match([pattern])[0].metadata_list
-        return entries
+        return self.match([pattern])[0].metadata_list
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
@@ -99,8 +92,7 @@ class _FileSystems:
 
     def get_scheme(self, path: str) -> str | None:
         """What stands before ://; None of a local name."""
-        scheme: str | None = None if _is_local(path) else self._beams().get_scheme(path)
-        return scheme
+        return None if _is_local(path) else self._beams().get_scheme(path)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._beams(), name)

@@ -71,7 +71,6 @@ class ByIdDoFn(PartitionDoFn):
 
 
 def _block(bucket: tuple[int, Iterable[bytes]], fingerprint: bytes, form: Form) -> Reports:
-    """The reports of a range."""
     return Reports(fingerprint, form, np.frombuffer(b"".join(bucket[1]), form.dtype))
 
 

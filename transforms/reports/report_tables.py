@@ -34,11 +34,7 @@ _MOST_COPIES = 4
 
 
 def schema(form: Form) -> pa.Schema:
-    """The columns of a Parquet file of reports; a reader ignores all others.
-
-    Args:
-        form: of the reports.
-    """
+    """The columns of a Parquet file of reports; a reader ignores all others."""
     fields = [
         ("version", pa.uint16()),
         ("fingerprint", pa.binary(fingerprint.SIZE)),
@@ -191,13 +187,7 @@ def _batches(file: Any, form: Form, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _require_possible(footer: pq.FileMetaData, size: int, least: int) -> None:
-    """Refuse a Parquet file that no writer makes of so many reports, by its footer.
-
-    Args:
-        footer: of the file.
-        size: of the file, in bytes.
-        least: how many bytes a report takes.
-    """
+    """Refuse a Parquet file that no writer makes of so many reports, by its footer."""
     groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     possible = (

@@ -169,7 +169,6 @@ class BoundContributions(beam.PTransform):
 
 
 def _in_part(piece: tuple[int, bytes], part: int) -> bool:
-    """Whether a bucket is one of a part's."""
     return piece[0] % _PARTS == part
 
 

@@ -145,11 +145,6 @@ examples:
 
 
 def _date(flag: str, written: str) -> date:
-    """A day as it was written.
-
-    Raises:
-        RequestError: it is none.
-    """
     try:
         parsed = date.fromisoformat(written)
     except ValueError:

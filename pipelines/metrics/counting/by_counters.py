@@ -65,8 +65,7 @@ def shape_of(work: Workload) -> Shape:
     """How totals of a workload travel."""
     if work.shape == "cells":
         return of_cells(work)
-    shape: Shape = registry.imported(_BY_SHAPE[work.shape])
-    return shape
+    return registry.imported(_BY_SHAPE[work.shape])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +84,6 @@ class ByCounters(OfStatistic):
     @classmethod
     def require(cls, options: Any, kind: str) -> None:
         """Refuse options that mean nothing here, before a file is looked at.
-
-        Args:
-            options: of the request.
-            kind: of the statistic.
 
         Raises:
             RequestError: one was named.
@@ -114,11 +109,7 @@ class ByCounters(OfStatistic):
 
     @classmethod
     def option(cls, options: Any) -> str:
-        """What was asked by which this noise was chosen.
-
-        Args:
-            options: of the request.
-        """
+        """What was asked by which this noise was chosen."""
         return f"--drawn-by {options.drawn_by}"
 
     @classmethod
@@ -262,8 +253,7 @@ class ByCounters(OfStatistic):
 
     @property
     def _forecast(self) -> Forecast:
-        forecast: Forecast = self.statistic.forecast(self.accuracy, self.expected)
-        return forecast
+        return self.statistic.forecast(self.accuracy, self.expected)
 
     @property
     def error(self) -> float:
@@ -303,8 +293,7 @@ class ByCounters(OfStatistic):
     # The clients.
 
     def encoder(self, coins: Any = None) -> GroupEncoder:
-        encoder: GroupEncoder = self.statistic.encoder
-        return encoder
+        return self.statistic.encoder
 
     def contributions(
         self, tables: beam.PCollection, named: UserDigest | None = None

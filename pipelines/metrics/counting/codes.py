@@ -36,12 +36,7 @@ class CountCodes:
 
 
 def sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
-    """The messages of a block, empty slots left out (see `AddDummies`); of numbers, their sums.
-
-    Args:
-        block: of reports in slots.
-        design: of the counters.
-    """
+    """The messages of a block, empty slots left out (see `AddDummies`); of numbers, their sums."""
     words: Any = block.words.ravel("K")
     if is_numbered(words):
         kept = words[words["code"] < np.uint64(design.layout.starts[-1])]

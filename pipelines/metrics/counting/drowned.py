@@ -71,11 +71,7 @@ def _bounds(metric: ByCounters) -> dict[str, int]:
 
 
 def _asking(metric: ByCounters, changes: dict[str, Any]) -> ByCounters:
-    """The same for another request, of which neither columns nor domains are others.
-
-    Raises:
-        RequestError: the target is out of reach.
-    """
+    """The same for another request, of which neither columns nor domains are others."""
     return replace(metric, options=metric.options.model_copy(update=changes)).redesigned()
 
 

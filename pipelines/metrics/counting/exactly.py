@@ -25,13 +25,12 @@ from transforms.collector.collect_counts import Counted
 from transforms.elements.blocks import Generator
 from transforms.elements.conservation import (
     Flow,
-    LostError,
     Shuffled,
     leaving,
     require_whole,
     summed,
 )
-from transforms.elements.progress import CHANGED, LOST, ROWS, tally
+from transforms.elements.progress import CHANGED, ROWS, tally
 
 # How the counter begins that says why the numbers were not taken.
 _REFUSED = "numbers not taken: "
@@ -137,13 +136,9 @@ class TakeDoFn(beam.DoFn):
         if not files.unread and tallies.get(ROWS, 0) != files.rows:
             tally(CHANGED, 1)
             return
-        try:
-            # No shuffler, and so no dummies. None of these messages may be impossible.
-            passed = Shuffled(0, self._metric.shuffling.passed.batches)
-            require_whole(tallies, flow, passed, counted.messages)
-        except LostError:
-            tally(LOST, 1)
-            raise
+        # No shuffler, and so no dummies. None of these messages may be impossible.
+        passed = Shuffled(0, self._metric.shuffling.passed.batches)
+        require_whole(tallies, flow, passed, counted.messages)
         amounts, layout = self._metric.reporting.amounts, self._metric.design.layout
         # No dummy was drawn, so none is taken away.
         levels = [np.asarray(row, float) for row in layout.split(counted.counts)]

@@ -308,9 +308,6 @@ def require_bounded(options: SeveralOptions, groups: int, per_value: int = 1) ->
 def require_counted(options: EitherOptions) -> None:
     """Refuse options that mean nothing where no report is randomised.
 
-    Args:
-        options: of a request for counters.
-
     Raises:
         RequestError: one was named.
     """

@@ -343,11 +343,7 @@ def designed(
 
 
 def _of_mean(options: MeanOptions, steps: int) -> SplitMean:
-    """In as many units as fit into words that tell of the total and of the count.
-
-    Raises:
-        RequestError: none do; what is said is said of the most.
-    """
+    """In as many units as fit into words that tell of the total and of the count."""
     why = RequestError("")
     for size in range(steps.bit_length(), 0, -1):
         try:

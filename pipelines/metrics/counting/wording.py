@@ -126,12 +126,7 @@ def neighbours(unit: str, which: str) -> str:
 
 
 def devices(design: NoisyCounters, estimate: Any) -> dict[str, Any]:
-    """How many devices sent, if that can be seen: it does not depend on what they have.
-
-    Args:
-        design: of the counters.
-        estimate: of the collector.
-    """
+    """How many devices sent, if that can be seen: it does not depend on what they have."""
     if not isinstance(design, SlottedDevices):
         return {}
     sent = int(design.reports(estimate.counts))

@@ -151,11 +151,6 @@ def _hierarchy(column: str, path: str, kind: pa.DataType) -> Dimension:
 
 
 def _require_rows(path: str, column: str, head: list[str], rows: list[list[str]]) -> None:
-    """Refuse lines that are no hierarchy.
-
-    Raises:
-        RequestError: with the line and what to do.
-    """
     if not (len(head) >= 2 and head[0] == column):
         raise RequestError(
             f"the first line of {path} must name the column and then its coarser levels, as in "

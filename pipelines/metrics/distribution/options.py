@@ -17,7 +17,6 @@ from pipelines.request.requests import Whole
 
 
 def _about_mechanisms() -> str:
-    """What the option `mechanism` is."""
     # Planners take a second to import: who does not ask for this text need not wait.
     from mechanisms.distribution.fitting import oracles
 

@@ -24,11 +24,7 @@ _POSTPROCESSED = {
 
 
 def reading(statement: Mapping[str, Any]) -> list[str]:
-    """What a reader must know of a release's shares.
-
-    Args:
-        statement: of the release.
-    """
+    """What a reader must know of a release's shares."""
     return [
         f"The shares are of the {statement['n']:,} reports that were counted. Every report was "
         "randomised by itself before anything was counted. Bars that differ by less than their "

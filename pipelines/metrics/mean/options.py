@@ -27,7 +27,6 @@ from pipelines.request.requests import Count
 
 
 def _about_cells() -> str:
-    """What the option `cells` is."""
     # Planners take a second to import: who does not ask for this text need not wait.
     from mechanisms.mean.task import LOCAL_CELLS, SHUFFLE_CELLS
 

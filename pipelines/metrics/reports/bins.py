@@ -105,8 +105,7 @@ class BinsByReports(ByReports):
     @property
     def bounds(self) -> Bounds:
         """What numbers are clipped to."""
-        bounds: Bounds = self.statistic.bounds
-        return bounds
+        return self.statistic.bounds
 
     @property
     def estimator(self) -> DistributionEstimator:
@@ -229,12 +228,7 @@ def covers(unit: str) -> str:
 
 
 def _expected_reports(options: Any, rows: int) -> int:
-    """For how many reports bins are chosen: never for more than come, as far as is known.
-
-    Raises:
-        RequestError: users are protected, whose rows are nobody's business, and nobody says how
-            many there are.
-    """
+    """For how many reports bins are chosen: never for more than come, as far as is known."""
     if options.min_reports is None and options.user_column is not None:
         return terms.least_batch(options, rows, "bins are chosen for that number")
     return options.min_reports or max(1, math.floor(0.9 * rows))
@@ -277,7 +271,6 @@ def _reading(statement: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the shares were estimated."""
     estimation = statement["estimation"]
     rest = "" if estimation["converged"] else ", not at rest"
     return [

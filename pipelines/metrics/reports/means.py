@@ -125,8 +125,7 @@ class MeansByReports(ByReports):
     @property
     def bounds(self) -> Bounds:
         """What numbers are clipped to."""
-        bounds: Bounds = self.statistic.bounds
-        return bounds
+        return self.statistic.bounds
 
     @property
     def inner(self) -> Any:
@@ -262,7 +261,6 @@ class MeansByReports(ByReports):
         return unusable_share(self.inner, together, self.options.confidence)._asdict()
 
     def _mean(self, counts: Counts, confidence: float) -> MeanEstimate:
-        """What the reports of one mean say."""
         estimate = usable_mean if self.options.hides else estimate_mean
         return estimate(self.inner, counts, confidence, self.options.interval == "worst")
 
@@ -271,7 +269,6 @@ class MeansByReports(ByReports):
         return group_means(self.inner, counts, confidence, self.options.interval == "worst")
 
     def _parts(self, counts: Counts) -> Sequence[Counts]:
-        """The counts of each mean that is published."""
         return [counts] if self.public is None else list(self.public.parts(counts))
 
     def poisoning(self, estimate: Counted) -> Poisoning:
@@ -332,13 +329,11 @@ class MeansByReports(ByReports):
 
     @property
     def _published_exactly(self) -> str:
-        """What the promises do not cover."""
         reports = "of reports of each group" if self.options.groups_public else "of reports"
         exact = self.options.unusable == "count" or bool(self.public)
         return published_exactly(reports, exact, self.unit)
 
     def _error_statement(self, bounds: Bounds) -> dict[str, Any]:
-        """How far off a mean may be, and what that covers."""
         unit = self.unit
         covers = _COVERS + ("." if unit == "row" else f", one drawn for each {unit}.")
         statement: dict[str, Any] = {"interval": self.options.interval, "covers": covers}

@@ -125,8 +125,7 @@ class RowsByReports(ByReports):
     @property
     def radius(self) -> float | None:
         """How long a row may be, on the scale of [-1, 1], or None if that does not matter."""
-        radius: float | None = getattr(self.rows, "radius", None)
-        return radius
+        return getattr(self.rows, "radius", None)
 
     @property
     def hiding_cost(self) -> float | None:
@@ -259,11 +258,6 @@ class RowsByReports(ByReports):
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:
-    """Refuse options that do not go together, and what does not serve these attributes.
-
-    Raises:
-        RequestError: with what to do.
-    """
     categories, filled = categorical(attributes), read_fill(options) is not None
     if (options.shrink == "prior") != (options.prior is not None):
         raise RequestError(
@@ -291,11 +285,6 @@ def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]
 
 
 def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...], rows: int) -> None:
-    """Refuse perturbed rows where reports make none, or too many.
-
-    Raises:
-        RequestError: with what to do.
-    """
     if not options.reports:
         return
     if options.model != "local":
@@ -315,7 +304,6 @@ def _require_rows(options: VectorMeanOptions, attributes: tuple[Attribute, ...],
 def _design(
     options: VectorMeanOptions, rows: int, attributes: tuple[Attribute, ...]
 ) -> tuple[int, Design[VectorMean] | Design[MixedRows]]:
-    """The least batch, and the design for it."""
     categories = categorical(attributes)
     if categories:
         sizes = (*[None] * width(attributes), *(category.size for category in categories))

@@ -120,8 +120,7 @@ class SharesByReports(ByReports):
     @property
     def domain(self) -> Domain:
         """The declared values."""
-        domain: Domain = self.statistic.domain
-        return domain
+        return self.statistic.domain
 
     @property
     def postprocess(self) -> str:
@@ -212,12 +211,7 @@ class SharesByReports(ByReports):
 
 
 def _poisoned(postprocess: str, hides: bool) -> str:
-    """What post-processing does to the effect of lies, as the end of a sentence.
-
-    Args:
-        postprocess: what was done.
-        hides: whether values share what those without one leave.
-    """
+    """What post-processing does to the effect of lies, as the end of a sentence."""
     if postprocess == "none":
         return ""
     if postprocess != "pop":
@@ -255,7 +249,6 @@ def _filled(options: HistogramOptions, domain: Domain) -> int | None:
 
 
 def _require_few_messages(options: HistogramOptions, design: Design[FrequencyOracle]) -> None:
-    """Refuse more messages than were allowed, or than a user's client could hold."""
     named = "max_messages" in options.model_fields_set
     most = options.max_messages if named else _MOST_MESSAGES
     if not design.messages <= most:

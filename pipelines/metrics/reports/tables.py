@@ -52,8 +52,7 @@ class TablesByReports(ByReports):
         return super().cautions + drowned(error, n, "all reports together")
 
     def encoder(self, coins: Coins = FRESH) -> RowEncoder:
-        encoder: RowEncoder = self.statistic.encoder
-        return encoder
+        return self.statistic.encoder
 
     @property
     def fresh_only(self) -> str | None:
@@ -76,7 +75,6 @@ class TablesByReports(ByReports):
         )  # fmt: skip
 
     def _accuracy(self, estimate: Counted) -> Accuracy:
-        """Of a cell of the tables that are asked for."""
         error = math.sqrt(self.mechanism.report_variance * estimate.messages)
         return Accuracy(FigureError(None, error / answering_share(self)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pipelines.logs import inputs
 from pipelines.metrics.counting.design import divided
@@ -12,7 +11,7 @@ from pipelines.metrics.counting.options import (
     require_bounded,
 )
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.labels import value_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import OF_TOTALS, ErrorTerms, Forecast, Wording
@@ -82,9 +81,6 @@ class Count(Statistic):
         values = "one value" if k == 1 else f"{k:,} different values"
         several = f"; a user counts for {values} at the most, drawn uniformly"
         return [f"The figures count {what}{several * bool(self.domains)}.", *pairs]
-
-    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
-        return evidence.columns(confidence)
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         error = accuracy.total.standard_error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from mechanisms.channel import Floats
 from mechanisms.counters.axes import Table
@@ -26,9 +27,6 @@ from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import HEAT, TOTAL
 from transforms.encoders.rows import Absence, RowEncoder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _READING = (
     "Each figure of `estimate` is the truth plus noise of a known law; where there is little, some "
@@ -178,7 +176,6 @@ class CrossTab(Statistic):
         return Wording(errors, [words], self._request())
 
     def _request(self) -> dict[str, Any]:
-        """The columns, and the tables, as they were settled."""
         levels = [
             f"{name}: {len(dimension.labels(level)) - 1:,} declared values"
             for dimension in self.dimensions

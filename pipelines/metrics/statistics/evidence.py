@@ -137,11 +137,7 @@ class Evidence:
         return RatioEstimate(known.ratio, known.error, *opened(*ends, known.error, known.error))
 
     def means(self, confidence: float) -> RatioEstimate:
-        """Totals over the number of people in each, in -1 .. 1, with Fieller's intervals.
-
-        Args:
-            confidence: of each interval.
-        """
+        """Totals over the number of people in each, in -1 .. 1, with Fieller's intervals."""
         accuracy, number = self.accuracy, self.accuracy.people
         if accuracy.others is None:
             raise ValueError("how many people there are is not known")
@@ -164,11 +160,7 @@ class MomentEvidence(Evidence):
     squares: Floats
 
     def variances(self, confidence: float) -> RatioEstimate:
-        """How far numbers scatter around their mean: the mean squared distance, with intervals.
-
-        Args:
-            confidence: of each interval.
-        """
+        """How far numbers scatter around their mean: the mean squared distance, with intervals."""
         accuracy, risk = self.accuracy, 1 - confidence
         # Means that lie farther off matter little, so theirs is a small part of the risk.
         means, sure = self.means(1 - risk / 10), 1 - 0.9 * risk

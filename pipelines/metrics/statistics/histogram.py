@@ -126,7 +126,6 @@ class Histogram(Statistic):
         return columns | {f"{unit}s": evidence.totals, f"{unit}s_standard_error": evidence.errors}
 
     def _moved(self, unbiased: Floats) -> Floats:
-        """Shares after post-processing."""
         if self.postprocess == "pop":
             return project(unbiased)
         return unbiased if self.postprocess == "none" else np.clip(unbiased, 0, 1)
@@ -172,11 +171,7 @@ class Histogram(Statistic):
 
 
 def _require_postprocess(options: HistogramOptions) -> None:
-    """Refuse what is for the noise of reports, and shares that add up to 1 where they do not.
-
-    Raises:
-        RequestError: with what there is.
-    """
+    """Refuse what is for the noise of reports, and shares that add up to 1 where they do not."""
     served = {None, "auto", "none"} | ({"pop"} if options.rows_per_user == 1 else set())
     if options.postprocess not in served:
         why = " or pop" if "pop" in served else ", for shares of several values add up to more"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import Self
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import moment_of, of_moments, open_numbers, read_bounds
@@ -26,9 +27,6 @@ from pipelines.metrics.unusable.share import Share
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _ERRORS = ErrorTerms(
     "A mean is a noisy sum over a noisy count, and its standard error, by the delta method, stands "

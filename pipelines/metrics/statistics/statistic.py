@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
+from typing_extensions import Self
 
 from pipelines.logs import inputs
 from pipelines.metrics.heading import Heading
@@ -17,10 +18,6 @@ from pipelines.metrics.statistics.wording import Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 Shape = Literal["cells", "prefixes", "tables", "row", "days", "steps", "arms", "strings"]
 
@@ -111,7 +108,6 @@ class Statistic(ABC):
             people: about how many units take part; for cautions, how many at the most.
         """
 
-    @abstractmethod
     def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
         """Column -> (groups,) figures, with errors and intervals, without the labels.
 
@@ -119,6 +115,7 @@ class Statistic(ABC):
             evidence: what the noise left to be known.
             confidence: of intervals.
         """
+        return evidence.columns(confidence)
 
     def tables(self, evidence: Evidence) -> dict[str, pa.Table]:
         """What is published, file name -> table."""

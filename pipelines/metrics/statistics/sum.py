@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
@@ -13,7 +12,7 @@ from pipelines.metrics.counting.options import (
     require_bounded,
 )
 from pipelines.metrics.heading import Heading
-from pipelines.metrics.statistics.evidence import Accuracy, Evidence
+from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.labels import group_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import OF_TOTALS, ErrorTerms, Forecast, Wording
@@ -68,9 +67,6 @@ class Sum(Statistic):
         where = ", in each of its groups," if self.domains and users else ""
         words = f"{whose}{where} was clipped to {low:g} .. {high:g}."
         return Wording(ErrorTerms(OF_TOTALS), [words])
-
-    def columns(self, evidence: Evidence, confidence: float) -> dict[str, Any]:
-        return evidence.columns(confidence)
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         bound = max(abs(self.bounds.low), abs(self.bounds.high))

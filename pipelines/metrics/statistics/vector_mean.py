@@ -124,7 +124,6 @@ class AverageRow(Statistic):
         return Wording(errors, [words], self._request())
 
     def _request(self) -> dict[str, Any]:
-        """The attributes, as they were settled."""
         said: dict[str, Any] = {
             "number": list(self.options.number),
             "vector": list(self.options.vector),

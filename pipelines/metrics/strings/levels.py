@@ -50,10 +50,6 @@ def public_seed(source: Source, open_rng: Generator) -> int:
 
 
 def alphabet_statement(code: PrefixCode) -> dict[str, object]:
-    """What was settled of the code where nobody asked.
-
-    Args:
-        code: of the strings.
-    """
+    """What was settled of the code where nobody asked."""
     characters = code.characters or "all text, as UTF-8 bytes"
     return {"alphabet": characters, "max_length": code.max_length}

@@ -196,11 +196,6 @@ def _by_levels(guarantee: Guarantee) -> Guarantee:
 
 
 def _planned(options: StringsOptions, code: PrefixCode, expected: int, seed: int) -> FittedSearch:
-    """The search.
-
-    Raises:
-        ValueError: the target is out of reach.
-    """
     target = Target(
         **target_terms(options, options.model, expected, options.unit),
         task=FrequencyTask(2),  # the plan says how many buckets there are
@@ -274,7 +269,6 @@ def _reading(statement: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was searched through."""
     request, search = statement["request"], statement["search"]
     levels = "+".join(map(str, search["steps"]))
     return [

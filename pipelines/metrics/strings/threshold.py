@@ -55,8 +55,6 @@ _SEALED = (
 
 
 class _Sealed(ReportShape):
-    """Strings that devices seal whole."""
-
     rows_of_a_user = "those of each value"
 
     def own_reports(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class _Arms(Shape):
-    """Counters of arms and bins."""
-
     rows_of_a_user = "all rows of its arm: any of them for a rate, all together for a number"
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ArmReporting]:

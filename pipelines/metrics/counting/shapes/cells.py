@@ -264,10 +264,6 @@ def of_cells(work: Workload) -> Shape:
 def clip_of(options: Any, work: Workload) -> Clip:
     """What numbers are clipped to, in units fine enough for the noise of a sum.
 
-    Args:
-        options: of the request.
-        work: of numbers.
-
     Raises:
         RequestError: whole numbers are asked for, and bounds are none, or far too large.
     """

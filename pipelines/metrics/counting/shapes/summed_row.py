@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class _SummedRow(DigitRow):
-    """The numbers of a row, and its categories."""
-
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, SummedReporting]:
         options, attributes = statistic.options, statistic.attributes
         numbers, sizes = width(attributes), tuple(c.size for c in categorical(attributes))

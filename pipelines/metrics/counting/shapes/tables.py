@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 class _Tables(WholeRows):
-    """Counters of whole tables."""
-
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, TabReporting]:
         parts = parts_of(statistic.options)
         reporting = TabReporting(statistic.tabs, parts=parts)

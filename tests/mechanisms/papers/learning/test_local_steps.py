@@ -14,7 +14,6 @@ from mechanisms.learning.perceptron import Perceptron
 from mechanisms.papers.laplace_vector import laplace_vector
 from mechanisms.papers.learning.gradient_reports import gradient_mechanism
 from mechanisms.papers.learning.local_steps import LocalSteps
-from mechanisms.papers.learning.predicted_noise import caution
 from mechanisms.papers.learning.schedule import StepSchedule, plan, typical_variance
 from mechanisms.randomness import SeededRandom
 from mechanisms.vector.multi import multi_hm, multi_optimal
@@ -202,20 +201,6 @@ def test_a_run_costs_what_one_report_costs():
     assert steps.mechanism.guarantee.how in promise.how
     published = LocalSteps(SquaredError(4), multi_hm(1.5, 4), StepSchedule(1, 0.1)).guarantee
     assert published.epsilon == promise.epsilon
-
-
-def test_noise_that_drowns_the_gradient_is_foretold():
-    objective, mechanism = SquaredError(60), gradient_mechanism(1.0, 60)
-    drowned = LocalSteps(objective, mechanism, plan(objective, mechanism, 2000))
-    told = caution(drowned, 2000)
-    group = 2000 // drowned.schedule.steps
-    assert f"{drowned.predicted_noise(group):.3g} per coordinate" in told
-    needed = float(told.split("some ")[1].split(" users")[0])
-    well = LocalSteps(objective, mechanism, plan(objective, mechanism, int(1.1 * needed)))
-    assert caution(well, int(1.1 * needed)) is None
-    assert caution(well, int(0.8 * needed)) is not None
-    crowded = LocalSteps(objective, mechanism, StepSchedule(10_000, 0.01))
-    assert "use fewer steps than 10000" in caution(crowded, int(1.1 * needed))
 
 
 # ---- how good it gets ----------------------------------------------------------------------
