@@ -145,7 +145,7 @@ class Funnel(OfSums):
         title = f"{THEN.join(ends)}: users{by}"
         figures = {TABLE: "users"} | ({CONVERSION: "share"} if self._pairs else {})
         headline = {"table": [*figures][-1], "rows": ONE, "picture": STEPS}
-        figures |= {TIMES: "users"} if self.bounds else {}
+        figures |= {TIMES: "users by time"} if self.bounds else {}
         return Heading(title, figures, value_group(self.domains), headline)
 
     # What is published.
