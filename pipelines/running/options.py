@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -12,8 +14,12 @@ from pipelines.metrics.options import OF_ROWS, SHUFFLER, DrawnBy
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Count, RequestOptions
 
+if TYPE_CHECKING:
+    from transforms.expressions.view import View
+
 _HORIZON = "which windows there are"
 _LONGEST = 20_000  # as of `mechanisms.running.factors`, which a second is lost to import
+_NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _GROWS = "a total that grows window by window"
 # What counters are told of their noise, and who draws it; here there is none.
 _OF_DUMMIES = frozenset(
@@ -47,9 +53,20 @@ class Horizon(RequestOptions):
         "Rows in further windows are not cut: the promise is about users who have none there",
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
+    first: str | None = option(
+        "the column that says when a user came for the first time, a moment or a date: a user "
+        "counts in the window that holds it, by its rows there, and in no other. The total is then "
+        "of distinct users, at the least price. Windows are named by their time, as 2026-11-20",
+        None, group=PROMISE, metavar="COLUMN", min_length=1,
+    )  # fmt: skip
     last: Count | None = option(
         "show the sum of the last N windows, too", None, group=RESULT, metavar="N"
     )
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        others: frozenset[str] = super().unsaid  # type: ignore[misc]
+        return others | ({"first"} - self.model_fields_set)
 
     @property
     def windows(self) -> int:
@@ -63,6 +80,12 @@ class Horizon(RequestOptions):
         if self.user_column is None:
             if (self.user_windows or 1) > 1:
                 raise RequestError("--user-windows: a row is in one window; name the --user-column")
+            if self.first is not None:
+                raise RequestError("--first: is of users; name the --user-column")
+            return 1
+        if self.first is not None:
+            if (self.user_windows or 1) > 1:
+                raise RequestError("--user-windows: with --first a user is in one; leave it out")
             return 1
         if self.user_windows is None:
             raise RequestError(
@@ -88,6 +111,40 @@ class RunningOptions(Horizon):
     @property
     def hidden_by(self) -> str:
         return "pipelines.running.metric:Running"
+
+    @property
+    def view(self) -> View:
+        """As of others; of users whose first time is named, those of this window alone.
+
+        Raises:
+            RequestError: an expression is none.
+        """
+        from pipelines.ledger.spans import span_of
+        from pipelines.logs.reading import view_of
+
+        known: View = super().view  # type: ignore[misc]
+        if self.first is None:
+            return known
+        span = span_of(self.window)
+        # Of a window that is no time nobody counts; `require_dated` refuses it before it is drawn.
+        ends = (span.start, span.until) if span else (_NEVER, _NEVER)
+        start, until = (f"{moment:%Y-%m-%dT%H:%M:%S}" for moment in ends)
+        text = f"`{self.first}` >= '{start}' and `{self.first}` < '{until}'"
+        return replace(known, where=(*known.where, *view_of((), [text]).where))
+
+    def require_dated(self) -> None:
+        """Refuse a window that does not say of which first times it is.
+
+        Raises:
+            RequestError: it does not.
+        """
+        from pipelines.ledger.spans import span_of
+
+        if self.first is not None and span_of(self.window) is None:
+            raise RequestError(
+                "--window: --first needs windows that are named by their time, as in 2026-11-20, "
+                "2026-11 or 2026-W47"
+            )
 
     @property
     def idle(self) -> frozenset[str]:

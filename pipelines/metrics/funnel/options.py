@@ -71,3 +71,7 @@ examples:
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     output: str = published(TABLE, CONVERSION, TIMES)
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | ({"times"} - self.model_fields_set)
