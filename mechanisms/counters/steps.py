@@ -30,9 +30,6 @@ def moments(
     before; all rows of one moment are one row. Every row that holds step 1 may be the beginning:
     the one counts from which the user comes farthest within the time, and of several the first.
 
-    All beginnings go on together, each to the next row that holds the next step, so there are as
-    many passes along the rows as there are steps.
-
     Args:
         users: (rows,) 0 .. n - 1, in any order.
         times: (rows,) finite.
@@ -61,7 +58,7 @@ def moments(
     none = rows.size
     begun = np.flatnonzero(bits & 1)
     at, path = begun, [begun]
-    for step in range(1, steps):
+    for step in range(1, steps):  # all beginnings go on together
         holds = np.where(bits >> step & 1 > 0, np.arange(none), none)
         after = np.r_[np.minimum.accumulate(holds[::-1])[::-1][1:], none, none]
         at = after[at]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _HORIZON = "which windows there are"
 _LONGEST = 20_000  # as of `mechanisms.running.factors`, which a second is lost to import
-_NEVER = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _GROWS = "a total that grows window by window"
 # What counters are told of their noise, and who draws it; here there is none.
 _OF_DUMMIES = frozenset(
@@ -54,9 +52,8 @@ class Horizon(RequestOptions):
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
     first: str | None = option(
-        "the column that says when a user came for the first time, a moment or a date: a user "
-        "counts in the window that holds it, by its rows there, and in no other. The total is then "
-        "of distinct users, at the least price. Windows are named by their time, as 2026-11-20",
+        "the column that says when a user came for the first time: it counts in the window of that "
+        "time alone, and the total is of distinct users. Windows are named by time: 2026-11-20",
         None, group=PROMISE, metavar="COLUMN", min_length=1,
     )  # fmt: skip
     last: Count | None = option(
@@ -77,15 +74,16 @@ class Horizon(RequestOptions):
         """
         if getattr(self, "undeclared_columns", ()):
             raise RequestError("--group-by: of totals that grow all groups are declared beforehand")
+        if self.first and (self.user_column is None or (self.user_windows or 1) > 1):
+            raise RequestError(
+                "--first: is of users, of whom each is in one window: name the --user-column, and "
+                "leave --user-windows out"
+            )
         if self.user_column is None:
             if (self.user_windows or 1) > 1:
                 raise RequestError("--user-windows: a row is in one window; name the --user-column")
-            if self.first is not None:
-                raise RequestError("--first: is of users; name the --user-column")
             return 1
         if self.first is not None:
-            if (self.user_windows or 1) > 1:
-                raise RequestError("--user-windows: with --first a user is in one; leave it out")
             return 1
         if self.user_windows is None:
             raise RequestError(
@@ -114,37 +112,25 @@ class RunningOptions(Horizon):
 
     @property
     def view(self) -> View:
-        """As of others; of users whose first time is named, those of this window alone.
-
-        Raises:
-            RequestError: an expression is none.
-        """
+        """As of others; of users whose first time is named, those of this window alone."""
         from pipelines.ledger.spans import span_of
         from pipelines.logs.reading import view_of
 
         known: View = super().view  # type: ignore[misc]
         if self.first is None:
             return known
-        span = span_of(self.window)
-        # Of a window that is no time nobody counts; `require_dated` refuses it before it is drawn.
-        ends = (span.start, span.until) if span else (_NEVER, _NEVER)
-        start, until = (f"{moment:%Y-%m-%dT%H:%M:%S}" for moment in ends)
+        span, start, until = span_of(self.window), "2000-01-01", "2000-01-01"
+        if span:  # of another nobody counts, and `require_dated` refuses it before it is drawn
+            start, until = (f"{at:%Y-%m-%dT%H:%M:%S}" for at in (span.start, span.until))
         text = f"`{self.first}` >= '{start}' and `{self.first}` < '{until}'"
         return replace(known, where=(*known.where, *view_of((), [text]).where))
 
     def require_dated(self) -> None:
-        """Refuse a window that does not say of which first times it is.
-
-        Raises:
-            RequestError: it does not.
-        """
+        """Refuse a window that does not say of which first times it is."""
         from pipelines.ledger.spans import span_of
 
         if self.first is not None and span_of(self.window) is None:
-            raise RequestError(
-                "--window: --first needs windows that are named by their time, as in 2026-11-20, "
-                "2026-11 or 2026-W47"
-            )
+            raise RequestError("--window: --first needs one that is named by its time: 2026-11-20")
 
     @property
     def idle(self) -> frozenset[str]:

@@ -96,8 +96,8 @@ def test_the_price_is_of_one_window_a_user(distinct: list[int], run) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--window", "w1"], "--window: --first needs windows that are named by their time"),
-        (["--window", day(0), "--user-windows", "2"], "with --first a user is in one"),
+        (["--window", "w1"], "--window: --first needs one that is named by its time"),
+        (["--window", day(0), "--user-windows", "2"], "leave --user-windows out"),
         (["--window", day(0), "--first", "none"], "no such column: 'none'"),
         (["--window", day(0), "--first", "user"], "column 'user' holds a whole number"),
     ],
@@ -113,7 +113,7 @@ def test_an_undated_window_of_a_plan_is_refused(distinct: Any, run) -> None:
     Path("plan.yaml").write_text(PLAN)
     Path(f"log/{day(0)}.parquet").rename("log/w1.parquet")
     outcome = run(["run", "plan.yaml", "--window", "w1"])
-    assert (outcome.code, "windows that are named by their time" in outcome.said) == (2, True)
+    assert (outcome.code, "one that is named by its time" in outcome.said) == (2, True)
     assert not Path("out").exists()
 
 

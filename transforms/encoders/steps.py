@@ -1,4 +1,4 @@
-"""From rows to the steps that they hold, and from all rows of a user to how far it came, and when."""
+"""From rows to the steps that they hold, and from all rows of a user to how far it came."""
 
 import math
 from collections.abc import Iterator

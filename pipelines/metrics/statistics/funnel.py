@@ -20,13 +20,7 @@ from pipelines.logs import inputs
 from pipelines.logs.reading import named, view_of
 from pipelines.metrics.counting.design import declared, require_moments
 from pipelines.metrics.counting.options import require_bounded, require_pairs
-from pipelines.metrics.funnel.options import (
-    CONVERSION,
-    TABLE,
-    TIMES,
-    TIMES_SHARE,
-    FunnelOptions,
-)
+from pipelines.metrics.funnel.options import CONVERSION, TABLE, TIMES, TIMES_SHARE, FunnelOptions
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.labels import value_group, with_labels
@@ -85,7 +79,7 @@ class Funnel(OfSums):
         require_moments(telemetry, options.time)
         steps = tuple((name, _step(name, text, telemetry)) for name, text in names.items())
         funnel = cls(options=options, domains=declared(telemetry, pair), steps=steps)
-        funnel.require_times()
+        _ = funnel.bounds  # refused here, if some leave a bin empty
         if funnel.size[1] << len(steps) > _CODES:
             most = _CODES >> len(steps)
             raise RequestError(f"--groups: of {len(steps)} steps at most {most - 1:,} values")
@@ -106,25 +100,20 @@ class Funnel(OfSums):
         """(as it was written, in microseconds) of each bound of times.
 
         Raises:
-            RequestError: one is no span.
+            RequestError: one is no span; they leave a bin empty; or there is one step.
         """
+        if self.options.times is None:
+            return ()
+        texts = [text.strip() for text in self.options.times.split(",")]
         try:
-            texts = self.options.times.split(",") if self.options.times else []
-            return tuple((text.strip(), 1e6 * seconds_of(text.strip())) for text in texts)
+            ends = [1e6 * seconds_of(text) for text in texts]
         except ValueError:
             raise RequestError("--times: spans are needed, as in 1min,5min,1h") from None
-
-    def require_times(self) -> None:
-        """Refuse bounds of times that leave a bin empty.
-
-        Raises:
-            RequestError: they do not rise, or reach as far as `within`; or there is one step.
-        """
-        ends = [0.0, *(end for _, end in self.bounds)]
-        if self.bounds and len(self.steps) < 2:
+        if len(self.steps) < 2:
             raise RequestError("--times: are from step to step, and there is one: leave them out")
-        if not (sorted({*ends}) == ends and (ends[-1] or -1) < self.within):
+        if not (sorted({0.0, *ends}) == [0.0, *ends] and ends[-1] < self.within):
             raise RequestError("--times: spans must rise, from above 0 to below --within")
+        return tuple(zip(texts, ends, strict=True))
 
     @property
     def workload(self) -> Workload:
@@ -155,34 +144,19 @@ class Funnel(OfSums):
         ends = tuple(end for _, end in self.bounds)
         return StepReporting(*self.size, within=self.within, bounds=ends)
 
-    @property
+    @cached_property
     def shown(self) -> list[_Users]:
-        """Who reached each step, and then who took how long."""
-        return [*self._reached, *self._took]
-
-    @cached_property
-    def _parts(self) -> list[Sequence[int]]:
-        """Everybody, and then each segment."""
-        every = range(self.size[1])
-        return [every, *([own] for own in every if self.domains)]
-
-    @cached_property
-    def _reached(self) -> list[_Users]:
-        """Of each part each step: of its counter, and of those behind it."""
-        steps = self.size[0]
+        """Everybody's steps, and then those of each segment; and so the times to later steps."""
+        steps, segments = self.size
+        bins = (steps - 1) * (len(self.bounds) + 1) * bool(self.bounds)
+        parts = [range(segments), *([own] for own in range(segments) if self.domains)]
         return [
             _Users(tuple(own * steps + k for own in part for k in range(step, steps)))
-            for part in self._parts
+            for part in parts
             for step in range(steps)
-        ]
-
-    @cached_property
-    def _took(self) -> list[_Users]:
-        """Of each part each bin of times to each later step."""
-        bins = (self.size[0] - 1) * (len(self.bounds) + 1) * bool(self.bounds)
-        return [
+        ] + [
             _Users(tuple(own * bins + place for own in part), level=1)
-            for part in self._parts
+            for part in parts
             for place in range(bins)
         ]
 
@@ -199,7 +173,8 @@ class Funnel(OfSums):
 
     def tables(self, evidence: SumEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         names, pairs = [name for name, _ in self.steps], self._pairs
-        columns, many = self.columns(evidence, self.options.confidence), len(self._reached)
+        columns = self.columns(evidence, self.options.confidence)
+        many = sum(one.level == 0 for one in self.shown)
         own = {name: figures[:many] for name, figures in columns.items()}
         own |= {"fitted": self._fitted(evidence.totals[:many])}
         tables = {TABLE: self._labelled(names, own)}
@@ -246,9 +221,8 @@ class Funnel(OfSums):
     def statement(self, evidence: SumEvidence) -> dict[str, Any]:  # type: ignore[override]
         if not self.bounds:
             return {}
-        error = evidence.sum_error(1, 1).standard_error
-        most = len(self.steps) - 1
-        return {"times": {"share": TIMES_SHARE, "counters": most, "standard_error": error}}
+        known = {"counters": len(self.steps) - 1, "share": TIMES_SHARE}
+        return {"times": known | {"standard_error": evidence.sum_error(1, 1).standard_error}}
 
     @property
     def wording(self) -> Wording:
