@@ -297,7 +297,8 @@ def test_the_price_is_of_all_times_of_a_user(rows: list[dict[str, Any]]) -> None
     steps = np.arange(8)
     users, cells = np.zeros(8, np.int64), 1 << steps
     (words,) = made.reporting.words(users, cells, steps * 1e9, 1, SeededRandom(0))
-    levels = made.design.layout.level_of(words.ravel()[words.ravel() < made.design.layout.starts[-1]])
+    raised = words[words < made.design.layout.starts[-1]]
+    levels = made.design.layout.level_of(raised)
     assert levels.tolist() == [0] + [1] * 7
     laws = [made.design.level_law(int(level)) for level in levels]
     assert float(sum(law.decay for law in laws)) == pytest.approx(1.0, rel=1e-9)

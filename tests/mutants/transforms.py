@@ -6,6 +6,24 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "sessions-of-others-rows",
+        "A session goes on with rows of the next user, so that one user moves another's.",
+        "transforms/encoders/sessions.py",
+        "others[1:] = owners[1:] != owners[:-1]",
+        "others[1:] = (owners[1:] != owners[:-1]) & (np.diff(times) > 0)",
+        ("tests/end_to_end/test_sessions.py",),
+        known_by="user_alone",
+    ),
+    Mutant(
+        "sessions-of-users-in-parts",
+        "Rows of a user meet in the bucket of their file alone, and count as several users' do.",
+        "transforms/rows/sessions.py",
+        "bucket_of(self._owners(rows), self.buckets)",
+        "bucket_of(self._owners(rows) ^ np.uint64(rows.num_rows << 40), self.buckets)",
+        ("tests/end_to_end/test_sessions.py",),
+        known_by="of_their_first",
+    ),
+    Mutant(
         "perturbed-rows-in-the-order-of-the-log",
         "Perturbed rows stand as the log's do, so that a place tells whose each is.",
         "pipelines/metrics/reports/row_estimates.py",
