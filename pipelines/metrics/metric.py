@@ -323,9 +323,9 @@ class Metric(AsFields, ABC):
         """All of it, in one job: a `Content`."""
         from pipelines.metrics.publishable import collected
 
-        return collected(self, self.shuffling.step(self.reported(tables)))
+        return collected(self, self.shuffling.step(self.client_reports(tables)))
 
-    def reported(self, tables: beam.PCollection) -> MetricReports:
+    def client_reports(self, tables: beam.PCollection) -> MetricReports:
         """`reports` of rows, or of their sessions."""
         from transforms.rows.sessions import in_sessions
 

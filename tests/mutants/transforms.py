@@ -16,10 +16,10 @@ MUTANTS = (
     ),
     Mutant(
         "sessions-of-users-in-parts",
-        "Rows of a user meet in the bucket of their file alone, and count as several users' do.",
+        "Rows go to buckets by their places, so that those of one user count as of several.",
         "transforms/rows/sessions.py",
         "bucket_of(self._owners(rows), self.buckets)",
-        "bucket_of(self._owners(rows) ^ np.uint64(rows.num_rows << 40), self.buckets)",
+        "bucket_of(np.arange(rows.num_rows, dtype=np.uint64) << np.uint64(55), self.buckets)",
         ("tests/end_to_end/test_sessions.py",),
         known_by="of_their_first",
     ),
