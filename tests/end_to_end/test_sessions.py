@@ -124,6 +124,9 @@ def test_a_user_counts_by_as_many_sessions_as_was_said(rows: list[dict[str, Any]
     outcome = run(["count", *LOG, "--by-row", "--rows-per-user", "2", *SURE])
     assert outcome.code == 0, outcome.said
     many = Counter(row["user"] for row in oracle.sessions(rows, GAP))
+    said = json.loads(Path("out/statement.json").read_text())
+    assert said["title"] == "sessions"
+    assert "The figures count sessions: 2 of a user at the most" in " ".join(said["in_words"])
     (found,) = estimates(pq.read_table("out/count.parquet"))
     assert found == sum(min(2, number) for number in many.values()) < sum(many.values())
 

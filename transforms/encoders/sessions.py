@@ -9,8 +9,6 @@ import pyarrow as pa
 from transforms.columns import as_floats
 from transforms.encoders.users import Digests
 
-_MICROS = 1e6  # in a second
-
 
 @dataclass(frozen=True)
 class Sessions:
@@ -47,20 +45,20 @@ class Sessions:
             rows: all that they have.
             owners: (rows,) of each.
         """
-        # Whole, so that what is within the gap does not hang on a rounding.
-        times = np.rint(as_floats(rows[self.time].combine_chunks()) * _MICROS)
+        # Whole microseconds, so that what is within the gap does not hang on a rounding.
+        times = np.rint(as_floats(rows[self.time].combine_chunks()) * 1e6)
         order = np.lexsort((times, owners))
         order = order[np.isfinite(times[order])]
         owners, times = owners[order], times[order]
         others, cut = np.ones((2, order.size), np.bool_)
         others[1:] = owners[1:] != owners[:-1]
-        cut[1:] = others[1:] | (np.diff(times) > self.gap * _MICROS)
+        cut[1:] = others[1:] | (np.diff(times) > self.gap * 1e6)
         begins = np.flatnonzero(cut)
         sizes = np.diff(begins, append=order.size)
         firsts = np.flatnonzero(others[begins])  # of each user
         many = np.diff(firsts, append=begins.size)
         number = np.arange(begins.size) - np.repeat(firsts, many) + 1
-        lengths = (times[begins + sizes - 1] - times[begins]) / _MICROS
+        lengths = (times[begins + sizes - 1] - times[begins]) / 1e6
         made = rows.take(order[begins])
         own = number, np.repeat(many, many), sizes, lengths
         for name, values in zip(self.fields.names, own, strict=True):

@@ -12,8 +12,7 @@ from pipelines.request.spans import TimeSpan
 
 TABLE, CONVERSION, TIMES = "funnel.parquet", "conversion.parquet", "times.parquet"
 
-TIMES_SHARE = 0.5
-"""Of epsilon and delta, for the noise of times, where they are counted."""
+TIMES_SHARE = 0.5  # of epsilon and delta, for the noise of times, where they are counted
 
 
 class FunnelOptions(CountingOptions):
