@@ -182,7 +182,8 @@ def test_a_plan_says_the_same(rows: list[dict[str, Any]], run) -> None:
 @pytest.mark.verify
 def test_three_parties_say_the_same(rows: list[dict[str, Any]], run) -> None:
     """A client has all rows of a user; the shuffler's dummies have next to no variance."""
-    drawn = PLAN.replace("    time: at\n", "    time: at\n    drawn_by: shuffler\n")
+    more = "    time: at\n    times: 30min,2h\n    drawn_by: shuffler\n"
+    drawn = PLAN.replace("    time: at\n", more)
     Path("plan.yaml").write_text(drawn)
     window = ["plan.yaml", "--window", "w"]
     Path("keys").mkdir()
@@ -194,10 +195,12 @@ def test_three_parties_say_the_same(rows: list[dict[str, Any]], run) -> None:
     mixed = ["parties", "shuffle", *sealed, "--input", "sent.bin", "--output", "mixed"]
     assert run(mixed).code == 0
     assert run(["parties", "collect", *window, "--input", "mixed", "--key", private]).code == 0
-    table = pq.read_table("releases/w/sales/funnel.parquet")
-    far = np.abs(table["estimate"].to_numpy() - truth(rows, 21_600.0).ravel())
-    assert (far <= 8 * table["standard_error"].to_numpy()).all()
-    assert table["standard_error"].to_numpy().max() < 2
+    times = took(rows, [1800.0, 7200.0], 21_600.0)
+    for name, true in (("funnel", truth(rows, 21_600.0).ravel()), ("times", np.array(times))):
+        table = pq.read_table(f"releases/w/sales/{name}.parquet")
+        far = np.abs(table["estimate"].to_numpy() - true)
+        assert (far <= 8 * table["standard_error"].to_numpy()).all()
+        assert table["standard_error"].to_numpy().max() < 2
 
 
 @pytest.mark.verify
