@@ -73,13 +73,13 @@ def mean(
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, selection_share: float = 0.5, model: Literal['local', 'shuffle'] = 'shuffle',
-    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
-    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
-    False, group_by: str | None = None, groups: _Values | None = None, groups_public: bool =
-    False, mechanism: str = 'auto', cells: int | None = None, interval: Literal['plug-in',
-    'worst'] = 'plug-in', ledger: _Path | None = None, population: str | None = None, beam:
-    Sequence[str] = (), debug: bool = False,
+    False, sessions: str | None = None, selection_share: float = 0.5, model: Literal['local',
+    'shuffle'] = 'shuffle', epsilon_local: float | None = None, honest_share: float | None =
+    None, min_reports: int | None = None, unusable: str = 'hide', bounds: _Bounds | None = None,
+    choose_bounds: bool = False, group_by: str | None = None, groups: _Values | None = None,
+    groups_public: bool = False, mechanism: str = 'auto', cells: int | None = None, interval:
+    Literal['plug-in', 'worst'] = 'plug-in', ledger: _Path | None = None, population: str | None
+    = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The average of a column of numbers, or of each group of rows."""
 
@@ -92,9 +92,9 @@ def variance(
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, honest_share: float | None = None, max_messages: float | None = None, group_by: str |
-    None = None, groups: _Values | None = None, ledger: _Path | None = None, population: str |
-    None = None, beam: Sequence[str] = (), debug: bool = False,
+    False, sessions: str | None = None, honest_share: float | None = None, max_messages: float |
+    None = None, group_by: str | None = None, groups: _Values | None = None, ledger: _Path |
+    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The variance and standard deviation of a column, or of each group."""
 
@@ -107,12 +107,12 @@ def distribution(
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
-    honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
-    bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
-    groups: _Values | None = None, mechanism: str = 'auto', bins: int | None = None, quantiles:
-    str | None = None, smooth: bool = False, ledger: _Path | None = None, population: str | None
-    = None, beam: Sequence[str] = (), debug: bool = False,
+    False, sessions: str | None = None, model: Literal['local', 'shuffle'] = 'shuffle',
+    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
+    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
+    False, group_by: str | None = None, groups: _Values | None = None, mechanism: str = 'auto',
+    bins: int | None = None, quantiles: str | None = None, smooth: bool = False, ledger: _Path |
+    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The histogram and the quantiles of a column of numbers."""
 
@@ -142,11 +142,12 @@ def count(
     'fused'] = 'grouped', neighbours: Literal['add or remove', 'replace'] = 'add or remove',
     rows_per_user: int = 1, expected: int | None = None, drawn_by: Literal['job', 'each-report',
     'shuffler', 'devices'] | None = None, enrolled: int | None = None, group: _ValuesOf = (),
-    undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, selection_share: float
-    = 0.5, honest_share: float | None = None, max_messages: float | None = None, column: str |
-    None = None, domain: _Values | None = None, group_by: str | None = None, by: str | None =
-    None, by_domain: _Values | None = None, per_value: int = 1, ledger: _Path | None = None,
-    population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, sessions: str | None =
+    None, selection_share: float = 0.5, honest_share: float | None = None, max_messages: float |
+    None = None, column: str | None = None, domain: _Values | None = None, group_by: str | None
+    = None, by: str | None = None, by_domain: _Values | None = None, per_value: int = 1, ledger:
+    _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool =
+    False,
 ) -> Release:
     """How many users or events there are, of each declared value if asked."""
 
@@ -159,10 +160,11 @@ def sum(
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, selection_share: float = 0.5, honest_share: float | None = None, max_messages: float
-    | None = None, whole_numbers: bool = False, group_by: str | None = None, groups: _Values |
-    None = None, mechanism: Literal['counters', 'split-mix'] = 'counters', ledger: _Path | None
-    = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    False, sessions: str | None = None, selection_share: float = 0.5, honest_share: float | None
+    = None, max_messages: float | None = None, whole_numbers: bool = False, group_by: str | None
+    = None, groups: _Values | None = None, mechanism: Literal['counters', 'split-mix'] =
+    'counters', ledger: _Path | None = None, population: str | None = None, beam: Sequence[str]
+    = (), debug: bool = False,
 ) -> Release:
     """The total of a column of numbers, or of each group of rows."""
 
@@ -190,8 +192,9 @@ def funnel(
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, honest_share: float | None = None, max_messages: float | None = None, within: str |
-    None = None, group_by: str | None = None, groups: _Values | None = None, ledger: _Path |
-    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    None = None, times: str | None = None, group_by: str | None = None, groups: _Values | None =
+    None, ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (),
+    debug: bool = False,
 ) -> Release:
     """How many users reach each of several steps, and which share goes on."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -19,9 +19,12 @@ from mechanisms.randomness import SecureRandom
 from pipelines.errors import Caution, RequestError, because, reason
 from pipelines.logs.reading import wrong
 from pipelines.releases import release
+from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import DAY
 from pipelines.storage.stores import require_reachable
+from transforms.columns import is_moment
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
+from transforms.encoders.sessions import Sessions
 from transforms.encoders.users import UserDigest
 from transforms.expressions.functions import FUNCTIONS
 from transforms.expressions.parser import parse
@@ -133,6 +136,18 @@ class Telemetry:
                 raise RequestError(f"{refused}{there}") from None
         schemas = tuple(seen[schema] for schema in self.schemas)
         heads = tuple((file, seen[schema]) for file, schema in self.heads)
+        return replace(self, schemas=schemas, heads=heads)
+
+    def in_sessions(self, made: Sessions) -> Telemetry:
+        """The same with the columns of sessions; refused if they are there, or no such moments."""
+        kind = self.column_type(made.time, "--sessions")
+        if not (self.unseen or is_moment(kind)):
+            raise RequestError(f"--sessions: {made.time!r} holds {kind}; moments are needed")
+        for _, own in self.columns:
+            if taken := sorted({*own.names} & {*made.fields.names}):
+                raise RequestError(f"--sessions: there is a column {taken[0]!r}: rename it")
+        heads = tuple((file, pa.schema([*own, *made.fields])) for file, own in self.heads)
+        schemas = tuple(pa.schema([*own, *made.fields]) for own in self.schemas)
         return replace(self, schemas=schemas, heads=heads)
 
     def require_rows(self, rows: Iterable[tuple[str, str]]) -> None:
@@ -267,6 +282,8 @@ class Source(NamedTuple):
             )
         if request.user_column is not None:
             check_user_column(telemetry, request.user_column)
+        if (made := sessions_of(request)) is not None:
+            telemetry = telemetry.in_sessions(made)
         view = request.view
         if view.where and getattr(request, "fill", None) is not None:
             raise RequestError(
@@ -281,6 +298,19 @@ class Source(NamedTuple):
 
 
 ALONE = Source()
+
+
+def sessions_of(request: Any) -> Sessions | None:
+    """How a request cuts rows to sessions, if it does; it is refused where nobody is a user."""
+    if (text := getattr(request, "sessions", None)) is None:
+        return None
+    if request.user_column is None:
+        raise RequestError("--sessions: are of users: name the --user-column")
+    time, _, span = (part.strip() for part in text.rpartition(","))
+    try:
+        return Sessions(time, seconds_of(span))
+    except ValueError:
+        raise RequestError("--sessions: a column and a span are needed: at,30min") from None
 
 
 def open_telemetry(

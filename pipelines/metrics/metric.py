@@ -18,7 +18,7 @@ from mechanisms.channel import AsFields, Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.strings import seals_of
-from pipelines.logs.inputs import Telemetry
+from pipelines.logs.inputs import Telemetry, sessions_of
 from pipelines.metrics.content import Content as Content
 from pipelines.metrics.content import MetricReports as MetricReports
 from pipelines.metrics.first_round import ChosenBounds
@@ -34,7 +34,7 @@ from pipelines.wording import ONE_ROW
 from transforms.encoders.bounds import Rounding
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part, Viewed
-from transforms.encoders.users import UserDigest
+from transforms.encoders.users import UserDigest, fresh_digest
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -322,7 +322,16 @@ class Metric(AsFields, ABC):
         """All of it, in one job: a `Content`."""
         from pipelines.metrics.publishable import collected
 
-        return collected(self, self.shuffling.step(self.reports(tables)))
+        return collected(self, self.shuffling.step(self.client_reports(tables)))
+
+    def client_reports(self, tables: beam.PCollection) -> MetricReports:
+        """`reports` of rows, or of their sessions."""
+        from transforms.rows.sessions import in_sessions
+
+        made, users = sessions_of(self.options), fresh_digest(self.options.user_column)
+        if made is None or users is None:
+            return self.reports(tables)
+        return in_sessions(tables, self.reports, made, users, self.telemetry.rows)
 
     # Afterwards.
 
@@ -353,7 +362,9 @@ def viewed(metric: Metric, coins: Coins = FRESH) -> Encoder:
 
 def columns_read(metric: Metric) -> frozenset[str]:
     """What is read of the log; nothing else leaves the files."""
-    return viewed(metric).columns | columns_of(metric.options.user_column)
+    own = viewed(metric).columns | columns_of(metric.options.user_column)
+    made = sessions_of(metric.options)
+    return own if made is None else own - {*made.fields.names} | {made.time}
 
 
 def published_in(metric: Metric, folder: str, window: str) -> Any:

@@ -393,6 +393,13 @@ class GroupedOptions(BoundedOptions):
         False, group=PROMISE,
     )  # fmt: skip
 
+    sessions: str | None = option(
+        "rows are sessions of users: a column of moments, and after how long without a row another "
+        "begins. Each has the columns of its first row, and session (its number), sessions (how "
+        "many the user has), session_rows and session_seconds; where and derive see these",
+        None, metavar="COLUMN,SPAN", figure=True,
+    )  # fmt: skip
+
     @property
     def unsaid(self) -> frozenset[str]:
         return super().unsaid | (OF_ROWS - self.model_fields_set)

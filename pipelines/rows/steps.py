@@ -125,7 +125,7 @@ class PrivateFigures(beam.PTransform):
             # Each group drops late rows by its own watermark. After this one none is late.
             keyed = tables | "One key" >> beam.WithKeys(0) | "In time" >> GroupOnce()
             tables = keyed | "Tables in time" >> beam.FlatMapTuple(lambda _, some: some)
-        reports = metric.shuffling.step(metric.reports(tables))
+        reports = metric.shuffling.step(metric.client_reports(tables))
         contents = collected(metric, reports._replace(drawing=self.drawing))
         step = beam.ParDo(ReleaseRowsDoFn(self), AsSingleton(self.drawing.secret))
         released = contents | "Release" >> step

@@ -62,7 +62,7 @@ class KeptTotals:
     def guarantee(self) -> Guarantee:
         """What holds of all windows together, and of whom."""
         request, apart = self.request, self.request.get("time_column") is not None
-        condition = condition_of(request["unit"], self.design, apart)
+        condition = condition_of(request["unit"], self.design, apart, request.get("first"))
         return self.design.guarantee(request["epsilon"], request["unit"], condition)
 
     def made(self, window: str, sources: Sources) -> KeptTotals:
@@ -133,14 +133,17 @@ class KeptTotals:
         )  # fmt: skip
 
 
-def condition_of(unit: str, design: RunningTotals, apart: bool) -> str:
+def condition_of(unit: str, design: RunningTotals, apart: bool, first: str | None) -> str:
     """Of which units a promise holds: nothing cuts what a unit adds in further windows.
 
     Args:
         unit: "row" or "user".
         design: of the totals.
         apart: whether rows of a time are held to be in one window.
+        first: the column of users' first times, if they count in the window of that alone.
     """
+    if first is not None:
+        return f"whose rows all have one value in {first!r}"
     days, horizon = design.contribution.days, design.factors.horizon
     if days == horizon or (apart and (unit, days) == ("row", 1)):
         return ""

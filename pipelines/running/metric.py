@@ -86,7 +86,7 @@ class Running(ByCounters):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "the job sees exact numbers, and adds noise to totals alone"
-        condition = condition_of(self.unit, self.noise, apart=False)
+        condition = condition_of(self.unit, self.noise, False, self.options.first)
         promise = self.noise.guarantee(self.options.epsilon, self.unit, condition)
         return promise, Guarantee.none(nobody)
 
@@ -247,6 +247,7 @@ def begun(metric: Running) -> tuple[str, tuple[str, ...]]:
     from pipelines.running.sources import sources_of
     from pipelines.running.totals import opened
 
+    metric.options.require_dated()
     place = metric.options.series, metric.options.window
     made = partial(sources_of, metric.telemetry)
     kept = opened(*place, metric.terms, metric.noise, names(metric), metric.open_rng(), made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -11,6 +12,9 @@ from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumO
 from pipelines.metrics.options import OF_ROWS, SHUFFLER, DrawnBy
 from pipelines.request.options import PROMISE, RESULT, flag, option
 from pipelines.request.requests import Count, RequestOptions
+
+if TYPE_CHECKING:
+    from transforms.expressions.view import View
 
 _HORIZON = "which windows there are"
 _LONGEST = 20_000  # as of `mechanisms.running.factors`, which a second is lost to import
@@ -47,9 +51,19 @@ class Horizon(RequestOptions):
         "Rows in further windows are not cut: the promise is about users who have none there",
         None, group=PROMISE, metavar="N",
     )  # fmt: skip
+    first: str | None = option(
+        "the column that says when a user came for the first time: it counts in the window of that "
+        "time alone, and the total is of distinct users. Windows are named by time: 2026-11-20",
+        None, group=PROMISE, metavar="COLUMN", min_length=1,
+    )  # fmt: skip
     last: Count | None = option(
         "show the sum of the last N windows, too", None, group=RESULT, metavar="N"
     )
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        others: frozenset[str] = super().unsaid  # type: ignore[misc]
+        return others | ({"first"} - self.model_fields_set)
 
     @property
     def windows(self) -> int:
@@ -60,9 +74,16 @@ class Horizon(RequestOptions):
         """
         if getattr(self, "undeclared_columns", ()):
             raise RequestError("--group-by: of totals that grow all groups are declared beforehand")
+        if self.first and (self.user_column is None or (self.user_windows or 1) > 1):
+            raise RequestError(
+                "--first: is of users, of whom each is in one window: name the --user-column, and "
+                "leave --user-windows out"
+            )
         if self.user_column is None:
             if (self.user_windows or 1) > 1:
                 raise RequestError("--user-windows: a row is in one window; name the --user-column")
+            return 1
+        if self.first is not None:
             return 1
         if self.user_windows is None:
             raise RequestError(
@@ -88,6 +109,28 @@ class RunningOptions(Horizon):
     @property
     def hidden_by(self) -> str:
         return "pipelines.running.metric:Running"
+
+    @property
+    def view(self) -> View:
+        """As of others; of users whose first time is named, those of this window alone."""
+        from pipelines.ledger.spans import span_of
+        from pipelines.logs.reading import view_of
+
+        known: View = super().view  # type: ignore[misc]
+        if self.first is None:
+            return known
+        span, start, until = span_of(self.window), "2000-01-01", "2000-01-01"
+        if span:  # of another nobody counts, and `require_dated` refuses it before it is drawn
+            start, until = (f"{at:%Y-%m-%dT%H:%M:%S}" for at in (span.start, span.until))
+        text = f"`{self.first}` >= '{start}' and `{self.first}` < '{until}'"
+        return replace(known, where=(*known.where, *view_of((), [text]).where))
+
+    def require_dated(self) -> None:
+        """Refuse a window that does not say of which first times it is."""
+        from pipelines.ledger.spans import span_of
+
+        if self.first is not None and span_of(self.window) is None:
+            raise RequestError("--window: --first needs one that is named by its time: 2026-11-20")
 
     @property
     def idle(self) -> frozenset[str]:

@@ -56,6 +56,7 @@ def publish(
     place = Place.of(options.output, options.secret)
     telemetry = open_telemetry(options.input, True, options.reading)
     counted: Any = options.counted_as
+    counted.require_dated()
     metric: Any = resolve(counted, Source(telemetry=telemetry))
     names = names_of(metric)
     time, span = options.time_column, None

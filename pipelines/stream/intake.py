@@ -108,7 +108,7 @@ class PerturbWindowed(beam.PTransform):
     folder: str
 
     def expand(self, tables: beam.PCollection) -> Any:
-        reports, name = self.metric.reports(tables), self.metric.name
+        reports, name = self.metric.client_reports(tables), self.metric.name
         keep = KeepMessagesDoFn(self.windows, name, self.folder)
         notes = [
             reports.messages | "Keep messages" >> beam.ParDo(keep),

@@ -100,7 +100,7 @@ class Parts(beam.PTransform):
     metric: Metric
 
     def expand(self, tables: beam.PCollection) -> Any:
-        reports, name = self.metric.reports(tables), self.metric.name
+        reports, name = self.metric.client_reports(tables), self.metric.name
         parts = [
             reports.messages | "Messages" >> beam.Map(messages_part, name),
             reports.tallies | "Tallies" >> beam.Map(_tally, name),

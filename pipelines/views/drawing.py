@@ -45,7 +45,7 @@ Said = Mapping[str, Any]
 
 
 def drawn(tables: Tables, statement: Said) -> str:
-    """The picture, as a figure of a page; "" where one number says it all.
+    """The pictures, as figures of a page; "" where one number says it all.
 
     Args:
         tables: of the release, as their kind made them.
@@ -56,7 +56,9 @@ def drawn(tables: Tables, statement: Said) -> str:
     made = _BY_WORD.get(word, _bars)(tables, statement)
     if made is None and name in tables:
         made = _bars(tables, statement)
-    return pictured(made) if made else ""
+    more = statement["figures"] if word == STEPS and made else ()
+    beside = (_bars_of(own, tables, statement) for own in [*more][2:])
+    return "".join(map(pictured, filter(None, (made, *beside))))
 
 
 def pictured(made: tuple[str, str, str]) -> str:
@@ -91,7 +93,10 @@ def _bars(tables: Tables, statement: Said) -> _Drawn:
 
 def _in_order(tables: Tables, statement: Said) -> _Drawn:
     """The first table of a release as bars, in its own order."""
-    name = next(iter(statement["figures"]))
+    return _bars_of(next(iter(statement["figures"])), tables, statement)
+
+
+def _bars_of(name: str, tables: Tables, statement: Said) -> _Drawn:
     return listing_bars(listed(name, tables[name], statement, sort=False))
 
 

@@ -237,6 +237,19 @@ def funnel(log: Log) -> dict[Key, float]:
     }
 
 
+def took(log: Log) -> dict[Key, float]:
+    """Of these, who comes again within 30 hours, and who after two days."""
+    came, team = log["shade"][::2] >= 20, log["team"][::2]
+    later = (log["first"] - log["age"])[::2]  # days
+    places = {"all": came, **{name: came & (team == name) for name in GROUPS}}
+    places |= {None: came & (team == "z")}
+    return {
+        (group, f"came → again, {bin_} 30h"): float(np.sum(some & (log["rank"][::2] < 2) & held))
+        for group, some in places.items()
+        for bin_, held in (("up to", later == 1), ("over", later == 2))
+    }
+
+
 def kept(log: Log) -> dict[Key, float]:
     """The share of the former who come again."""
     of = funnel(log)
@@ -342,6 +355,7 @@ _SUM = Truth("sum.parquet", total, joint=None)
 _COUNTS = Truth("count.parquet", all_values)
 _ACTIVE = Truth("active-users.parquet", active, keys=("group", "value"), shared=True)
 _STEPS = Truth("funnel.parquet", funnel, keys=("group", "value"), shared=True)
+_TOOK = Truth("times.parquet", took, keys=("group", "value"), shared=True)
 _FITTED = replace(_STEPS, estimate="fitted", interval=None, joint=None, processed=True)
 _KEPT = Truth("conversion.parquet", kept, keys=("group", "value"), shared=True)
 _TABS = Truth("cross-tab.parquet", tabs, keys=("group", "value"), shared=True)
@@ -460,9 +474,9 @@ EXAMPLES = {
             "steps": ("came=shade >= 20", "again=rank < 2"), "within": "2d",
         } | _BY_GROUP,
         {
-            "shuffler": Form(_COUNTED, (_STEPS, _FITTED, _KEPT)),
+            "shuffler": Form(_COUNTED | {"times": "30h"}, (_STEPS, _FITTED, _TOOK)),
             "devices": Form(_COUNTED | {"enrolled": USERS}, (_STEPS, _FITTED)),
-            "job": Form(_COUNTED, (_STEPS, _FITTED, _KEPT)),
+            "job": Form(_COUNTED | {"times": "30h"}, (_STEPS, _FITTED, _KEPT, _TOOK)),
         },
     ),
     "cross-tab": Example(

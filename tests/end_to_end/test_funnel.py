@@ -26,6 +26,7 @@ from pipelines.errors import Caution
 from pipelines.logs import inputs
 from pipelines.metrics import registry
 from pipelines.metrics.resolving import resolve
+from pipelines.request.spans import seconds_of
 from tests.oracles import funnels
 from transforms.collector.collect_counts import Counted
 
@@ -86,6 +87,12 @@ def rows(workspace: Path) -> list[dict[str, Any]]:
 
 def truth(rows: list[dict[str, Any]], within: float = math.inf) -> np.ndarray:
     """(segments, steps) who reached each, everybody first."""
+    own = np.array(funnels.reached(by_user(rows), 3, 3, within))
+    return np.concatenate([own.sum(axis=0, keepdims=True), own])
+
+
+def by_user(rows: list[dict[str, Any]]) -> list[list[funnels.Row]]:
+    """The rows that count, user by user."""
     users: dict[str, list[funnels.Row]] = {}
     for row in rows:
         if row["user"] is None or row["at"] is None:
@@ -94,8 +101,13 @@ def truth(rows: list[dict[str, Any]], within: float = math.inf) -> np.ndarray:
         held |= {3} if (row["paid"] or 0) > 0 else set()
         place = PLANS.index(row["plan"]) if row["plan"] in PLANS else len(PLANS)
         users.setdefault(row["user"], []).append((row["at"].timestamp(), held, place))
-    own = np.array(funnels.reached(users.values(), 3, 3, within))
-    return np.concatenate([own.sum(axis=0, keepdims=True), own])
+    return [*users.values()]
+
+
+def took(rows: list[dict[str, Any]], bounds: list[float], within: float) -> list[int]:
+    """How many took so long, in the order of the table."""
+    own = np.array(funnels.took(by_user(rows), 3, 3, bounds, within))
+    return np.concatenate([own.sum(axis=0, keepdims=True), own]).ravel().tolist()
 
 
 def require(table: pa.Table, true: np.ndarray) -> None:
@@ -123,6 +135,30 @@ def test_every_step_is_as_counted(within: str | None, rows: list[dict[str, Any]]
     assert np.allclose(shares["estimate"].to_numpy(), expected)
 
 
+@pytest.mark.parametrize(
+    ("within", "first", "second"), [(None, "2h", "6h"), ("3h", "30min", "90min")]
+)
+def test_every_time_is_as_counted(
+    within: str | None, first: str, second: str, rows: list[dict[str, Any]], run
+) -> None:
+    """Of two steps later, three bins each, everybody first; the steps stand as without times."""
+    more = [] if within is None else ["--within", within]
+    words = [*WORDS, *SEGMENTS, *more, "--times", f"{first}, {second}"]
+    assert run([*words, "--epsilon", "80"]).code == 0
+    bounds = [float(seconds_of(span)) for span in (first, second)]
+    seconds = float(seconds_of(within)) if within else math.inf
+    require(pq.read_table("out/funnel.parquet"), truth(rows, seconds))
+    times = pq.read_table("out/times.parquet")
+    expected = took(rows, bounds, seconds)
+    assert times["estimate"].to_pylist() == expected
+    assert min(sum(expected[bin_::3]) for bin_ in range(3)) > 20  # so that bins matter
+    bins = [f"up to {first}", f"{first} to {second}", f"over {second}"]
+    names = [f"{a}, {b}" for a in ("home → cart", "cart → pay") for b in bins]
+    assert times["value"].to_pylist() == names * 4
+    page = Path("out/report.html").read_text()
+    assert page.count('class="bars') == 2  # steps and times
+
+
 def test_windows_and_ties_matter_in_this_log(rows: list[dict[str, Any]]) -> None:
     """Otherwise the test above would not tell one rule from another."""
     seen = [truth(rows, within)[0] for within in (900.0, 21_600.0, math.inf)]
@@ -146,7 +182,8 @@ def test_a_plan_says_the_same(rows: list[dict[str, Any]], run) -> None:
 @pytest.mark.verify
 def test_three_parties_say_the_same(rows: list[dict[str, Any]], run) -> None:
     """A client has all rows of a user; the shuffler's dummies have next to no variance."""
-    drawn = PLAN.replace("    time: at\n", "    time: at\n    drawn_by: shuffler\n")
+    more = "    time: at\n    times: 30min,2h\n    drawn_by: shuffler\n"
+    drawn = PLAN.replace("    time: at\n", more)
     Path("plan.yaml").write_text(drawn)
     window = ["plan.yaml", "--window", "w"]
     Path("keys").mkdir()
@@ -158,10 +195,12 @@ def test_three_parties_say_the_same(rows: list[dict[str, Any]], run) -> None:
     mixed = ["parties", "shuffle", *sealed, "--input", "sent.bin", "--output", "mixed"]
     assert run(mixed).code == 0
     assert run(["parties", "collect", *window, "--input", "mixed", "--key", private]).code == 0
-    table = pq.read_table("releases/w/sales/funnel.parquet")
-    far = np.abs(table["estimate"].to_numpy() - truth(rows, 21_600.0).ravel())
-    assert (far <= 8 * table["standard_error"].to_numpy()).all()
-    assert table["standard_error"].to_numpy().max() < 2
+    times = took(rows, [1800.0, 7200.0], 21_600.0)
+    for name, true in (("funnel", truth(rows, 21_600.0).ravel()), ("times", np.array(times))):
+        table = pq.read_table(f"releases/w/sales/{name}.parquet")
+        far = np.abs(table["estimate"].to_numpy() - true)
+        assert (far <= 8 * table["standard_error"].to_numpy()).all()
+        assert table["standard_error"].to_numpy().max() < 2
 
 
 @pytest.mark.verify
@@ -192,6 +231,10 @@ def test_functions_and_steps_of_beam_say_the_same(rows: list[dict[str, Any]]) ->
         (["--steps", "home=paid > 1"], "--steps: home is there twice; keep one"),
         ([f"--steps=s{k}=paid > {k}" for k in range(14)], "1 to 16 steps are needed, and not 17"),
         (["--within", "soon"], "--within: "),
+        (["--times", "soon"], "--times: spans are needed, as in 1min,5min,1h"),
+        (["--times", "1h,5min"], "--times: spans must rise, from above 0 to below --within"),
+        (["--times", "0s"], "--times: spans must rise"),
+        (["--times", "1h", "--within", "1h"], "--times: spans must rise"),
         (["--rows-per-user", "2"], "--rows-per-user: "),
         (["--group-by", "plan"], "--group-by and --groups go together"),
         (
@@ -221,12 +264,12 @@ def test_without_users_there_is_no_order(rows: list[dict[str, Any]], run) -> Non
     assert (outcome.code, "--user-column is missing" in outcome.said) == (2, True)
 
 
-def metric(segments: int = 19, drawn_by: str = "job") -> Any:
+def metric(segments: int = 19, drawn_by: str = "job", times: str | None = None) -> Any:
     """Of eight steps, with one more segment."""
     options = registry.options("funnel").model_validate({
         "input": ["log.parquet"], "output": "out", "user_column": "user", "time": "at",
         "steps": {f"s{k}": f"x == {k}" for k in range(8)}, "group_by": "plan",
-        "groups": f"1..{segments}", "epsilon": 1.0, "drawn_by": drawn_by,
+        "groups": f"1..{segments}", "epsilon": 1.0, "drawn_by": drawn_by, "times": times,
     })  # fmt: skip
     return resolve(options, inputs.Source(inputs.UNREAD, 1))
 
@@ -249,6 +292,20 @@ def test_the_noise_is_that_of_one_count_a_user() -> None:
     assert np.allclose(errors[1:], behind)
     assert np.allclose(errors[0], behind * math.sqrt(20))
     assert (errors[1:].max() <= 4, errors[0].max() <= 18) == (True, True)
+
+
+def test_the_price_is_of_all_times_of_a_user(rows: list[dict[str, Any]]) -> None:
+    """Whoever comes to the end raises a counter a step later: what all of them lose is epsilon."""
+    made = metric(3, times="1min,1h")
+    steps = np.arange(8)
+    users, cells = np.zeros(8, np.int64), 1 << steps
+    (words,) = made.reporting.words(users, cells, steps * 1e9, 1, SeededRandom(0))
+    raised = words[words < made.design.layout.starts[-1]]
+    levels = made.design.layout.level_of(raised)
+    assert levels.tolist() == [0] + [1] * 7
+    laws = [made.design.level_law(int(level)) for level in levels]
+    assert float(sum(law.decay for law in laws)) == pytest.approx(1.0, rel=1e-9)
+    assert float(laws[0].decay) == pytest.approx(0.5, rel=1e-9)  # half is of the steps
 
 
 @pytest.mark.verify

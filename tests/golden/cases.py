@@ -181,6 +181,10 @@ CASES: tuple[Case, ...] = (
     Case("active-users", (
         f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
         "--begins 2024-04-20 --drawn-by shuffler --epsilon 1",)),
+    Case("funnel", (
+        f"funnel {_LOG} --user-column user --time at --steps \"north=group == 'north'\" "
+        "--steps high=number>50 --within 1h --times 10min,30min --group-by value "
+        "--groups values.txt --epsilon 1",)),
     Case("cross-tab", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
         "group=groups.txt --drawn-by shuffler --epsilon 1",)),

@@ -118,6 +118,15 @@ MUTANTS = (
         known_by="another_secret",
     ),
     Mutant(
+        "running-first-times-ignored",
+        "Users count in each window that they come to, and pay for one.",
+        "pipelines/running/options.py",
+        "where=(*known.where, *view_of((), [text]).where)",
+        "where=known.where",
+        ("tests/end_to_end/test_distinct_users.py",),
+        known_by="first_time",
+    ),
+    Mutant(
         "running-window-not-kept",
         "What a window drew is forgotten: run again, it is drawn again.",
         "pipelines/running/totals.py",

@@ -6,6 +6,24 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "sessions-of-others-rows",
+        "A session goes on with rows of the next user, so that one user moves another's.",
+        "transforms/encoders/sessions.py",
+        "others[1:] = owners[1:] != owners[:-1]",
+        "others[1:] = (owners[1:] != owners[:-1]) & (np.diff(times) > 0)",
+        ("tests/end_to_end/test_sessions.py",),
+        known_by="user_alone",
+    ),
+    Mutant(
+        "sessions-of-users-in-parts",
+        "Rows go to buckets by their places, so that those of one user count as of several.",
+        "transforms/rows/sessions.py",
+        "bucket_of(self._owners(rows), self.buckets)",
+        "bucket_of(np.arange(rows.num_rows, dtype=np.uint64) << np.uint64(55), self.buckets)",
+        ("tests/end_to_end/test_sessions.py",),
+        known_by="of_their_first",
+    ),
+    Mutant(
         "perturbed-rows-in-the-order-of-the-log",
         "Perturbed rows stand as the log's do, so that a place tells whose each is.",
         "pipelines/metrics/reports/row_estimates.py",

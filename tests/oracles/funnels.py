@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 Row = tuple[float, set[int], int]
 """When it was, the steps that it holds (from 1 on), and its segment."""
 
 
-def furthest(rows: Iterable[Row], steps: int, within: float = math.inf) -> int:
-    """The furthest step of one user's rows."""
-    moments: dict[float, set[int]] = {}
+def moments(rows: Iterable[Row], steps: int, within: float = math.inf) -> list[float]:
+    """When one user reached each step: from the first of the best beginnings."""
+    known: dict[float, set[int]] = {}
     for time, held, _ in rows:
-        moments.setdefault(time, set()).update(held)
-    best = 0
-    for start in sorted(moments):
-        if 1 not in moments[start]:
+        known.setdefault(time, set()).update(held)
+    best: list[float] = []
+    for start in sorted(known):
+        if 1 not in known[start]:
             continue
-        reached = 1
-        for time in sorted(moments):
+        path = [start]
+        for time in sorted(known):
             after = start < time <= start + within
-            if after and reached < steps and reached + 1 in moments[time]:
-                reached += 1
-        best = max(best, reached)
+            if after and len(path) < steps and len(path) + 1 in known[time]:
+                path.append(time)
+        best = max(best, path, key=len)
     return best
 
 
@@ -39,7 +40,21 @@ def reached(
     """[segment][step - 1] how many users reached each step."""
     table = [[0] * steps for _ in range(segments)]
     for rows in users:
-        far, place = furthest(rows, steps, within), segment(rows)
+        far, place = len(moments(rows, steps, within)), segment(rows)
         for step in range(far):
             table[place if place is not None else -1][step] += 1
+    return table
+
+
+def took(
+    users: Iterable[Sequence[Row]], steps: int, segments: int, bounds: Sequence[float],
+    within: float = math.inf,
+) -> list[list[list[int]]]:  # fmt: skip
+    """[segment][step - 2][bin] how many took so long from the step before."""
+    table = [[[0] * (len(bounds) + 1) for _ in range(steps - 1)] for _ in range(segments)]
+    for rows in users:
+        place = segment(rows)
+        for step, (before, now) in enumerate(pairwise(moments(rows, steps, within))):
+            longer = sum(now - before > bound for bound in bounds)
+            table[place if place is not None else -1][step][longer] += 1
     return table

@@ -1,4 +1,4 @@
-"""From rows to the steps that they hold, and from all rows of a user to its furthest step."""
+"""From rows to the steps that they hold, and from all rows of a user to how far it came."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms.channel import Floats, Messages
 from mechanisms.counters.levels import Layout, Level
-from mechanisms.counters.steps import furthest
+from mechanisms.counters.steps import moments
 from mechanisms.randomness import RandomSource
 from transforms.columns import as_floats
 from transforms.encoders.block import AmountBlock
@@ -70,10 +70,14 @@ class StepEncoder:
 class StepReporting(Levelled):
     """A user's rows to its furthest step, by the segment of its first row that holds the first one.
 
+    With bounds of times it raises a counter beside for each later step that it reached, by how long
+    after the step before that was: up to a bound, or longer than all.
+
     Attributes:
         steps: how many there are.
         segments: the same, that of all other values among them.
-        within: as of `furthest`, in microseconds.
+        within: as of `moments`, in microseconds.
+        bounds: of times from step to step, rising, in microseconds; none where they do not count.
 
     >>> from mechanisms.randomness import SeededRandom
     >>> told = StepReporting(2, 4)
@@ -86,11 +90,18 @@ class StepReporting(Levelled):
     steps: int
     segments: int = 1
     within: float = math.inf
+    bounds: tuple[float, ...] = ()
     beside: ClassVar[tuple[str, ...]] = ()
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        return (Level(1, self.segments * self.steps),)
+        return (Level(1, self.segments * self.steps), *self.sides)
+
+    @property
+    def sides(self) -> tuple[Level, ...]:
+        """The counters of times, if there are any."""
+        later, bins = self.steps - 1, len(self.bounds) + 1
+        return (Level(later, self.segments * later * bins),) if self.bounds else ()
 
     def words(
         self,
@@ -105,13 +116,20 @@ class StepReporting(Levelled):
         some = np.isfinite(numbers) & (masks > 0)
         owners = (np.arange(n) if users is None else users)[some]
         segments, masks, times = segments[some], masks[some], numbers[some]
-        far = furthest(owners, times, masks, n, self.within)
+        reached = moments(owners, times, masks, n, self.steps, self.within)
         begins = np.flatnonzero(masks & 1)
         # Where rows of one moment are of several segments, the first that was declared.
         begins = begins[np.lexsort((segments[begins], times[begins], owners[begins]))]
         who, place = np.unique(owners[begins], return_index=True)
-        counters = np.full(n, -1, np.int64)
-        counters[who] = segments[begins[place]] * self.steps + far[who] - 1
+        own = np.zeros((n, 1), np.int64)
+        own[who, 0] = segments[begins[place]]
+        far = np.isfinite(reached).sum(axis=1, keepdims=True)
+        sets = [np.where(far, own * self.steps + far - 1, -1)]
+        if self.bounds:
+            took = np.diff(reached, axis=1)
+            places = own * (self.steps - 1) + np.arange(self.steps - 1)
+            bins = np.searchsorted(self.bounds, took)
+            sets.append(np.where(np.isfinite(took), places * (len(self.bounds) + 1) + bins, -1))
         layout: Any = Layout(self.levels)
         for start in range(0, n, WORDS):
-            yield layout.reports([counters[start : start + WORDS, None]])
+            yield layout.reports([level[start : start + WORDS] for level in sets])

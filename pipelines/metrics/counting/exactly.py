@@ -115,7 +115,7 @@ class CountExactly(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         metric = self.metric
         tables = begin | "Read" >> metric.telemetry.read(columns_read(metric))
-        reports = metric.reports(tables)
+        reports = metric.client_reports(tables)
         sent = leaving(reports.messages, metric.shuffling.passed.batches)
         flow = summed(*reports.flow, sent)
         step = beam.ParDo(TakeDoFn(self), AsDict(reports.tallies), AsDict(flow))

@@ -10,7 +10,9 @@ from pipelines.request.options import option
 from pipelines.request.requests import Pairs
 from pipelines.request.spans import TimeSpan
 
-TABLE, CONVERSION = "funnel.parquet", "conversion.parquet"
+TABLE, CONVERSION, TIMES = "funnel.parquet", "conversion.parquet", "times.parquet"
+
+TIMES_SHARE = 0.5  # of epsilon and delta, for the noise of times, where they are counted
 
 
 class FunnelOptions(CountingOptions):
@@ -52,6 +54,11 @@ examples:
         "rows begin, that one counts from which the user comes farthest (default: ever)",
         None, metavar="SPAN",
     )  # fmt: skip
+    times: str | None = option(
+        "how long users took from step to step, too: how many took up to each of these spans, as "
+        "in 1min,5min,1h, and how many longer. It takes half of the price (default: steps alone)",
+        None, metavar="SPAN,...", min_length=1,
+    )  # fmt: skip
     group_by: str | None = option(
         "the same for each value of this column, too: a user's is that of the first row that "
         "holds the first step",
@@ -62,4 +69,8 @@ examples:
         "taken from the data. All other values share one more segment",
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
-    output: str = published(TABLE, CONVERSION)
+    output: str = published(TABLE, CONVERSION, TIMES)
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | ({"times"} - self.model_fields_set)

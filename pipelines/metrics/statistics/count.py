@@ -58,7 +58,8 @@ class Count(Statistic):
     @property
     def heading(self) -> Heading:
         figure = "events" if self.options.per_value > 1 else f"{self.options.unit}s"
-        figure = "rows" if self.options.by_row else figure
+        rows = "sessions" if self.options.sessions else "rows"
+        figure = rows if self.options.by_row else figure
         of = " × ".join(column for column, _ in self.domains)
         title = f"{of}: {figure}" if of else figure
         return Heading(title, {f"{self.kind}.parquet": figure}, value_names(self.domains))
@@ -73,10 +74,9 @@ class Count(Statistic):
             return pairs
         k, b = self.options.rows_per_user, self.options.per_value
         if self.options.by_row:
-            return [
-                f"The figures count rows: {k:,} of a user at the most, drawn uniformly.",
-                *pairs,
-            ]
+            (figure,) = self.heading.figures.values()
+            text = f"The figures count {figure}: {k:,} of a user at the most, drawn uniformly."
+            return [text, *pairs]
         what = "users" if b == 1 else f"events, at most {b:,} of each user and value"
         values = "one value" if k == 1 else f"{k:,} different values"
         several = f"; a user counts for {values} at the most, drawn uniformly"

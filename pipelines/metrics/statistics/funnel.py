@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from pipelines.logs import inputs
 from pipelines.logs.reading import named, view_of
 from pipelines.metrics.counting.design import declared, require_moments
 from pipelines.metrics.counting.options import require_bounded, require_pairs
-from pipelines.metrics.funnel.options import CONVERSION, TABLE, FunnelOptions
+from pipelines.metrics.funnel.options import CONVERSION, TABLE, TIMES, TIMES_SHARE, FunnelOptions
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.labels import value_group, with_labels
@@ -45,8 +46,8 @@ _ERRORS = ErrorTerms(
 )
 
 
-class _Behind(NamedTuple):
-    """How many users reached a step, in some segments: the counters of it and of those behind."""
+class _Users(NamedTuple):
+    """How many users reached a step, or took so long to it, in some segments: their counters."""
 
     cells: tuple[int, ...]
     level: int = 0
@@ -78,6 +79,7 @@ class Funnel(OfSums):
         require_moments(telemetry, options.time)
         steps = tuple((name, _step(name, text, telemetry)) for name, text in names.items())
         funnel = cls(options=options, domains=declared(telemetry, pair), steps=steps)
+        _ = funnel.bounds  # refused here, if some leave a bin empty
         if funnel.size[1] << len(steps) > _CODES:
             most = _CODES >> len(steps)
             raise RequestError(f"--groups: of {len(steps)} steps at most {most - 1:,} values")
@@ -92,6 +94,26 @@ class Funnel(OfSums):
     def within(self) -> float:
         """How long a funnel may take, in microseconds."""
         return math.inf if self.options.within is None else 1e6 * seconds_of(self.options.within)
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[str, float], ...]:
+        """(as it was written, in microseconds) of each bound of times.
+
+        Raises:
+            RequestError: one is no span; they leave a bin empty; or there is one step.
+        """
+        if self.options.times is None:
+            return ()
+        texts = [text.strip() for text in self.options.times.split(",")]
+        try:
+            ends = [1e6 * seconds_of(text) for text in texts]
+        except ValueError:
+            raise RequestError("--times: spans are needed, as in 1min,5min,1h") from None
+        if len(self.steps) < 2:
+            raise RequestError("--times: are from step to step, and there is one: leave them out")
+        if not (sorted({0.0, *ends}) == [0.0, *ends] and ends[-1] < self.within):
+            raise RequestError("--times: spans must rise, from above 0 to below --within")
+        return tuple(zip(texts, ends, strict=True))
 
     @property
     def workload(self) -> Workload:
@@ -112,27 +134,34 @@ class Funnel(OfSums):
         title = f"{THEN.join(ends)}: users{by}"
         figures = {TABLE: "users"} | ({CONVERSION: "share"} if self._pairs else {})
         headline = {"table": [*figures][-1], "rows": ONE, "picture": STEPS}
+        figures |= {TIMES: "users by time"} if self.bounds else {}
         return Heading(title, figures, value_group(self.domains), headline)
 
     # What is published.
 
     @property
     def reporting(self) -> StepReporting:
-        return StepReporting(*self.size, within=self.within)
+        ends = tuple(end for _, end in self.bounds)
+        return StepReporting(*self.size, within=self.within, bounds=ends)
 
     @cached_property
-    def shown(self) -> list[_Behind]:
-        """Everybody's steps, and then those of each segment."""
+    def shown(self) -> list[_Users]:
+        """Everybody's steps, and then those of each segment; and so the times to later steps."""
         steps, segments = self.size
-        every = range(segments)
+        bins = (steps - 1) * (len(self.bounds) + 1) * bool(self.bounds)
+        parts = [range(segments), *([own] for own in range(segments) if self.domains)]
         return [
-            _Behind(tuple(own * steps + k for own in part for k in range(step, steps)))
-            for part in [every, *([own] for own in every if self.domains)]
+            _Users(tuple(own * steps + k for own in part for k in range(step, steps)))
+            for part in parts
             for step in range(steps)
+        ] + [
+            _Users(tuple(own * bins + place for own in part), level=1)
+            for part in parts
+            for place in range(bins)
         ]
 
     @property
-    def longest(self) -> _Behind:
+    def longest(self) -> _Users:
         return self.shown[0]
 
     @property
@@ -145,13 +174,22 @@ class Funnel(OfSums):
     def tables(self, evidence: SumEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         names, pairs = [name for name, _ in self.steps], self._pairs
         columns = self.columns(evidence, self.options.confidence)
-        columns |= {"fitted": self._fitted(evidence.totals)}
-        tables = {TABLE: self._labelled(names, columns)}
+        many = sum(one.level == 0 for one in self.shown)
+        own = {name: figures[:many] for name, figures in columns.items()}
+        own |= {"fitted": self._fitted(evidence.totals[:many])}
+        tables = {TABLE: self._labelled(names, own)}
         if pairs:
-            starts = range(0, len(self.shown), len(names))
+            starts = range(0, many, len(names))
             figures = [(self.shown[at + a], self.shown[at + b]) for at in starts for a, b in pairs]
             texts = [f"{names[whole]}{THEN}{names[part]}" for part, whole in pairs]
             tables[CONVERSION] = self._labelled(texts, self.shares(evidence, figures))
+        if self.bounds:
+            ends = [text for text, _ in self.bounds]
+            spans = [f"{low} to {high}" for low, high in pairwise(ends)]
+            bins = [f"up to {ends[0]}", *spans, f"over {ends[-1]}"]
+            texts = [f"{a}{THEN}{b}, {end}" for a, b in pairwise(names) for end in bins]
+            took = {name: figures[many:] for name, figures in columns.items()}
+            tables[TIMES] = self._labelled(texts, took)
         return tables
 
     def _fitted(self, totals: Floats) -> Floats:
@@ -180,22 +218,30 @@ class Funnel(OfSums):
 
     # What is said of it.
 
+    def statement(self, evidence: SumEvidence) -> dict[str, Any]:  # type: ignore[override]
+        if not self.bounds:
+            return {}
+        known = {"counters": len(self.steps) - 1, "share": TIMES_SHARE}
+        return {"times": known | {"standard_error": evidence.sum_error(1, 1).standard_error}}
+
     @property
     def wording(self) -> Wording:
-        within = self.options.within
+        within, names = self.options.within, dict(named("--steps", self.options.steps, ""))
         words = (
             "A user counts once, by the furthest step: it reaches the first by any row that holds "
             "it, and each other by a row later than that of the step before; rows of one moment "
-            "are one row, and rows without a time do not count."
+            "are one row, and rows without a time do not count. Where several rows begin, that one "
+            "counts from which the user comes farthest, and of several the first."
         )
         if within is not None:
+            words += f" All steps lie within {within} of the first."
+        if self.bounds:
             words += (
-                f" All steps lie within {within} of the first; where several rows begin, that one "
-                "counts from which the user comes farthest."
+                f" Times are counted beside, at a share of {TIMES_SHARE:g} of the price: a user "
+                f"raises a counter for each later step that it reached, at most {len(names) - 1}."
             )
         segments = "A user's segment is that of the first row that holds the first step."
-        request = {"steps": dict(named("--steps", self.options.steps, ""))}
-        return Wording(_ERRORS, [words, *[segments] * bool(self.domains)], request)
+        return Wording(_ERRORS, [words, *[segments] * bool(self.domains)], {"steps": names})
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of who has begun in a segment."""

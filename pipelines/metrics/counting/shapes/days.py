@@ -11,6 +11,7 @@ from mechanisms.counters.choose import NoisyCounters
 from pipelines.metrics.counting.design import meeting
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import Shape
+from pipelines.metrics.funnel.options import TIMES_SHARE
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.summed import SumEvidence
 
@@ -52,9 +53,15 @@ class _Days(Shape):
 
 
 class _Steps(_Days):
-    """Counters of segments and the furthest steps."""
+    """Counters of segments and the furthest steps, and beside them of times."""
 
     rows_of_a_user = "all, in the order of their times"
+
+    def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, Any]:
+        reporting = statistic.reporting
+        own, sides = reporting.levels[:1], reporting.sides
+        share = {"share": TIMES_SHARE} if sides else {}
+        return meeting(statistic.options, own, sides, sealed, **share), reporting
 
 
 DAYS, STEPS = _Days(), _Steps()
