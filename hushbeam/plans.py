@@ -50,7 +50,7 @@ class Plan:
 
         Returns:
             The release of each metric by name. One that was withheld is not there, and a warning
-            says so.
+            says so, as one says each alarm; `Release.alarms` has them as facts.
 
         Raises:
             RequestError: the plan or its input is wrong.
@@ -65,6 +65,7 @@ class Plan:
         if folder is None:
             raise FailedError(HANDED_OVER)
         whole = Release(folder)
+        warn([f"alarm: {alarm['line']}" for alarm in whole.alarms], 2)
         # Of one without a value that can be used the run has said so.
         said = unusable(whole.statement)
         few = [name for name in whole.statement["withheld"] if name not in said]

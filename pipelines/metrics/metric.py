@@ -257,6 +257,12 @@ class Metric(AsFields, ABC):
         """How it is shown."""
 
     @property
+    def declared(self) -> dict[str, pa.Table]:
+        """Tables of a batch without messages, whose rows the plan has declared; none if it says
+        nothing of them."""
+        return {}
+
+    @property
     def words(self) -> list[str]:
         """What a reader must know beside the promises and the cautions."""
         return []
