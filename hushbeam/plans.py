@@ -50,7 +50,7 @@ class Plan:
 
         Returns:
             The release of each metric by name. One that was withheld is not there, and a warning
-            says so, as one says each alarm; `Release.alarms` has them as facts.
+            says so, as one does of each alarm.
 
         Raises:
             RequestError: the plan or its input is wrong.
@@ -58,14 +58,15 @@ class Plan:
             FailedError: the job ended without a release.
         """
         with called(debug=debug) as cautions:
-            from pipelines.plan.run import run, unusable
+            from pipelines.plan.run import run, unusable, watched
 
             folder = run(self.path, window, [*beam])
+            alarms, problems = watched(folder)
+            cautions += [*(f"alarm: {alarm['line']}" for alarm in alarms), *problems]
         warn(cautions, 2)
         if folder is None:
             raise FailedError(HANDED_OVER)
         whole = Release(folder)
-        warn([f"alarm: {alarm['line']}" for alarm in whole.alarms], 2)
         # Of one without a value that can be used the run has said so.
         said = unusable(whole.statement)
         few = [name for name in whole.statement["withheld"] if name not in said]

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from hushbeam.calls import called, warn
+from hushbeam.calls import called
 from pipelines.errors import RequestError
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ class Release:
             with this object.
     """
 
-    _whole: Release | None  # of the plan, if it is of a metric of one
-
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder, self._whole = os.fspath(folder), None
+        self.folder = os.fspath(folder)
         self.statement  # noqa: B018 - what is no release is refused here
 
     def removed_with(self, around: str) -> Self:
@@ -120,27 +118,7 @@ class Release:
 
             published = self.statement.get("metrics", ())
             folders = {name: require_own_folder(self.folder, name) for name in published}
-        metrics = {name: Release(folder) for name, folder in folders.items()}
-        for one in metrics.values():
-            one._whole = self
-        return metrics
-
-    @cached_property
-    def alarms(self) -> list[dict[str, Any]]:
-        """Figures of a plan's release that are watched and have shifted, as of `run --json`.
-
-        A warning says what cannot be watched. Of a release of `metrics` those of the metric.
-        """
-        if self._whole is not None:
-            return [one for one in self._whole.alarms if one["metric"] == self.statement["metric"]]
-        if not self.statement.get("watch"):
-            return []
-        with called() as cautions:
-            from pipelines.watch.alarms import alarms_of
-
-            alarms, problems = alarms_of(self.folder)
-        warn([*cautions, *problems], 2)
-        return alarms
+        return {name: Release(folder) for name, folder in folders.items()}
 
     @property
     def page(self) -> str:

@@ -146,6 +146,7 @@ class PlanJob:
         time = self.time
         before = [query.chosen for query in plan.queries if query.chosen]
         watch = {m.name: w.model_dump() for m in plan.metrics if not isinstance(w := m.watch, bool)}
+        watch |= {m.name: {} for m in plan.metrics if "above" in m.options}
         return {
             "release": "plan",
             **stamp,

@@ -228,13 +228,18 @@ def code_of(folder: str | None, screen: Screen | None = None) -> int:
     return code or (WITHHELD if release.statement_of(folder)["withheld"] else DONE)
 
 
-def say_alarms(folder: str, screen: Console) -> int:
-    """4 if a figure of a release that is watched has shifted, 2 if one cannot be; each is said."""
-    if not release.statement_of(folder).get("watch"):
-        return DONE
+def watched(folder: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The alarms of a release that stands, and why some cannot be looked for."""
+    if not (folder and release.holds_release(folder) and release.statement_of(folder).get("watch")):
+        return [], []
     from pipelines.watch.alarms import alarms_of  # numbers and tables, which few plans need
 
-    alarms, problems = alarms_of(folder)
+    return alarms_of(folder)
+
+
+def say_alarms(folder: str, screen: Console) -> int:
+    """4 if a figure of a release that is watched has shifted, 2 if one cannot be; each is said."""
+    alarms, problems = watched(folder)
     for alarm in alarms:
         answers.add("alarms", alarm)
         screen.print(f"alarm: {alarm['line']}", highlight=False, markup=False, soft_wrap=True)
