@@ -79,7 +79,7 @@ def test_what_is_said_of_false_alarms_is_the_exact_law() -> None:
     quiet, sure = alarm.clear(0.05)
 
     def fires(counts: Sequence[int]) -> float:
-        return 1 - alarm.vector.probabilities(counts, 501)[-1]
+        return float(1 - alarm.vector.probabilities(counts, 501)[-1])
 
     assert fires([500 - quiet] * 30) <= 0.05 < fires([501 - quiet] * 30)
     assert fires([500 + sure]) >= 0.95 > fires([499 + sure])
