@@ -258,8 +258,7 @@ class Metric(AsFields, ABC):
 
     @property
     def declared(self) -> dict[str, pa.Table]:
-        """Tables of a batch without messages, whose rows the plan has declared; none if it says
-        nothing of them."""
+        """Tables of a batch without messages; none if a plan does not say which rows there are."""
         return {}
 
     @property

@@ -34,7 +34,7 @@ class RunningAlarm(Running):
         if amounts.groups > 1 or options.last is not None:
             raise RequestError("--above: an alarm is of one count: leave out groups, and --last")
         _, epsilon, delta = target_of(options)
-        terms = epsilon, options.above, options.horizon, options.firings, amounts.most
+        terms = epsilon, options.above, options.horizon, options.firings or 1, amounts.most
         try:
             made = WindowAlarm(*terms)
             made.require_priced(epsilon, delta)

@@ -127,14 +127,18 @@ class RunningCountOptions(RunningOptions, CountOptions):
         "vector: one price for all windows, whatever part of them a user is in",
         None, group=RESULT, metavar="N",
     )  # fmt: skip
-    firings: Count = option(
-        "with above: how many windows may have more; then no other is looked at", 1,
+    firings: Count | None = option(
+        "with above: how many windows may have more (1); then no other is looked at", None,
         group=RESULT, metavar="N", le=1000,
     )  # fmt: skip
 
     @property
     def hidden_by(self) -> str:
         return super().hidden_by if self.above is None else "pipelines.running.alarm:RunningAlarm"
+
+    @property
+    def unstated(self) -> frozenset[str]:
+        return super().unstated | ({"above", "firings"} if self.above is None else set())
 
     @property
     def windows(self) -> int:

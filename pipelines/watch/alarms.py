@@ -109,7 +109,7 @@ def problems(history: History) -> list[str]:
     """The figures that a plan names and no release has; what else it names is watched."""
     figures = (_said(history) or {}).get("figures", ())
     named = _keys(history, _tables(history), figures).values() if figures else ()
-    return [f"{history.metric}: {_unknown(name, named)}" for name in {*figures} - {*named}]
+    return [f"{history.metric}: {_unknown(name, named)}" for name in figures if name not in named]
 
 
 def _said(history: History, otherwise: Any = None) -> Any:
@@ -203,7 +203,7 @@ def alarms_of(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
     window, collection = whole["plan"]["window"], whole["plan"]["collection"]
     if whole["plan"]["noise"] == "running":  # whose windows say themselves whether there is one
         said = (release.statement_of(f"{folder}/{name}") for name in whole["metrics"])
-        return [one["alarm"] for one in said if one["alarm"]], []
+        return [one["alarm"] for one in said if one.get("alarm")], []
     # Where the plan has the window's name, its other windows have theirs.
     folders = release.newest([escaped(folder).replace(escaped(window), "*")], _NEWEST)
     wrong, alarms, why = (RequestError, OSError, ValueError), list[dict[str, Any]](), list[str]()
