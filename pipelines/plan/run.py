@@ -219,8 +219,7 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
 
 
 def code_of(folder: str | None, screen: Screen | None = None) -> int:
-    """The exit code of a release that stands, or stood: 1 if a metric was withheld, 4 of alarms,
-    2 if a figure cannot be watched."""
+    """The exit code of a release that stands, or stood: `say_alarms`, or 1 if some is withheld."""
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE

@@ -127,10 +127,6 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 def require_figures(metric: Metric, figures: Sequence[str]) -> None:
     """Refuse names that no figure of a release can have, as far as the plan says which there are.
 
-    Args:
-        metric: held against its input.
-        figures: as they are to be watched.
-
     Raises:
         RequestError: there is no such figure.
     """

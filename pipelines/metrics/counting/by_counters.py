@@ -197,7 +197,8 @@ class ByCounters(OfStatistic):
     def declared(self) -> dict[str, pa.Table]:
         from transforms.collector.collect_counts import Counted
 
-        if self.statistic.workload.shape == "strings":
+        found = getattr(self.options, "undeclared_columns", ())
+        if found or self.statistic.workload.shape == "strings":
             return {}
         return self.tables(Counted(self.mechanism.count(np.empty(0, np.uint64)), 0, 0))
 

@@ -159,10 +159,6 @@ class OfUndeclaredGroups(ByJob):
             people = estimate.totals.sum(axis=1) / amounts.most
         return Evidence(totals, people, self.accuracy, lambda *_: None)
 
-    @property
-    def declared(self) -> dict[str, pa.Table]:
-        return {}
-
     def tables(self, estimate: Any) -> dict[str, pa.Table]:
         evidence, statistic = self.evidence(estimate), self.statistic
         columns = statistic.columns(evidence, self.options.confidence)
