@@ -783,4 +783,22 @@ MUTANTS = (
         "share = np.clip(share, 0, 1) * 0.9",
         (_PRICE,),
     ),
+    Mutant(
+        "ratios-at-the-price-of-one-sum",
+        "A unit is in two sums of each group, and noise is for one.",
+        "pipelines/metrics/statistics/ratio.py",
+        "2 * work.most_groups if",
+        "work.most_groups if",
+        ("tests/pipelines/test_job_sensitivity.py",),
+        known_by="no_unit_moves",
+    ),
+    Mutant(
+        "ratios-with-their-scales-swapped",
+        "Either sum of a ratio is said in the unit of the other.",
+        "pipelines/metrics/statistics/ratio.py",
+        "zip(np.split(evidence.totals, 2), self.scales, strict=True)",
+        "zip(np.split(evidence.totals, 2), self.scales[::-1], strict=True)",
+        ("tests/contract/test_figures.py",),
+        known_by="ratio",
+    ),
 )

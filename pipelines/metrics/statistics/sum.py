@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
@@ -21,6 +21,9 @@ from pipelines.views.digits import three_digits
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Statistic):
@@ -32,7 +35,7 @@ class Sum(Statistic):
     bounds: Bounds
 
     @classmethod
-    def read(cls, options: SumOptions, source: inputs.Source) -> tuple[Sum, inputs.Telemetry]:
+    def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=True, moments=False)
