@@ -50,8 +50,8 @@ class Ratio(Sum):
                 "divided by is at least 0: as in 0,100"
             )
         if options.over is not None:
-            asked = options.model_copy(update={"column": options.over})
-            open_numbers(asked, source, empty=True, moments=False)
+            divisor = options.model_copy(update={"column": options.over})
+            open_numbers(divisor, source, empty=True, moments=False)
         return super().read(options, source)
 
     @property
