@@ -784,13 +784,13 @@ MUTANTS = (
         (_PRICE,),
     ),
     Mutant(
-        "ratios-at-the-price-of-one-sum",
-        "A unit is in two sums of each group, and noise is for one.",
+        "ratios-of-one-number-a-row",
+        "Of the two numbers of a row one is drawn, as if a unit were in one of the sums.",
         "pipelines/metrics/statistics/ratio.py",
         "2 * work.most_groups if",
         "work.most_groups if",
-        ("tests/pipelines/test_job_sensitivity.py",),
-        known_by="no_unit_moves",
+        ("tests/contract/test_figures.py",),
+        known_by="ratio",
     ),
     Mutant(
         "ratios-with-their-scales-swapped",
