@@ -221,6 +221,10 @@ def _numbers() -> Iterator[Kind]:
     spread = asked("variance", **numbers)  # in halves of the range, as its mean in the middle
     both = math.hypot(spread.error / 2500, spread.accuracy.noise / PEOPLE)
     yield Kind("variance, and its mean", both, moments())
+    # Two sums of which a row moves each as far as its bounds, at a ratio of their halves.
+    yield Kind(
+        "ratio, of sums", asked("ratio", **numbers).error * PEOPLE / 5000, math.sqrt(8) * best(2)
+    )
     for bins in (64, 1024):
         release = asked("distribution", **numbers, bins=bins)
         tree, shares = release.reporting.tree, np.linspace(0, 1, bins + 1)

@@ -98,6 +98,22 @@ def variance(
 ) -> Release:
     """The variance and standard deviation of a column, or of each group."""
 
+def ratio(
+    input: _Log, *, column: str, bounds: _Bounds, types: _Named = (), delimiter: str | None =
+    None, header: _Texts = (), encoding: str | None = None, derive: _Named = (), where: _Texts =
+    (), user_column: str | None = None, epsilon: float | None = None, delta: float | None =
+    None, large_delta: bool = False, output: _Path | None = None, confidence: float = 0.95,
+    shuffler: Literal['grouped', 'fused'] = 'grouped', neighbours: Literal['add or remove',
+    'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
+    Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
+    None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
+    False, honest_share: float | None = None, max_messages: float | None = None, group_by: str |
+    None = None, groups: _Values | None = None, over: str | None = None, over_bounds: str =
+    '0,1', ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (),
+    debug: bool = False,
+) -> Release:
+    """The sum of one column over that of another, or over how many rows."""
+
 def distribution(
     input: _Log, *, column: str, types: _Named = (), delimiter: str | None = None, header:
     _Texts = (), encoding: str | None = None, derive: _Named = (), where: _Texts = (),

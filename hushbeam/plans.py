@@ -50,7 +50,7 @@ class Plan:
 
         Returns:
             The release of each metric by name. One that was withheld is not there, and a warning
-            says so.
+            says so, as one does of each alarm.
 
         Raises:
             RequestError: the plan or its input is wrong.
@@ -58,9 +58,11 @@ class Plan:
             FailedError: the job ended without a release.
         """
         with called(debug=debug) as cautions:
-            from pipelines.plan.run import run, unusable
+            from pipelines.plan.run import run, unusable, watched
 
             folder = run(self.path, window, [*beam])
+            alarms, problems = watched(folder)
+            cautions += [*(f"alarm: {alarm['line']}" for alarm in alarms), *problems]
         warn(cautions, 2)
         if folder is None:
             raise FailedError(HANDED_OVER)

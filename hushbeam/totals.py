@@ -160,5 +160,5 @@ class RunningTotals:
         return table(self._kept, last, confidence)
 
     def __repr__(self) -> str:
-        done, horizon = len(self._kept.windows), self._kept.design.factors.horizon
+        done, horizon = len(self._kept.windows), self._kept.design.horizon
         return f"<hushbeam.RunningTotals: {done:,} of {horizon:,} windows>"

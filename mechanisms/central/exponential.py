@@ -200,6 +200,11 @@ class FirstAbove:
     span: float
     sensitivity: int = 1
 
+    @classmethod
+    def of_epsilon(cls, epsilon: float, sensitivity: int = 1) -> "FirstAbove":
+        """The one with a + b of at most so much."""
+        return cls(epsilon * (1 + 2 * _QUERY) / (1 + _QUERY) * (1 - 1e-14), sensitivity)
+
     def __post_init__(self) -> None:
         if not 0 < self.span < math.inf:
             raise ValueError(f"a span must be positive and finite, not {self.span}")
@@ -261,6 +266,13 @@ class FirstAbove:
             probabilities.append(float(open_ @ np.append(law[::-1].cumsum()[::-1], 0.0)[least]))
             open_ = open_ * np.append(0.0, law.cumsum())[least]
         return np.array([*probabilities, float(open_.sum())])
+
+    def passes(self, count: int, threshold: int, times: int) -> float:
+        """The probability that none of so many equal counts is above: the exact law."""
+        levels, weights = _law(self.threshold_noise)
+        noise, law = _law(self.query_noise)
+        below = np.append(0.0, law.cumsum())[np.searchsorted(noise, threshold + levels - count)]
+        return float(weights @ below**times)
 
 
 def _law(noise: DiscreteLaplace) -> tuple[Counts, Floats]:

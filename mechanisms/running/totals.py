@@ -24,8 +24,10 @@ numbers may depend on earlier releases, too.
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +150,20 @@ class RunningTotals:
             raise ValueError(
                 f"a unit cannot add on {self.contribution.days:,} of {self.factors.horizon:,} days"
             )
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What a statement says of it."""
+        source = "near its square root: Dvijotham, McMahan, Pillutla, Steinke, Thakurta, FOCS 2024"
+        return {
+            "name": "running-totals", "sigma": self.sigma, "buffers": len(self.factors.decays),
+            "source": f"buffered linear Toeplitz factors of the running sum, {source}",
+        }  # fmt: skip
+
+    @property
+    def horizon(self) -> int:
+        """How many days there are."""
+        return self.factors.horizon
 
     @property
     def bits(self) -> int:
@@ -273,6 +289,17 @@ class RunningTotals:
         added = (whole - np.array(state.before, object)).astype(np.int64)
         rows = tuple(tuple(row) for row in faded.tolist())
         return added, replace(state, day=state.day + 1, buffers=rows, before=tuple(whole.tolist()))
+
+    def over(self, state: TotalsState) -> str:
+        """What there are no more of; empty if another day can be drawn."""
+        return f"all {self.horizon:,} windows" * (state.day >= self.horizon)
+
+    def added(
+        self, state: TotalsState, numbers: Sequence[int], rng: RandomSource
+    ) -> tuple[list[int], TotalsState]:
+        """By how much one more day moves the totals, noise and all; as of `draw`."""
+        noise, after = self.draw(state, rng)
+        return [sum(both) for both in zip(numbers, noise.tolist(), strict=True)], after
 
 
 def _rounded(numbers: NDArray[np.object_], bits: int) -> NDArray[np.object_]:

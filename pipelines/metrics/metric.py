@@ -256,6 +256,11 @@ class Metric(AsFields, ABC):
         """How it is shown."""
 
     @property
+    def declared(self) -> dict[str, pa.Table]:
+        """Tables of a batch without messages; none if a plan does not say which rows there are."""
+        return {}
+
+    @property
     def words(self) -> list[str]:
         """What a reader must know beside the promises and the cautions."""
         return []

@@ -29,6 +29,7 @@ _OURS = {
     "strings": "pipelines.metrics.strings.options:StringsOptions",
     "mean": "pipelines.metrics.mean.options:MeanOptions",
     "variance": "pipelines.metrics.variance.options:VarianceOptions",
+    "ratio": "pipelines.metrics.ratio.options:RatioOptions",
     "distribution": "pipelines.metrics.distribution.options:DistributionOptions",
     "vector-mean": "pipelines.metrics.vector_mean.options:VectorMeanOptions",
     "count": "pipelines.metrics.counting.options:CountOptions",

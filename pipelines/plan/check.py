@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
@@ -14,6 +15,7 @@ from pipelines.ledger.accounting import fits, further
 from pipelines.metrics.instead import said
 from pipelines.metrics.metric import Metric, enrolled
 from pipelines.metrics.permanent import promises
+from pipelines.metrics.registry import imported
 from pipelines.metrics.terms import answering_share
 from pipelines.plan.described import described
 from pipelines.plan.document import WINDOW, PlanDocument
@@ -76,7 +78,9 @@ def check(
         screen.say(text)
     screen.print(_table(job))
     for guarantee in distinct_promises(job.guarantees):
-        screen.print(f"together: {one_line(guarantee)}", highlight=False)
+        unit = plan.unit if guarantee.unit == "user" else guarantee.unit
+        line = one_line(replace(guarantee, unit=unit))
+        screen.print(f"together: {line}", highlight=False)
     about = [*about_clients, *_about_units(job), *said(job.metrics), *job.cautions, *about_windows]
     for line in [*about, *_about_input(plan), *_about_ledger(plan)]:
         screen.print(line, highlight=False, markup=False)
@@ -105,7 +109,11 @@ def _unread(path: str, window: str | None) -> tuple[PlanJob, str | None]:
     named = window or _PLACEHOLDER
     # Permanent noise is no job's to draw.
     clients = plan.permanent is not None
-    return unread_job(plan, named, clients, headed(plan, named)), window
+    job = unread_job(plan, named, clients, headed(plan, named))
+    if plan.stream is not None:  # `stream` comes after plans, and refuses more than they do
+        with plan.located():
+            imported("pipelines.stream.windows:require_streamed")(plan, job.metrics, clients)
+    return job, window
 
 
 def _summary(job: PlanJob, window: str | None, refused: str | None) -> dict[str, Any]:

@@ -146,6 +146,7 @@ class PlanJob:
         time = self.time
         before = [query.chosen for query in plan.queries if query.chosen]
         watch = {m.name: w.model_dump() for m in plan.metrics if not isinstance(w := m.watch, bool)}
+        watch |= {m.name: {} for m in plan.metrics if "above" in m.options}
         return {
             "release": "plan",
             **stamp,
@@ -235,7 +236,7 @@ def open_job(plan: PlanDocument, window: str) -> PlanJob:
     except RequestError as error:
         raise RequestError(plan.where("input") + undashed(str(error))) from None
     _require_rows(plan, telemetry)
-    return PlanJob(plan, window, telemetry, resolve(plan, window, telemetry))
+    return _watchable(PlanJob(plan, window, telemetry, resolve(plan, window, telemetry)))
 
 
 def _require_rows(plan: PlanDocument, telemetry: inputs.Telemetry) -> None:
@@ -276,7 +277,18 @@ def unread_job(
         clients: whether each user's own client draws the noise, and not one job for all.
         seen: what is known of the files.
     """
-    return PlanJob(plan, window, seen, resolve(plan, window, seen, clients))
+    return _watchable(PlanJob(plan, window, seen, resolve(plan, window, seen, clients)))
+
+
+def _watchable(job: PlanJob) -> PlanJob:
+    """Refuse figures to be watched that no release will have, before anything is paid."""
+    for place, (said, metric) in enumerate(zip(job.plan.metrics, job.metrics, strict=False)):
+        if figures := getattr(said.watch, "figures", ()):
+            from pipelines.watch.alarms import require_figures  # which few plans need
+
+            with job.plan.located("metrics", place):
+                require_figures(metric, figures)
+    return job
 
 
 def headed(plan: PlanDocument, window: str) -> inputs.Telemetry:

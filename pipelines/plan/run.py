@@ -215,26 +215,33 @@ def _remembered(job: PlanJob, for_beam: ForBeam) -> Remembered:
 
 
 def code_of(folder: str | None, screen: Screen | None = None) -> int:
-    """The exit code of a release that stands, or stood: 1 if a metric was withheld, 4 of alarms."""
+    """The exit code of a release that stands, or stood: `say_alarms`, or 1 if some is withheld."""
     # Handed over to a service, or moved, as an operator has said.
     if folder is None or not release.holds_release(folder):
         return DONE
-    if say_alarms(folder, screen or Screen()):
-        return ALARM
-    return WITHHELD if release.statement_of(folder)["withheld"] else DONE
+    code = say_alarms(folder, screen or Screen())
+    return code or (WITHHELD if release.statement_of(folder)["withheld"] else DONE)
+
+
+def watched(folder: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The alarms of a release that stands, and why some cannot be looked for."""
+    if not (folder and release.holds_release(folder) and release.statement_of(folder).get("watch")):
+        return [], []
+    from pipelines.watch.alarms import alarms_of  # numbers and tables, which few plans need
+
+    return alarms_of(folder)
 
 
 def say_alarms(folder: str, screen: Console) -> int:
-    """How many figures of a release that are watched have shifted; each is said."""
-    if not release.statement_of(folder).get("watch"):
-        return 0
-    from pipelines.watch.alarms import alarms_of  # numbers and tables, which few plans need
-
-    alarms = alarms_of(folder)
+    """4 if a figure of a release that is watched has shifted, 2 if one cannot be; each is said."""
+    alarms, problems = watched(folder)
     for alarm in alarms:
         answers.add("alarms", alarm)
         screen.print(f"alarm: {alarm['line']}", highlight=False, markup=False, soft_wrap=True)
-    return len(alarms)
+    for problem in problems:
+        answers.add("unwatched", problem)
+        warnings.warn(problem, Caution, stacklevel=1)
+    return ALARM if alarms else WRONG_REQUEST if problems else DONE
 
 
 @contextmanager
@@ -491,5 +498,9 @@ def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, 
         return RUN_FAILED, f"failed with {type(error).__name__}{because(error)}"
     code = code_of(made, quiet)
     said = "released before, and not made again" if before else "released"
-    more = {WITHHELD: "; some metrics were withheld", ALARM: "; an alarm (hushbeam watch tells it)"}
+    more = {
+        WITHHELD: "; some metrics were withheld",
+        ALARM: "; an alarm (hushbeam watch tells it)",
+        WRONG_REQUEST: "; a figure cannot be watched (hushbeam watch tells why)",
+    }
     return code, said + more.get(code, "")

@@ -44,7 +44,7 @@ LABELS = ("group", "value")
 Never in a column with the name of the log's: that may be the name of any column of these tables.
 """
 
-AVERAGES = frozenset({"mean", "standard deviation", "variance"})
+AVERAGES = frozenset({"mean", "standard deviation", "variance", "ratio"})
 """Figures that are divided by how many there are, which a column beside them says."""
 
 _METADATA = b"hushbeam"

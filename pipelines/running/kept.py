@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mechanisms.central.window_alarm import WindowAlarm
 from mechanisms.channel import Guarantee
 from mechanisms.running.factors import Factors
 from mechanisms.running.totals import Contribution, RunningTotals, TotalsState
@@ -22,6 +23,7 @@ from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.storage.secrets import state_folder
 
+Design = RunningTotals | WindowAlarm
 KIND = "running-totals"
 _VERSION = 1
 _WHY = "drawn anew, windows would tell more than was paid for"
@@ -47,7 +49,7 @@ class KeptTotals:
     """
 
     request: Mapping[str, Any]
-    design: RunningTotals
+    design: Design
     names: tuple[str, ...]
     key: str
     windows: tuple[str, ...]
@@ -99,8 +101,8 @@ class KeptTotals:
         """Put it where it is kept, all of it or nothing."""
         said = {name: getattr(self, name) for name in _AS_THEY_ARE}
         drawn = self.design
-        design = {"factors": asdict(drawn.factors), "sigma": drawn.sigma}
-        design |= {"contribution": asdict(drawn.contribution)}
+        alarm = isinstance(drawn, WindowAlarm)
+        design = {"alarm": asdict(drawn)} if alarm else asdict(drawn)
         said |= {"request": self.request, "design": design, "state": self.state.written().decode()}
         said["sources"] = {name: one.as_dict() for name, one in self.sources.items()}
         with new_file(place.secret, secret=True) as stream:
@@ -114,13 +116,8 @@ class KeptTotals:
             ValueError: it was not.
         """
         try:
-            factors, request = said["design"]["factors"], said["request"]
-            factors = Factors(
-                factors["horizon"], *map(tuple, (factors["decays"], factors["weights"]))
-            )
-            names = tuple(said["names"])
-            unit = Contribution(**said["design"]["contribution"])
-            design = RunningTotals(factors, said["design"]["sigma"], unit, len(names))
+            request, names = said["request"], tuple(said["names"])
+            design = _design(said["design"], len(names))
             totals = tuple(tuple(map(int, row)) for row in said["totals"])
             state = TotalsState.read(said["state"].encode())
             paid = None if said["paid"] is None else tuple(said["paid"])
@@ -133,7 +130,16 @@ class KeptTotals:
         )  # fmt: skip
 
 
-def condition_of(unit: str, design: RunningTotals, apart: bool, first: str | None) -> str:
+def _design(said: Mapping[str, Any], totals: int) -> Design:
+    if "alarm" in said:
+        return WindowAlarm(**said["alarm"])
+    factors = said["factors"]
+    lists = map(tuple, (factors["decays"], factors["weights"]))
+    unit = Contribution(**said["contribution"])
+    return RunningTotals(Factors(factors["horizon"], *lists), said["sigma"], unit, totals)
+
+
+def condition_of(unit: str, design: Design, apart: bool, first: str | None) -> str:
     """Of which units a promise holds: nothing cuts what a unit adds in further windows.
 
     Args:
@@ -144,7 +150,7 @@ def condition_of(unit: str, design: RunningTotals, apart: bool, first: str | Non
     """
     if first is not None:
         return f"whose rows all have one value in {first!r}"
-    days, horizon = design.contribution.days, design.factors.horizon
+    days, horizon = design.contribution.days, design.horizon
     if days == horizon or (apart and (unit, days) == ("row", 1)):
         return ""
     who = "that" if unit == "row" else "who"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_mu
-from mechanisms.running.totals import Contribution, RunningTotals, least
+from mechanisms.running.totals import Contribution, least
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.by_counters import ByCounters
@@ -63,7 +63,7 @@ class Running(ByCounters):
         return metric
 
     @cached_property
-    def noise(self) -> RunningTotals:
+    def noise(self) -> Any:
         """What hides a unit in all windows together.
 
         Raises:
@@ -81,7 +81,7 @@ class Running(ByCounters):
     @property
     def protection(self) -> Protection:
         made = self.noise, self.reporting
-        return Protection("running-totals", "central", made, 0.0, 0.0)
+        return Protection(self.noise.constants["name"], "central", made, 0.0, 0.0)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
@@ -198,10 +198,7 @@ class Running(ByCounters):
 
         said, windows = statement(estimate), list(estimate.windows)
         words = [
-            *said["in_words"],
-            f"Totals are of the {len(windows):,} windows that were added so far, in the order in "
-            "which they were (`windows`). One that was missed is not among them, and one that "
-            "comes late counts in those that are released after it.",
+            *said["in_words"], self.reading(len(windows)),
             *self.words, *among(self.options.where, self.unit, RAISING_NONE), *self.cautions,
         ]  # fmt: skip
         error = {
@@ -214,6 +211,14 @@ class Running(ByCounters):
             **said, "release": self.kind, "in_words": words, "request": self.request,
             "error": said["error"] | error, "poisoning": liar, "windows": windows,
         }  # fmt: skip
+
+    def reading(self, windows: int) -> str:
+        """What figures are of so many windows."""
+        return (
+            f"Totals are of the {windows:,} windows that were added so far, in the order in which "
+            "they were (`windows`). One that was missed is not among them, and one that comes "
+            "late counts in those that are released after it."
+        )
 
     @property
     def influence(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.options import CountOptions, HiddenOptions, SumOptions
@@ -164,6 +164,28 @@ class RunningOptions(Horizon):
 
 class RunningCountOptions(RunningOptions, CountOptions):
     """What a plan asks of a count that names a horizon."""
+
+    above: Annotated[int, Field(ge=0, lt=1 << 48)] | None = option(
+        "publish of each window no number, but whether more than N count in it, by the sparse "
+        "vector: one price for all windows, whatever part of them a user is in",
+        None, group=RESULT, metavar="N",
+    )  # fmt: skip
+    firings: Count | None = option(
+        "with above: how many windows may have more (1); then no other is looked at", None,
+        group=RESULT, metavar="N", le=1000,
+    )  # fmt: skip
+
+    @property
+    def hidden_by(self) -> str:
+        return super().hidden_by if self.above is None else "pipelines.running.alarm:RunningAlarm"
+
+    @property
+    def unstated(self) -> frozenset[str]:
+        return super().unstated | ({"above", "firings"} if self.above is None else set())
+
+    @property
+    def windows(self) -> int:
+        return super().windows if self.above is None else self.horizon
 
 
 class RunningSumOptions(RunningOptions, SumOptions):

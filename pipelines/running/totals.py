@@ -23,13 +23,12 @@ import pyarrow as pa
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
-from mechanisms.running.totals import RunningTotals
 from pipelines.errors import RequestError
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.metrics.counting.by_counters import ByCounters
 from pipelines.releases import release
 from pipelines.releases.statement import head, parquet, versions
-from pipelines.running.kept import KIND, KeptTotals, Place, locked, read
+from pipelines.running.kept import KIND, Design, KeptTotals, Place, locked, read
 from pipelines.running.sources import NONE, Sources
 from pipelines.running.view import TABLE, page
 from pipelines.storage.paths import beside, new_file
@@ -44,7 +43,7 @@ _LARGEST = 1 << 48  # that is added in a window: totals of 20,000 then fit into 
 
 
 def begun(
-    place: Place, request: Mapping[str, Any], design: RunningTotals, names: Sequence[str],
+    place: Place, request: Mapping[str, Any], design: Design, names: Sequence[str],
     payment: Payment | None, rng: RandomSource,
 ) -> KeptTotals:  # fmt: skip
     """Running totals that stand somewhere; begun there, and paid for, if nothing does.
@@ -122,7 +121,7 @@ def words(kept: KeptTotals) -> list[str]:
     return [
         f"The promise covers all that any one {promise.whose} adds to the totals: whether it is "
         "there or not.",
-        f"It holds of {design.factors.horizon:,} windows together, charged once, if a "
+        f"It holds of {design.horizon:,} windows together, charged once, if a "
         f"{request['unit']} adds to {design.contribution.days:,} of them at the most, and no more "
         "in a window than was declared.",
         "Noise of one window is not independent of that of the next: a secret file holds what it "
@@ -135,18 +134,14 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
     design, request, promise = kept.design, kept.request, kept.guarantee
     first, *more = words(kept)
     nobody = Guarantee.none("the job sees exact numbers, and adds noise to totals alone")
-    error = [design.standard_error(day) for day in (0, design.factors.horizon - 1)]
+    error = [design.standard_error(day) for day in (0, design.horizon - 1)]
     return {
         **head(KIND, (promise, nobody), first, more, 0),
         "neighbours": f"all that a {promise.whose} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "request": request,
         "secret_id": kept.id,
-        "mechanism": {
-            "name": KIND, "sigma": design.sigma, "buffers": len(design.factors.decays),
-            "source": "buffered linear Toeplitz factors of the running sum, near its square root: "
-            "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, FOCS 2024",
-        },
+        "mechanism": design.constants,
         "error": {"first": error[0], "last": error[1], "covers": "all noise, and roundings of it",
                   "confidence": request["confidence"], "intervals": "each holds alone"},
         "versions": versions(),
@@ -303,11 +298,11 @@ def drawn(kept: KeptTotals, window: str, ordered: list[int], rng: RandomSource) 
         raise RequestError(_AGAIN.format(window))
     kept.design.require_priced(kept.request["epsilon"], kept.request["delta"])
     try:
-        noise, state = kept.design.draw(kept.state, rng)
+        moved, state = kept.design.added(kept.state, ordered, rng)
     except ValueError as error:
         raise RequestError(f"window {window}: {error}") from None
     before = kept.totals[-1] if kept.totals else (0,) * len(kept.names)
-    now = zip(before, ordered, noise.tolist(), strict=True)
+    now = zip(before, moved, strict=True)
     totals = (*kept.totals, tuple(sum(parts) for parts in now))
     return replace(kept, windows=(*kept.windows, window), totals=totals, last=digest, state=state)
 
@@ -357,7 +352,7 @@ _LOOKED_AT = 20  # of the newest releases
 
 
 def opened(
-    series: str, window: str, request: Mapping[str, Any], design: RunningTotals,
+    series: str, window: str, request: Mapping[str, Any], design: Design,
     names: Sequence[str], rng: RandomSource, made: Callable[[str, Sequence[Sources]], Sources],
 ) -> KeptTotals:  # fmt: skip
     """What a series of windows is drawn from; begun if it has no window yet. Nothing is drawn.
@@ -391,10 +386,10 @@ def opened(
         _require_newest(place, series, kept)
         if window in kept.windows:
             return kept
-        if not kept.state.day < design.factors.horizon:
+        if said := kept.design.over(kept.state):
             raise RequestError(
-                f"horizon: all {design.factors.horizon:,} windows of {series} were drawn: begin "
-                "others in another output, and pay for them"
+                f"horizon: {said} of {series} were drawn: begin others in another output, and pay "
+                "for them"
             )
         others = [one for name, one in kept.sources.items() if name != window]
         kept = kept.made(window, made(kept.key, others))

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -103,8 +102,7 @@ class Site:
         self.histories = histories(published)
         self.alarms: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for history in self.histories:
-            with suppress(RequestError):  # a figure that is misspelt: runs have said so
-                self.alarms[_page_of(history)] = facts_of([history])
+            self.alarms[_page_of(history)] = facts_of([history])
         self.accounts = accounts
         self.wholes: dict[str, dict[str, Mapping[str, Any]]] = {}
         for one in published:

@@ -62,7 +62,7 @@ class Driver:
         files: that one batch has at most.
         ticks: measures how much of it passes; None where no more is known than the clock says.
         withheld: whether of a metric of some window the share of unusable values alone is out.
-        alarmed: whether a figure that is watched has shifted in some window.
+        watch_code: 4 if a figure that is watched has shifted in some window, 2 if one cannot be.
     """
 
     streamed: Streamed
@@ -73,7 +73,7 @@ class Driver:
     files: int = 1 << 9
     ticks: Callable[[], tuple[str, int]] | None = None
     withheld: bool = False
-    alarmed: bool = False
+    watch_code: int = 0
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -296,7 +296,7 @@ class Driver:
         line = f"window {name}: {what}"
         self.screen.print(line, highlight=False, markup=False, soft_wrap=True)
         if folder is not None and release.holds_release(folder):
-            self.alarmed = bool(say_alarms(folder, self.screen)) or self.alarmed
+            self.watch_code = max(self.watch_code, say_alarms(folder, self.screen))
 
     @contextlib.contextmanager
     def _same_error_once(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from pipelines.errors import ALARM, DONE, WITHHELD, Caution, RequestError
+from pipelines.errors import DONE, WITHHELD, Caution, RequestError
 from pipelines.jobs.publishing import rows_are_public
 from pipelines.jobs.run import beam_options, run_beam, runs_here
 from pipelines.plan.loading import load
@@ -84,7 +84,7 @@ def run(options: StreamOptions, beam_arguments: Sequence[str]) -> int:
                 driver.require_all_taken_in()
     finally:
         state.close()
-    return ALARM if driver.alarmed else WITHHELD if driver.withheld else DONE
+    return driver.watch_code or (WITHHELD if driver.withheld else DONE)
 
 
 def _say(counted: Mapping[str, int], plan: Streamed, screen: Screen) -> None:

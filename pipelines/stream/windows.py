@@ -118,15 +118,19 @@ def streamed(plan: PlanDocument, clients: bool = False) -> Streamed:
     Raises:
         RequestError: the plan says nothing of a stream, or a metric cannot be served as one.
     """
-    stream = require_stream(plan)
+    stream, metrics = require_stream(plan), unread_job(plan, SEED, clients).metrics
+    require_streamed(plan, metrics, clients)
+    return Streamed(plan, stream, metrics)
+
+
+def require_streamed(plan: PlanDocument, metrics: Sequence[Metric], clients: bool) -> None:
+    """Refuse what a stream cannot serve; arguments and errors as of `streamed`."""
     if WINDOW not in plan.output:
         raise RequestError(
             f"output: each window has a release of its own: name a folder with {WINDOW}"
         )
-    metrics = unread_job(plan, SEED, clients).metrics
     _require_streamable(metrics)
-    _require_calendar(plan, stream, metrics, clients)
-    return Streamed(plan, stream, metrics)
+    _require_calendar(plan, require_stream(plan), metrics, clients)
 
 
 def require_stream(plan: PlanDocument) -> Stream:

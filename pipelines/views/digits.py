@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+_GIANT = 1e18  # from which a number's exponent is read, and not its digits
+
 
 def digits(value: float | None, error: float | None) -> str:
     """A number to the digits that its error allows: two of the error's.
@@ -12,10 +14,12 @@ def digits(value: float | None, error: float | None) -> str:
     ('12,345.7', '-3,141,600,000', '0.0123')
     >>> digits(12345.678, math.inf), digits(-0.001, 0.2)
     ('12,345.7', '0.00')
+    >>> digits(1.4e300, 2e299)
+    '1.4e+300'
     """
     if value is None or error is None:
         return "unknown" if value is None else f"{value:,.6g}"
-    if not (math.isfinite(value) and 0 < error < math.inf):
+    if not (abs(value) < _GIANT and 0 < error < math.inf):
         return f"{value:,.6g}"
     places = 1 - math.floor(math.log10(error))
     if isinstance(value, int):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mechanisms.nearest import meant
 from mechanisms.postprocess.alarms import Alarm, learned, watch
 from pipelines.compare.differences import CENTRE, columns
 from pipelines.compare.pairs import require_alike
 from pipelines.compare.series import ALL, History, Label, histories
-from pipelines.errors import Caution, RequestError
+from pipelines.errors import RequestError
+from pipelines.metrics.metric import Metric
 from pipelines.releases import history, release, schema
 from pipelines.views.headline import chosen, figure_of, headline, label, unit_of, written
 from transforms.files.systems import escaped
@@ -79,12 +80,8 @@ def courses(history: History, unless_said: bool = False) -> list[Course]:
     Args:
         history: of the metric.
         unless_said: whether its first figure is watched where no plan says so.
-
-    Raises:
-        RequestError: the plan names a figure that no release has.
     """
-    whole = history.newest.whole
-    said = whole.get("watch", {}).get(history.metric, {} if unless_said else None)
+    whole, said = history.newest.whole, _said(history, {} if unless_said else None)
     fresh = (whole.get("plan") or {}).get("noise", "fresh") == "fresh" and "secret_id" not in whole
     if said is None or not fresh:
         return []
@@ -108,6 +105,43 @@ def courses(history: History, unless_said: bool = False) -> list[Course]:
     return made
 
 
+def problems(history: History) -> list[str]:
+    """The figures that a plan names and no release has; what else it names is watched."""
+    figures = (_said(history) or {}).get("figures", ())
+    named = _keys(history, _tables(history), figures).values() if figures else ()
+    return [f"{history.metric}: {_unknown(name, named)}" for name in figures if name not in named]
+
+
+def _said(history: History, otherwise: Any = None) -> Any:
+    """What the plan of the newest release says of a metric."""
+    return history.newest.whole.get("watch", {}).get(history.metric, otherwise)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    known = [*known]
+    one = known == [""]  # which has no name
+    what = "say watch: true, for there is one" if one else "name it as the release's page does"
+    return f"watch: there is no figure {name!r}; {what}{meant(name, known)}"
+
+
+def require_figures(metric: Metric, figures: Sequence[str]) -> None:
+    """Refuse names that no figure of a release can have, as far as the plan says which there are.
+
+    Raises:
+        RequestError: there is no such figure.
+    """
+    said = metric.heading.stated | {"guarantees": {"release": metric.guarantees[0].as_dict()}}
+    table = metric.declared.get(chosen(said)["table"]) if figures else None
+    if table is None:
+        return
+    kind, several = figure_of(said), len(table) > 1
+    keys = _labels_of(schema.shared(table, said, kind))
+    known = [label(key, kind, several, said["labels"]) for key in keys]
+    for name in figures:
+        if name not in known:
+            raise RequestError(_unknown(name, known))
+
+
 def _tables(history: History) -> dict[int, pa.Table]:
     """Place -> the table that comes first, of releases whose figures mean what is meant now."""
     tables = {}
@@ -124,9 +158,13 @@ def _tables(history: History) -> dict[int, pa.Table]:
 
 def _rows(table: pa.Table) -> dict[Label, tuple[float, float]]:
     """Label -> unbiased figure and standard error, 0 where that is not known."""
-    known, labels = columns(table), (table[name].to_pylist() for name in schema.LABELS)
+    known = columns(table)
     numbers = zip(known[CENTRE], np.nan_to_num(known["standard_error"]), strict=True)
-    return dict(zip(zip(*labels, strict=True), numbers, strict=True))
+    return dict(zip(_labels_of(table), numbers, strict=True))
+
+
+def _labels_of(table: pa.Table) -> list[Label]:
+    return [*zip(*(table[name].to_pylist() for name in schema.LABELS), strict=True)]
 
 
 def _keys(
@@ -141,11 +179,6 @@ def _keys(
         kind, names = figure_of(said), said.get("labels", {})
         calls = {key: label(key, kind, several, names) for key in _rows(table)}
         named |= {key: name for key, name in calls.items() if name in figures}
-    if tables and (strange := set(figures) - {*named.values()}):
-        raise RequestError(
-            f"{history.metric}: watch: there is no figure {min(strange)!r}; name them as the page "
-            "of the release does"
-        )
     return named
 
 
@@ -154,28 +187,37 @@ def facts_of(histories: Iterable[History]) -> list[dict[str, Any]]:
     return [fact for one in histories for course in courses(one) for fact in course.facts]
 
 
-def alarms_of(folder: str) -> list[dict[str, Any]]:
-    """The alarms of the very window of a plan's release, from all windows up to it.
+def alarms_of(folder: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Alarms of the very window of a plan's release, from all windows up to it; and what hinders.
 
-    What goes wrong meanwhile is a caution: the release stands, whatever is beside it.
+    What goes wrong meanwhile hinders no other alarm: the release stands, whatever is beside it.
 
     Args:
         folder: of the release of a plan that watches something.
     """
     whole = release.statement_of(folder)
     window, collection = whole["plan"]["window"], whole["plan"]["collection"]
+    if whole["plan"]["noise"] == "running":  # whose windows say themselves whether there is one
+        said = (release.statement_of(f"{folder}/{name}") for name in whole["metrics"])
+        return [one["alarm"] for one in said if one.get("alarm")], []
     # Where the plan has the window's name, its other windows have theirs.
     folders = release.newest([escaped(folder).replace(escaped(window), "*")], _NEWEST)
+    wrong, alarms, why = (RequestError, OSError, ValueError), list[dict[str, Any]](), list[str]()
     try:
         published = history.releases_in([*map(escaped, folders)])
         ids = [one.whole["release_id"] for one in published]
         # In the order of time: later windows of a backfill are none of its past.
         past = published[: len(ids) - ids[::-1].index(whole["release_id"])]
         own = histories([one for one in past if one.statement.get("collection") == collection])
-        return [fact for fact in facts_of(own) if fact["window"] == window]
-    except (RequestError, OSError, ValueError) as error:
-        warnings.warn(f"alarms could not be looked for: {error}", Caution, stacklevel=1)
-        return []
+    except wrong as error:
+        return [], [f"alarms could not be looked for: {error}"]
+    for one in own:
+        try:
+            alarms += [fact for fact in facts_of([one]) if fact["window"] == window]
+            why += problems(one)
+        except wrong as error:
+            why.append(f"{one.metric}: alarms could not be looked for: {error}")
+    return alarms, why
 
 
 def _calendar(windows: Sequence[Mapping[str, Any]]) -> tuple[dict[int, int], int, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import Any
 
-from pipelines.errors import ALARM, DONE, RequestError
+from pipelines.errors import ALARM, DONE, WRONG_REQUEST, Caution, RequestError
 from pipelines.request import answers
 from pipelines.request.commands import deferred
 
@@ -20,7 +21,8 @@ examples:
   hushbeam watch releases
   hushbeam watch 'releases/2026-*' --json
 
-exit codes: 0 no alarm in the newest window; 2 the request or its input is wrong; 4 an alarm.
+exit codes: 0 no alarm in the newest window; 2 the request or its input is wrong, or a figure that
+a plan names is in no release; 4 an alarm.
 """
 
 
@@ -41,12 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     from pipelines.compare.series import histories
     from pipelines.releases import history
     from pipelines.views.console import Screen, numbers_table
-    from pipelines.watch.alarms import courses
+    from pipelines.watch.alarms import courses, problems
 
     metrics = histories(history.releases_in(arguments.releases))
     watched = [course for metric in metrics for course in courses(metric)]
-    watched = watched or [course for metric in metrics for course in courses(metric, True)]
-    if not watched:
+    unwatched = [problem for metric in metrics for problem in problems(metric)]
+    if not unwatched:
+        watched = watched or [course for metric in metrics for course in courses(metric, True)]
+    if not (watched or unwatched):
         raise RequestError("no metric has a figure with fresh noise in every window to watch")
     screen, table, code = Screen(), numbers_table(("figure", "newest window"), ("windows",)), DONE
     for course in watched:
@@ -63,4 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     answers.tell(alarms=alarms)
     for fact in alarms:
         screen.say(f"alarm: {fact['line']}")
-    return code
+    for problem in unwatched:
+        answers.add("unwatched", problem)
+        warnings.warn(problem, Caution, stacklevel=1)
+    return code or (WRONG_REQUEST if unwatched else DONE)

@@ -121,6 +121,14 @@ def deviation_of_all_groups(log: Log) -> dict[Key, float]:
     return _of_groups(log, lambda x: float(np.nanstd(x)), True)
 
 
+def ratio_of_all_groups(log: Log) -> dict[Key, float]:
+    sizes, ranks = (
+        _of_groups({**log, "size": log[name]}, lambda x: float(np.nansum(x)), True)
+        for name in ("size", "rank")
+    )
+    return {key: size / ranks[key] for key, size in sizes.items()}
+
+
 def mean(log: Log) -> dict[Key, float]:
     return {(None,): float(np.nanmean(log["size"]))}
 
@@ -308,6 +316,13 @@ _SPREADS = (
     Truth("variance.parquet", variance_of_all_groups, keys=("group",), processed=True),
     Truth("mean.parquet", mean_of_all_groups, keys=("group",)),
 )
+_RATIOS = (
+    Truth("ratio.parquet", ratio_of_all_groups, keys=("group",)),
+    Truth(
+        "ratio.parquet", sum_of_all_groups, keys=("group",), estimate="sum",
+        error="sum_standard_error", interval=None, joint=None,
+    ),
+)  # fmt: skip
 _UP_TO = Truth(
     "distribution.parquet", below_middles, keys=("high",), estimate="cumulative", error=None,
     interval=("cumulative_lower", "cumulative_upper"),
@@ -409,6 +424,14 @@ EXAMPLES = {
             "shuffler": Form(_COUNTED | _EXPECTED, _SPREADS),
             "devices": Form({"epsilon": 2} | _DEVICES, _SPREADS),
             "job": Form(_COUNTED | _EXPECTED, _SPREADS),
+        },
+    ),
+    "ratio": Example(
+        {"column": "size", "over": "rank", "over_bounds": "0,3"} | _BOUNDS | _BY_GROUP,
+        {
+            "shuffler": Form({"epsilon": 2} | _EXPECTED, _RATIOS),
+            "devices": Form({"epsilon": 4} | _DEVICES, _RATIOS),
+            "job": Form({"epsilon": 2} | _EXPECTED, _RATIOS),
         },
     ),
     "distribution": Example(

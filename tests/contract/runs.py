@@ -142,7 +142,7 @@ def read(truth: Truth, log: Log, releases: Sequence[Path]) -> Figures:
         wanted |= {f"{name} low": low, f"{name} high": high}
     for release in releases:
         table = pq.ParquetFile(release / truth.table).read()
-        named = [map(_label, table[name].to_pylist()) for name in truth.keys]
+        named = [map(label, table[name].to_pylist()) for name in truth.keys]
         keys = list(zip(*named, strict=True))
         assert sorted(map(str, keys)) == sorted(map(str, true)), (
             f"{truth.table}: labels {set(keys) ^ true.keys()} are there or true, and not both"
@@ -157,7 +157,7 @@ def read(truth: Truth, log: Log, releases: Sequence[Path]) -> Figures:
     return Figures(truth, list(true), values, arrays["estimate"], arrays.get("error"), found)
 
 
-def _label(value: Any) -> str | None:
+def label(value: Any) -> str | None:
     """A label as text; numbers as nine digits tell them apart."""
     return f"{value:.9g}" if isinstance(value, float) else value
 

@@ -75,6 +75,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "mean by group": ("mean", _BOUNDED | _GROUPS),
     "variance": ("variance", {"group_by": None, "groups": None}),
     "variance by group": ("variance", {}),
+    "ratio": ("ratio", {"group_by": None, "groups": None}),
+    "ratio by group": ("ratio", {}),
     "distribution": ("distribution", {}),
     "vector-mean": ("vector-mean", {}),
     "count": ("count", {}),

@@ -49,6 +49,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "sum": {"column": "distance", "bounds": "0,5000"},
     "mean": {"column": "distance", "bounds": "0,5000"},
     "variance": {"column": "distance", "bounds": "0,5000"},
+    "ratio": {"column": "distance", "bounds": "0,5000"},
     "distribution": {"column": "distance", "bounds": "0,5000", "bins": 64},
     "vector-mean": {"number": ("f*=-1,1",)},
     "cross-tab": {"columns": ("carrier",), "domains": ("carrier=examples/carriers.txt",)},

@@ -53,6 +53,8 @@ COUNTING = {
              "--epsilon", "8", "--output", "out"]],
     "variance": [["variance", "--input", "LOG", "--column", "number", "--bounds=-3,3",
                   "--epsilon", "8", "--output", "out"]],
+    "ratio": [["ratio", "--input", "LOG", "--column", "number", "--bounds=-3,3",
+               "--epsilon", "8", "--output", "out"]],
     "active-users": [["active-users", "--input", "LOG", "--user-column", "user", "--time", "moment",
                       "--day", "2026-11-21", "--epsilon", "8", "--output", "out"]],
     "funnel": [["funnel", "--input", "LOG", "--user-column", "user", "--time", "moment", "--steps",

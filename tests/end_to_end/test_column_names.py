@@ -53,6 +53,10 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "variance", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D"},
         "group",
     ),
+    "ratio": (
+        {"kind": "ratio", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D"},
+        "group",
+    ),
     "mean of reports": (
         {"kind": "mean", "column": "other", "bounds": "0,2", "group_by": "X", "groups": "D",
          "min_reports": 300}, "group",

@@ -141,6 +141,9 @@ def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
     assert whole == []
     assert "do not have the declared shares" in cautions[0]
     assert "(p = " in cautions[0]
+    many = frame(n=9000)
+    none = released_with_caution(run, many[many.variant != "blue"])
+    assert "(p < 1e-300" in none[0]
 
 
 def test_users_of_several_arms_are_cautioned_of(run, workspace: Path) -> None:

@@ -16,6 +16,7 @@ COMMANDS = {
     "histogram": "--column value --domain values.txt --out-of-domain other",
     "mean": "--column real --bounds 0,300 --group-by value --groups values.txt",
     "variance": "--column real --bounds 0,300 --group-by value --groups values.txt",
+    "ratio": "--column real --bounds 0,300 --group-by value --groups values.txt",
     "distribution": "--column real --bounds 0,300 --bins 64",
     "vector-mean": "--number real=0,300 --number number=-3,3 --category value=values.txt",
     "count": "--column value --domain values.txt",

@@ -178,6 +178,9 @@ CASES: tuple[Case, ...] = (
     Case("sum-job", (
         f"sum {_LOG} --user-column user --column number --bounds=-20,125 --group-by group "
         "--groups groups.txt --expected 1000 --epsilon 1",)),
+    Case("ratio", (
+        f"ratio {_LOG} --user-column user --column number --bounds=-20,125 --over-bounds 0,3 "
+        "--group-by group --groups groups.txt --expected 1000 --epsilon 1",)),
     Case("active-users", (
         f"active-users {_LOG} --user-column user --time at --day 2024-05-01 --retention 2 "
         "--begins 2024-04-20 --drawn-by shuffler --epsilon 1",)),

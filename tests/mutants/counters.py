@@ -792,4 +792,22 @@ MUTANTS = (
         "share = np.clip(share, 0, 1) * 0.9",
         (_PRICE,),
     ),
+    Mutant(
+        "ratios-of-one-number-a-row",
+        "Of the two numbers of a row one is drawn, as if a unit were in one of the sums.",
+        "pipelines/metrics/statistics/ratio.py",
+        "2 * work.most_groups if",
+        "work.most_groups if",
+        ("tests/contract/test_figures.py",),
+        known_by="ratio",
+    ),
+    Mutant(
+        "ratios-with-their-scales-swapped",
+        "Either sum of a ratio is said in the unit of the other.",
+        "pipelines/metrics/statistics/ratio.py",
+        "zip(np.split(evidence.totals, 2), self.scales, strict=True)",
+        "zip(np.split(evidence.totals, 2), self.scales[::-1], strict=True)",
+        ("tests/contract/test_figures.py",),
+        known_by="ratio",
+    ),
 )

@@ -13,6 +13,7 @@ from pipelines.errors import RequestError
 from pipelines.plan.check import summary
 from pipelines.plan.job import open_job
 from pipelines.plan.loading import load
+from pipelines.stream.windows import streamed
 
 HEAD = "collection: c\nversion: 1\nepsilon: 2\ndelta: 1e-6\nmin_reports: 500\noutput: out\n"
 TYPES = "types: {x: float, k: int, t: timestamp}\n"
@@ -100,3 +101,32 @@ def test_check_reads_no_row(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("transforms.files.csv.Csv.tables", read)
     assert summary("plan.yaml")["refused"] is None
+
+
+STREAM = (
+    "collection: c\nversion: 1\nepsilon: 2\ndelta: 1e-6\nunit: user per window\n"
+    "user_column: user\ninput: logs/*.csv\noutput: out/{window}\n"
+    "stream: {time: t, window: 1h, state: state}\nmetrics:\n  - {name: m, kind: count}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({}, "stream.first is missing"),
+        ({"window: 1h": "window: 1h, first: 2026-11-20T1300"}, ""),
+        ({"window: 1h": "window: 1h, first: 2026-11-20T1300", "/{window}": ""}, "output is wrong"),
+    ],
+)
+def test_check_says_what_a_stream_would(
+    logs: Path, run, change: dict[str, str], refused: str
+) -> None:
+    text = STREAM
+    for old, new in change.items():
+        text = text.replace(old, new)
+    Path("plan.yaml").write_text(text)
+    done = run(["check", "plan.yaml"])
+    assert _refuses(lambda: streamed(load("plan.yaml"))) is bool(refused)
+    assert done.code == (2 if refused else 0)
+    assert refused in done.err
+    assert refused or "per user per window, presence hidden" in done.out

@@ -27,6 +27,7 @@ FIGURES: list[dict[str, Any]] = [
     {"kind": "sum", "column": "x", "bounds": "2,5"},
     {"kind": "mean", "column": "x", "bounds": "-1,4"},
     {"kind": "variance", "column": "x", "bounds": "-1,4"},
+    {"kind": "ratio", "column": "x", "bounds": "-1,4", "over": "y", "over_bounds": "0,5"},
 ]
 GROUPS: list[list[str]] = [[], ['city=["a","b","c"]'], ['city=["a","b","c"]', "zone=1..20"]]
 NUMBERS = [-50, 50, 0, 3, -3, 1, 5, 2, math.nan, -1, 4]
@@ -51,6 +52,10 @@ def contribution(metric: Any, rows: int, alike: bool, draw: np.random.Generator)
     numbers = None
     if metric.statistic.kind != "count":
         numbers = np.full(rows, draw.choice([-50.0, 50.0])) if alike else draw.choice(NUMBERS, rows)
+    if metric.statistic.kind == "ratio":  # both numbers of a row at once, as its encoder has them
+        both = numbers, np.abs(draw.choice(NUMBERS, rows) if not alike else numbers)
+        scaled = (x * scale for x, scale in zip(both, metric.statistic.scales, strict=True))
+        numbers, groups = np.stack([*scaled], 1), np.stack([groups, groups + size], 1)
     totals = np.zeros(design.layout.starts[-1], np.int64)
     users, rng = np.zeros(rows, np.int64), SeededRandom(5)
     for words in metric.reporting.words(users, groups.astype(np.int64), numbers, 1, rng):
@@ -82,7 +87,9 @@ def spent(design: JobTotals, moved: np.ndarray) -> float:
 def test_no_unit_moves_totals_by_more_than_is_paid_for(
     neighbours: str, asked: dict[str, Any], workspace: Any
 ) -> None:
-    pq.write_table(pa.table({"user": ["a"], "x": [1.0], "city": ["a"], "zone": [1]}), "log.parquet")
+    pq.write_table(
+        pa.table({"user": ["a"], "x": [1.0], "y": [1.0], "city": ["a"], "zone": [1]}), "log.parquet"
+    )
     if asked["rows_per_user"] > 1 and not (asked["by_row"] or asked["group"]):
         return  # of one group a unit has one row, unless rows count for themselves
     plan = {

@@ -213,14 +213,17 @@ class Reporting(Levelled):
 
         Args:
             users: (rows,) 0 .. n - 1; None where each row is a unit.
-            groups: (rows,) of each row.
-            numbers: (rows,) of each, NaN where it cannot be used; None where rows are counted.
+            groups: (rows,) of each row; or (rows, m), of a row with several numbers.
+            numbers: likewise of each, NaN where it cannot be used; None where rows are counted.
             n: how many units there are.
             rng: the generator of the client's process.
 
         Yields:
             (units, F) words of `Layout`.
         """
+        if numbers is not None and numbers.ndim > 1:
+            users = np.repeat(np.arange(n) if users is None else users, numbers.shape[1])
+            groups, numbers = groups.ravel(), numbers.ravel()
         beside, k = {}, self.amounts.most_groups
         none = None if numbers is None else np.isnan(numbers)
         if users is None:

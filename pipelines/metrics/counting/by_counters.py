@@ -45,6 +45,7 @@ from transforms.encoders.users import UserDigest
 
 if TYPE_CHECKING:
     import apache_beam as beam
+    import pyarrow as pa
     from typing_extensions import Self
 
     from transforms.collector.collect_counts import Counted
@@ -182,6 +183,15 @@ class ByCounters(OfStatistic):
 
     def evidence(self, estimate: Counted) -> Evidence:
         return self.shape.evidence(self, estimate)
+
+    @property
+    def declared(self) -> dict[str, pa.Table]:
+        from transforms.collector.collect_counts import Counted
+
+        found = getattr(self.options, "undeclared_columns", ())
+        if found or self.statistic.workload.shape == "strings":
+            return {}
+        return self.tables(Counted(self.mechanism.count(np.empty(0, np.uint64)), 0, 0))
 
     @property
     def parts(self) -> int:

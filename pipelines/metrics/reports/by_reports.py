@@ -9,8 +9,11 @@ from pipelines.metrics import registry
 from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.randomised import Randomised
+from pipelines.metrics.statistics.labels import label_columns, with_labels
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pipelines.metrics.statistics.statistic import Workload
 
 
@@ -48,6 +51,14 @@ class ByReports(OfStatistic, Randomised):
     @property
     def request(self) -> dict[str, Any]:
         return super().request | dict(self.statistic.wording.request)
+
+    @property
+    def declared(self) -> dict[str, pa.Table]:
+        if self.statistic.workload.shape != "cells":
+            return {}
+        labels = label_columns(self.heading.labels, self.statistic.domains)
+        rows = max((len(column) for column in labels.values()), default=1)
+        return dict.fromkeys(self.heading.figures, with_labels(labels, {"estimate": [0.0] * rows}))
 
 
 _UNTOLD = {

@@ -194,13 +194,14 @@ class Experiment(Statistic):
 
     def cautions(self, evidence: ArmEvidence) -> Sequence[str]:  # type: ignore[override]
         p_value, unit = self._ratio(evidence), self.options.unit
+        said = f"= {p_value:.1g}" if p_value > 0 else "< 1e-300"  # too small for a double
         several, known = evidence.arm_totals.several, 3 * math.sqrt(evidence.noises[0])
         lost = several - known > _SEVERAL * float(evidence.units[0].sum())
         return [
             f"about {several:,.0f} {unit}s, give or take {known:,.0f}, have rows of several arms "
             "and count in none: find out why, and use --where for rows after the start"
         ] * lost + [
-            f"arms do not have the declared shares of the {unit}s (p = {p_value:.1g}, "
+            f"arms do not have the declared shares of the {unit}s (p {said}, "
             "noise included): some were lost, or drawn otherwise, and that may make the "
             "differences; find out why before you read them, or say other --shares"
         ] * (p_value < _UNEVEN)

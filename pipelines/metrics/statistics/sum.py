@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import Self
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import open_numbers, read_bounds
@@ -31,7 +34,7 @@ class Sum(Statistic):
     bounds: Bounds
 
     @classmethod
-    def read(cls, options: SumOptions, source: inputs.Source) -> tuple[Sum, inputs.Telemetry]:
+    def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         bounds = read_bounds(options.bounds)
         telemetry = open_numbers(options, source, empty=True, moments=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import Self
 
 from pipelines.logs import inputs
 from pipelines.logs.numbers import of_squares, read_bounds

@@ -20,6 +20,7 @@ from pipelines.compare.series import histories
 from pipelines.errors import Caution
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
+from pipelines.plan.run import code_of
 from pipelines.releases import history, release
 from pipelines.releases.statement import parquet
 from pipelines.stream.driver import Driver
@@ -119,7 +120,7 @@ def test_a_run_hears_of_its_own_window_alone(shifted: Path) -> None:
     (course,) = of(shifted)
     place = course.alarms[0].at
     names = sorted(path.name for path in shifted.iterdir())
-    heard = {name: alarms_of(str(shifted / name)) for name in names[45:]}
+    heard = {name: alarms_of(str(shifted / name))[0] for name in names[45:]}
     assert [name for name, alarms in heard.items() if alarms] == [names[place]]
     (alarm,) = heard[names[place]]
     assert alarm == course.facts[0]
@@ -135,13 +136,23 @@ def test_figures_that_are_named_share_the_false_alarms(tmp_path: Path) -> None:
     assert bergen.alarms == []
 
 
-def test_a_figure_that_is_misspelt_is_said(tmp_path: Path, capsys) -> None:
-    for number, figures in enumerate(weeks(2, 0, 0)):
-        folder = publish(tmp_path / "r", number, figures, watch={"cities": {"figures": ["Olso"]}})
+def test_a_figure_that_no_release_has_is_said_and_blocks_no_other(tmp_path: Path, capfd) -> None:
+    for number, figures in enumerate(weeks(40, 900, 36)):
+        watch = {"cities": {"figures": ["Olso", "Oslo"]}}
+        folder = publish(tmp_path / "r", number, figures, watch=watch)
+    (course,) = of(tmp_path / "r")
+    assert (course.name, course.alarms[0].at) == ("Oslo", 36)
+    said = "cities: watch: there is no figure 'Olso'; name it as the release's page does"
     assert cli.main(["watch", str(tmp_path / "r")]) == 2
-    assert "cities: watch: there is no figure 'Olso'; name them as" in capsys.readouterr().err
-    with pytest.warns(Caution, match="alarms could not be looked for: cities: watch"):
-        assert alarms_of(folder) == []
+    heard = capfd.readouterr()
+    assert said in heard.err
+    assert "alarm: cities, Oslo: " in heard.out
+    assert alarms_of(folder) == ([], [f"{said}; did you mean Oslo?"])
+    at_36 = sorted(str(path) for path in (tmp_path / "r").iterdir())[36]
+    with pytest.warns(Caution, match="no figure 'Olso'"):
+        assert code_of(at_36) == 4  # an alarm, whatever else is wrong
+    with pytest.warns(Caution, match="no figure 'Olso'"):
+        assert code_of(folder) == 2
 
 
 def test_the_first_figure_stays_the_first(tmp_path: Path) -> None:
@@ -271,6 +282,32 @@ def test_a_plan_is_refused_in_one_line(tmp_path: Path, capsys, written: str, lin
 
 
 @pytest.mark.parametrize(
+    ("metric", "line"),
+    [
+        ("kind: histogram, column: city, domain: 1..3", "'Olso'; name it as the release's page"),
+        ("kind: histogram, column: city, domain: '[\"Oslo\"]'", "did you mean Oslo?"),
+        ("kind: histogram, column: city, domain: 1..3, drawn_by: each-report, min_reports: 9000",
+         "'Olso'"),
+        ("kind: mean, column: x, bounds: '0,1', drawn_by: each-report, min_reports: 9000",
+         "say watch: true"),
+        ("kind: count", "say watch: true, for there is one"),
+        ("kind: cross-tab, columns: [city, n], domains: ['city=[\"Olso\"]', n=1..2]", "'Olso'"),
+        ("kind: distribution, column: x, bounds: '0,10', bins: 16", "'Olso'"),
+        ("kind: count, group: [city]", None),  # which groups are found is not known
+    ],
+)  # fmt: skip
+def test_a_misspelt_figure_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys, metric: str, line: str | None
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    own = "kind: histogram, column: city, domain: cities.txt, watch: true"
+    plan.write_text(PLAN.replace(own, f"{metric}, watch: {{figures: [Olso]}}"))
+    assert cli.main(["check", str(plan)]) == (0 if line is None else 2)
+    said = capsys.readouterr().err
+    assert line is None or (said.startswith(f"hushbeam: {plan}, line 10: watch: ") and line in said)
+
+
+@pytest.mark.parametrize(
     ("change", "line"),
     [
         ({"releases/{window}": "releases"}, "watch is wrong: needs an output with {window}"),
@@ -335,11 +372,11 @@ def test_a_stream_says_alarms_of_its_windows(shifted: Path, capsys) -> None:
     place = course.alarms[0].at
     windows = SimpleNamespace(name=lambda start: start)
     stream: Any = SimpleNamespace(
-        streamed=SimpleNamespace(windows=windows), screen=Screen(), withheld=False, alarmed=False
+        streamed=SimpleNamespace(windows=windows), screen=Screen(), withheld=False, watch_code=0
     )
     for name in sorted(path.name for path in shifted.iterdir())[place - 1 : place + 2]:
         Driver._tell(stream, name, "released", release=str(shifted / name))
-    assert stream.alarmed
+    assert stream.watch_code == 4
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if line.startswith("alarm: ")] == [
         f"alarm: {course.facts[0]['line']}"
