@@ -106,6 +106,27 @@ def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
     assert abs(lacking["estimate"] - 40) < FAR * lacking["standard_error"] + 3
 
 
+def test_quantiles_are_those_of_the_users(run, workspace: Path) -> None:
+    rows = frame(0.3)
+    write(rows)
+    asked = {"rate": None, "mean": None, "total": None, "quantile": "seconds=0,100@0.5,0.9"}
+    table = released(run, **asked, epsilon="8").table("experiment.parquet").to_pylist()
+    users = rows[rows.variant.notna()].groupby("user").agg(
+        arms=("variant", "nunique"), variant=("variant", "first"), seconds=("seconds", "mean")
+    )  # fmt: skip
+    own = users[users.arms == 1].groupby("variant").seconds
+    labels = [(row["group"], row["value"]) for row in table]
+    assert labels == [(arm, f"seconds at {p}") for p in (0.5, 0.9) for arm in ("blue", "red")]
+    for row in table:
+        exact = own.quantile(float(row["value"].split()[-1])).clip(0, 100)
+        off = row["estimate"] - (exact[row["group"]] - exact["control"])
+        assert abs(off) < FAR * row["noise_standard_error"] + 0.2  # two bins
+        assert row["own_mean"] == pytest.approx(exact[row["group"]], rel=0.1)
+        assert row["beyond_chance"] or row["group"] == "red"  # blue has 6 more seconds
+        assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
+        assert (row["p_value"] < 0.05) == (not row["lower"] <= 0 <= row["upper"])
+
+
 def test_the_page_begins_with_the_verdict(run, workspace: Path) -> None:
     write(frame(0.2))
     release = released(run, mean=None, total=None, arms="control,blue", epsilon="8")
@@ -229,6 +250,9 @@ def test_a_salt_draws_arms(run, workspace: Path) -> None:
         ({"mean": "bought=0,1"}, "name each column once"),
         ({"rate": "variant"}, "'variant' holds string; numbers or booleans are needed"),
         ({"covariate": "before=3,2"}, "--covariate: a column, and rising numbers to cut at"),
+        ({"quantile": "cents=0,9"}, "--quantile: bounds and probabilities, as in latency=0,2000@"),
+        ({"quantile": "cents=0,9@1.5"}, "--quantile: bounds and probabilities"),
+        ({"quantile": "cents=9,0@0.5"}, "--quantile cents: the first must be below the second"),
         ({"looks": 3, "look": 4}, "--look: is beyond the --looks"),
         ({"always_valid": True}, "--expected is missing"),
         ({"always_valid": True, "looks": 3, "expected": 9}, "--looks: means nothing beside"),

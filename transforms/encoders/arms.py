@@ -15,6 +15,7 @@ from mechanisms.counters.arms import ArmCounters
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.randomness import RandomSource
 from transforms.columns import as_floats, as_texts, plain
+from transforms.encoders.bins import binned
 from transforms.encoders.block import AmountBlock
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import Domain
@@ -54,12 +55,19 @@ class HashedArms:
 class ArmOutcome(NamedTuple):
     """A column that is compared: how all rows of a unit come to one number, and its bounds.
 
-    A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number.
+    A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number. A
+    "quantile" is of averages, too, and of the units that have one.
     """
 
     column: str
-    how: Literal["rate", "mean", "total"]
+    how: Literal["rate", "mean", "total", "quantile"]
     bounds: Bounds | None = None  # none of a rate
+    levels: tuple[float, ...] = ()  # probabilities, of quantiles
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What its rows of the table are called."""
+        return tuple(f"{self.column} at {p:g}" for p in self.levels) or (self.column,)
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,7 @@ class ArmReporting(Levelled):
 
     Attributes:
         counters: of the experiment.
-        outcomes: rates first.
+        outcomes: rates, means and totals, and quantiles at last.
         edges: ascending, of the bins of a number known before, which then comes before all
             outcomes; none where there is no such number. Units without one have a bin of their own.
 
@@ -142,16 +150,22 @@ class ArmReporting(Levelled):
             before = values[:, 0]
             bins = np.searchsorted(self.edges, before, side="right") + np.isnan(before)
         cells = np.where(arms < 0, -1, arms * counters.bins + bins)
-        rates, own = np.split(values[:, first:], [counters.rates], axis=1)
+        ends = np.cumsum([counters.rates, counters.numbers])
+        rates, own, of_trees = np.split(values[:, first:], ends, axis=1)
         missing = np.where(np.isnan(own).any(axis=1) & (arms >= 0), 0, -1)[:, None]
         bounds = [one.bounds for one in self.outcomes if one.bounds is not None]
-        scaled = [one.scale(x) for one, x in zip(bounds, np.nan_to_num(own).T, strict=True)]
-        table = np.array(scaled, np.float64).reshape(len(bounds), n).T
+        scaled = [one.scale(x) for one, x in zip(bounds, np.nan_to_num(own).T, strict=False)]
+        table = np.array(scaled, np.float64).reshape(counters.numbers, n).T
+        of_bins = zip(of_trees.T, bounds[counters.numbers :], strict=True)
+        placed = [binned(x, one, counters.tree.cells) for x, one in of_bins]
+        leaves = np.array(placed, np.int64).reshape(counters.columns, n).T
+        leaves = np.where(np.isnan(of_trees), -1, leaves)
         layout = Layout(self.levels)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
             part = slice(start, start + step)
-            sets, added = counters.encode(cells[part], rates[part] > 0, table[part], rng)
+            values_of = rates[part] > 0, table[part], leaves[part]
+            sets, added = counters.encode(cells[part], *values_of, rng)
             yield self.reported(layout, [*sets, *[missing[part]] * len(self.sides)], added)
 
     def _of_units(
@@ -168,7 +182,7 @@ class ArmReporting(Levelled):
         have = np.add.reduceat(usable, starts, axis=0, dtype=np.int64)
         values = np.add.reduceat(np.where(usable, rows, 0.0), starts, axis=0)
         for place, how in enumerate(["mean"] * bool(self.edges) + [x.how for x in self.outcomes]):
-            if how == "mean":
+            if how in ("mean", "quantile"):
                 values[:, place] /= np.maximum(have[:, place], 1)
             elif how == "rate":
                 own = np.nan_to_num(rows[:, place]) != 0

@@ -18,7 +18,9 @@ class ExperimentOptions(CountingOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.experiment:Experiment"
     sizing: ClassVar[str] = "pipelines.size.experiments:ExperimentQuestion"
-    brief: ClassVar[str] = "whether a treatment changes rates and means, beyond chance and noise"
+    brief: ClassVar[str] = (
+        "whether a treatment changes rates, means or quantiles, beyond chance and noise"
+    )
     description: ClassVar[str] = (
         "The difference between an arm and the first one, for each outcome, with an interval that "
         "covers chance among users and the noise. Arms must have the declared shares of users; a "
@@ -64,6 +66,11 @@ examples:
     total: Texts = option(
         "the same where the rows of a user are added up", (), metavar="COLUMN=L,U", repeated=True
     )
+    quantile: Texts = option(
+        "an outcome of which quantiles are compared: of several rows their average; of the users "
+        "with a number, to within a 1,024th of the bounds",
+        (), metavar="COLUMN=L,U@P,P", repeated=True,
+    )  # fmt: skip
     covariate: str | None = option(
         "a number that was known of the user before the experiment, in a column of the same rows, "
         "and where to cut it into bins: arms are compared bin by bin, which takes out the chance "
@@ -85,5 +92,5 @@ examples:
 
     @property
     def unsaid(self) -> frozenset[str]:
-        named = {"salt", "shares", "rate", "mean", "total", "covariate", "always_valid"}
+        named = {"salt", "shares", "rate", "mean", "total", "quantile", "covariate", "always_valid"}
         return super().unsaid | {name for name in named if not getattr(self, name)}
