@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.compare import view
 from tests.oracles.releases import Release
 
 N, FAR = 6_000, 7  # standard errors; some dozens of comparisons are all within them but for 1e-9
@@ -70,10 +70,14 @@ def truth(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def released(run: Any, **changes: Any) -> Release:
-    outcome = run(words(**changes))
+    return released_in(run, "out", **changes)
+
+
+def released_in(run: Any, folder: str, **changes: Any) -> Release:
+    outcome = run(words(**changes | {"output": folder}))
     assert outcome.code == 0, outcome.said
     assert "CANARY-USER" not in outcome.said
-    return Release(Path("out"))
+    return Release(Path(folder))
 
 
 def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
@@ -146,8 +150,8 @@ def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
     write(frame())
     asked = {"rate": None, "total": None, "arms": "control,blue", "epsilon": "8"}
     plain = released(run, **asked).table("experiment.parquet").to_pylist()[0]
-    released(run, **asked, covariate="before=5,10,15,20,30,40", output="fine")
-    fine = Release(Path("fine")).table("experiment.parquet").to_pylist()[0]
+    binned = released_in(run, "fine", **asked, covariate="before=5,10,15,20,30,40")
+    fine = binned.table("experiment.parquet").to_pylist()[0]
     assert fine["standard_error"] < 0.6 * plain["standard_error"]
     exact = truth(frame())["seconds"]["mean"]
     off = fine["estimate"] - (exact["blue"] - exact["control"])
@@ -176,7 +180,7 @@ def test_users_of_several_arms_are_cautioned_of(run, workspace: Path) -> None:
 
 def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
     write(rows)
-    release = released(run, mean=None, total=None, output="out")
+    release = released(run, mean=None, total=None)
     said = list(release.statement.get("cautions", []))
     for path in sorted(release.folder.iterdir()):
         path.unlink()
@@ -210,8 +214,7 @@ def test_looks_widen_intervals(run, workspace: Path) -> None:
         "any": {"always_valid": True, "expected": 6000, "look": 2},
     }  # fmt: skip
     for name, more in cases.items():
-        released(run, **asked, **more, output=name.replace(" ", "-"))
-        release = Release(Path(name.replace(" ", "-")))
+        release = released_in(run, name.replace(" ", "-"), **asked, **more)
         [row] = release.table("experiment.parquet").to_pylist()
         lengths[name] = (row["upper"] - row["lower"]) / row["standard_error"] / 2
         assert (row["p_value"] is None) == (name != "one")
@@ -277,5 +280,36 @@ def test_a_log_without_rows_says_nothing_else(run, workspace: Path) -> None:
         assert not row["beyond_chance"]
 
 
-def test_compare_says_that_it_covers_noise_alone() -> None:
-    assert "hushbeam experiment" in view._ARMS
+def test_two_experiments_are_compared_with_chance_and_noise(run, workspace: Path) -> None:
+    asked = {"mean": None, "total": None, "arms": "control,blue"}
+    effects = []
+    for name, effect in (("one", 0.02), ("two", 0.3)):
+        write(frame(effect))
+        released_in(run, name, **asked)
+        effects += Release(Path(name)).table("experiment.parquet").to_pylist()
+    outcome = run(["compare", "one", "two", "--json"])
+    assert outcome.code == 0, outcome.said
+    said = json.loads(outcome.out)
+    [row] = said["rows"]
+    assert said["covers"].startswith("intervals cover chance among users and noise in effects of")
+    assert row["difference"] == pytest.approx(effects[1]["estimate"] - effects[0]["estimate"])
+    error = np.hypot(*(one["standard_error"] for one in effects))
+    assert row["standard_error"] == pytest.approx(error)
+    assert row["upper"] - row["difference"] >= 1.959 * error
+    assert row["beyond_noise"]
+    first = run(["compare", "one", "two"]).said.lstrip().splitlines()[0]
+    assert "intervals cover chance among users and noise" in first
+    released_in(run, "three", **asked | {"arms": "control,red"})
+    outcome = run(["compare", "one", "three"])
+    assert outcome.code == 2
+    assert "--arms is 'control,blue' in one release and 'control,red' in the other" in outcome.err
+
+
+def test_compare_of_other_releases_says_that_it_covers_noise_alone(run, workspace: Path) -> None:
+    write(frame())
+    for name in ("one", "two"):
+        words = ["count", "--input", "log.parquet", "--epsilon", "1", "--output", name]
+        assert run(words).code == 0
+    first = run(["compare", "one", "two"]).said.lstrip().splitlines()[0]
+    assert "intervals cover noise alone, not chance among users" in first
+    assert "hushbeam experiment" in first
