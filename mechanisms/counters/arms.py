@@ -133,7 +133,7 @@ class ArmCounters(AsFields):
         """The counters that units raise, and by how much.
 
         Args:
-            cells: (n,) arm * bins + bin; -1 of units in several arms.
+            cells: (n,) arm * bins + bin; -1 of units in several arms, -2 of those in none.
             rates: (n, rates) which outcomes they have.
             numbers: (n, numbers) in [-1, 1].
             leaves: (n, columns) places of bins; -1 of units without a number.
@@ -144,7 +144,7 @@ class ArmCounters(AsFields):
             but for those of trees, where it is 1.
         """
         several = cells < 0
-        places = [np.where(several, self.cells, cells)[:, None]]
+        places = [np.where(cells == -1, self.cells, np.maximum(cells, -1))[:, None]]
         for k, there in ((self.rates, rates), (self.numbers, True)):
             own = np.arange(k) * self.cells + cells[:, None]
             places += [np.where(there & ~several[:, None], own, -1)] * bool(k)

@@ -158,6 +158,35 @@ def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
     assert abs(off) < FAR * plain["standard_error"]
 
 
+@pytest.mark.parametrize("arm", [{}, {"arm": None, "salt": "x-1"}])
+def test_two_windows_are_joined_by_user(arm: dict[str, Any], run, workspace: Path) -> None:
+    """Rows of an earlier window have no arm, and some users have no others."""
+    rows = frame()
+    earlier = rows.assign(early=True, variant=None, seconds=999.0, bought=True)
+    only = earlier.assign(user=earlier.user + "-ONLY")
+    write(pd.concat([rows.assign(early=False, before=np.nan), earlier, only]))
+    asked = {"total": None, "arms": "control,blue", "epsilon": "8", **arm}
+    more = {"covariate": "before=5,10,15,20,30,40", "before": "early"}
+    plain = rows if arm == {} else rows.assign(variant=None)
+    release = released_in(run, "fine", **asked, **more)
+    write(plain)
+    before = released_in(run, "plain", **asked)
+    fine, coarse = (
+        {row["value"]: row for row in one.table("experiment.parquet").to_pylist()}
+        for one in (release, before)
+    )
+    assert fine["seconds"]["standard_error"] < 0.6 * coarse["seconds"]["standard_error"]
+    for name, row in fine.items():  # and nothing of an earlier outcome
+        off = row["own_mean"] - coarse[name]["own_mean"]
+        assert abs(off) < FAR * coarse[name]["own_mean_standard_error"]
+    people = [one.statement["took_part"] for one in (release, before)]
+    error = sum(one["standard_error"] for one in people)
+    assert abs(people[0]["estimate"] - people[1]["estimate"]) < FAR * error
+    assert "The price covers rows of before the start, too" in " ".join(
+        release.statement["in_words"]
+    )
+
+
 def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
     rows = frame()
     whole = released_with_caution(run, rows)
@@ -256,6 +285,7 @@ def test_a_salt_draws_arms(run, workspace: Path) -> None:
         ({"quantile": "cents=0,9"}, "--quantile: bounds and probabilities, as in latency=0,2000@"),
         ({"quantile": "cents=0,9@1.5"}, "--quantile: bounds and probabilities"),
         ({"quantile": "cents=9,0@0.5"}, "--quantile cents: the first must be below the second"),
+        ({"before": "bought"}, "--before: is of users' rows: name the --user-column and the"),
         ({"looks": 3, "look": 4}, "--look: is beyond the --looks"),
         ({"always_valid": True}, "--expected is missing"),
         ({"always_valid": True, "looks": 3, "expected": 9}, "--looks: means nothing beside"),

@@ -24,6 +24,7 @@ from transforms.encoders.reports import UNUSABLE, Levelled
 
 _WORDS = 1 << 20  # made at a time
 _DRAWS = 1 << 64
+_EARLY = (1 << 32) - 1  # in the place of an arm: a row from before the start
 
 
 @dataclass(frozen=True)
@@ -78,26 +79,39 @@ class ArmEncoder:
         column: that says the arm, or who the unit is.
         arms: the declared values of the one, or the draw from the other.
         numbers: columns; booleans are 0 and 1, and what cannot be used is NaN.
+        before: a column that is not 0 in rows from before the start. Of these the first of
+            `numbers` alone counts, and of others all the rest.
     """
 
     column: str
     arms: Domain | HashedArms
     numbers: tuple[str, ...]
+    before: str | None = None
     batch_size: ClassVar = BATCH
     kind: ClassVar = AmountBlock
 
     @property
     def columns(self) -> frozenset[str]:
-        return frozenset((self.column, *self.numbers))
+        return frozenset((self.column, *self.numbers, *self._early))
+
+    @property
+    def _early(self) -> tuple[str, ...]:
+        return () if self.before is None else (self.before,)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
-        return {self.column: self.arms.kind} | dict.fromkeys(self.numbers, pa.float64())
+        return {self.column: self.arms.kind} | dict.fromkeys(
+            (*self.numbers, *self._early), pa.float64()
+        )
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> AmountBlock:
         arms = rows.of(self.arms.encode(plain(batch.column(self.column))))
         numbers = rows.of(np.array([as_floats(batch.column(name)) for name in self.numbers]).T)
         usable = np.where(np.isfinite(numbers), numbers, np.nan)
+        for column in self._early:
+            early = np.nan_to_num(rows.of(as_floats(batch.column(column)))) != 0
+            usable[early, 1:], usable[~early, 0] = np.nan, np.nan
+            arms = np.where(early, _EARLY, arms)
         return AmountBlock(np.maximum(arms, 0).astype(np.uint32), usable, None, arms >= 0)
 
 
@@ -149,7 +163,7 @@ class ArmReporting(Levelled):
         if first:  # of NaN, one more than of the largest number
             before = values[:, 0]
             bins = np.searchsorted(self.edges, before, side="right") + np.isnan(before)
-        cells = np.where(arms < 0, -1, arms * counters.bins + bins)
+        cells = np.where(arms < 0, arms, arms * counters.bins + bins)
         ends = np.cumsum([counters.rates, counters.numbers])
         rates, own, of_trees = np.split(values[:, first:], ends, axis=1)
         missing = np.where(np.isnan(own).any(axis=1) & (arms >= 0), 0, -1)[:, None]
@@ -171,13 +185,15 @@ class ArmReporting(Levelled):
     def _of_units(
         self, users: NDArray[np.int64], groups: NDArray[np.int64], numbers: Floats, n: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """((n,) arms, -1 of units in several, (n, numbers) what the rows of each come to)."""
+        """((n,) arms, -1 in several and -2 in none, (n, numbers) what the rows of each come to)."""
         if not n:
             return np.empty(0, np.int64), np.empty((0, numbers.shape[1]))
         order = np.argsort(users, kind="stable")
         starts = np.searchsorted(users[order], np.arange(n))
         rows, arms = numbers[order], groups[order]
-        lowest, highest = (of.reduceat(arms, starts) for of in (np.minimum, np.maximum))
+        lowest = np.minimum.reduceat(arms, starts)
+        highest = np.maximum.reduceat(np.where(arms == _EARLY, -1, arms), starts)
+        some = np.where(lowest == _EARLY, -2, np.where(lowest == highest, lowest, -1))
         usable = ~np.isnan(rows)
         have = np.add.reduceat(usable, starts, axis=0, dtype=np.int64)
         values = np.add.reduceat(np.where(usable, rows, 0.0), starts, axis=0)
@@ -187,4 +203,4 @@ class ArmReporting(Levelled):
             elif how == "rate":
                 own = np.nan_to_num(rows[:, place]) != 0
                 values[:, place] = np.logical_or.reduceat(own, starts)
-        return np.where(lowest == highest, lowest, -1), np.where(have > 0, values, np.nan)
+        return some, np.where(have > 0, values, np.nan)

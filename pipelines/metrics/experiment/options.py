@@ -77,6 +77,11 @@ examples:
         "that it explains (CUPED). Public knowledge, too",
         None, metavar="COLUMN=E,E,...",
     )  # fmt: skip
+    before: str | None = option(
+        "a column of booleans: rows from before the start, of which the covariate alone counts, "
+        "and of the others not. A user without later rows does not count",
+        None, metavar="COLUMN",
+    )  # fmt: skip
     looks: Count = option(
         "how many looks are planned, equally many users apart: intervals are wide enough for all "
         "of them, the earlier the wider. Each look is a release of its own, of all rows so far",
@@ -92,5 +97,6 @@ examples:
 
     @property
     def unsaid(self) -> frozenset[str]:
-        named = {"salt", "shares", "rate", "mean", "total", "quantile", "covariate", "always_valid"}
+        named = {"salt", "shares", "rate", "mean", "total", "quantile", "covariate", "before"}
+        named.add("always_valid")
         return super().unsaid | {name for name in named if not getattr(self, name)}

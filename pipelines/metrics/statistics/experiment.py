@@ -47,7 +47,7 @@ _ERRORS = ErrorTerms(
 _UNEVEN = 0.001  # p-value of arms that do not have their shares: rare enough to stop and look
 _SEVERAL = 0.01  # of those in one arm: so many in several bias what is compared
 _OF_RATE, _OF_NUMBER, _AWAY = 0.25, 0.16, 0.5  # usual variances, and how far a mean is from 0
-_COLUMNS = "--rate, --mean, --total, --quantile, --covariate"
+_COLUMNS = "--rate, --mean, --total, --quantile, --covariate, --before"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,17 +131,18 @@ class Experiment(Statistic):
         others = columns[: len(columns) - len(levelled)]
         if any(len({*own}) < len(own) for own in (others, [*covariate, *levelled])):
             raise RequestError(f"{_COLUMNS}: name each column once, and once among --quantile")
-        for column in columns:
+        before = (options.before,) if options.before else ()
+        for column in (*columns, *before):
             kind = telemetry.column_type(column, _COLUMNS)
             if not (telemetry.unseen or is_numeric(kind) or pa.types.is_boolean(value_type(kind))):
                 why = f"{column!r} holds {kind}; numbers or booleans are needed"
                 raise RequestError(f"{_COLUMNS}: {why}{telemetry.hint(column)}")
         if options.salt is not None:
             drawn = HashedArms(options.salt, shares)
-            encoder = ArmEncoder(str(options.user_column), drawn, columns)
+            encoder = ArmEncoder(str(options.user_column), drawn, columns, options.before)
         else:
             pair = ("--arm", options.arm, "--arms", json.dumps(names))
-            encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
+            encoder = ArmEncoder(*declared(telemetry, pair)[0], columns, options.before)
         return cls(
             options=options, arm_encoder=encoder, arms=names, shares=shares, outcomes=outcomes,
             edges=edges,
@@ -170,6 +171,8 @@ class Experiment(Statistic):
             "for a mean, what they add up to for a total. A user whose rows name several arms "
             "counts in none of them. "
         ) * (unit == "user")
+        if options.before:
+            rows += "The price covers rows of before the start, too: bins are made of these. "
         looks = "one look: whoever looks again until something shows needs --looks"
         if options.always_valid:
             looks = "any number of looks, each with the next --look, whatever the reason to stop"
@@ -271,6 +274,9 @@ def _require_sense(options: ExperimentOptions) -> None:
         "--arm, --salt: name the column that says the arm, or the salt by which users' ids draw "
         "it, and not both": salted == (options.arm is not None),
         "--salt: draws a user's arm: name the --user-column": salted and not options.user_column,
+        "--before: is of users' rows: name the --user-column and the --covariate": options.before
+        is not None
+        and not (options.user_column and options.covariate),
         "--rows-per-user: all rows of a user count here: leave it out": options.rows_per_user != 1,
         "--looks: means nothing beside --always-valid: leave it out": always and options.looks > 1,
         "--expected is missing: say for how many users intervals are to be narrowest": always

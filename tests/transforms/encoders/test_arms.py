@@ -76,6 +76,26 @@ def test_bins_are_of_the_mean_of_what_was_known() -> None:
     assert units.tolist() == [[1, 0, 0, 0], [0, 0, 1, 1]]
 
 
+def test_rows_from_before_the_start_say_the_bin_alone() -> None:
+    batch = pa.record_batch({
+        "user": [0, 0, 1, 1, 2, 3, 3], "arm": ["a", "a", None, "b", None, "a", "b"],
+        "early": [True, False, True, None, True, True, False],
+        "spend": [5.0, 99.0, 50.0, None, 5.0, 5.0, None], "bought": [1, 0, 1, 1, 1, 1, 1],
+    })  # fmt: skip
+    encoder = ArmEncoder("arm", DeclaredValues(("a", "b")), ("spend", "bought"), "early")
+    assert encoder.columns == {"arm", "spend", "bought", "early"}
+    block = encoder.encode(batch, Rows(7), SeededRandom(0))
+    reporting = ArmReporting(ArmCounters(2, 3, 1), OUTCOMES[:1], (10.0,))
+    users, counts = np.array(batch["user"]), np.zeros(Layout(reporting.levels).codes)
+    rows = users, block.cells.astype(np.int64), block.amounts
+    for words in reports_of(reporting, *rows, 4, block.applies, SeededRandom(1)):
+        np.add.at(counts, words["code"].astype(int), words["times"])
+    known = totals(reporting, Layout(reporting.levels).split(counts))
+    # Who was there before alone is in no arm; who had another arm then is in one.
+    assert (known.units.tolist(), known.several) == ([[1, 0, 0], [1, 1, 0]], 0)
+    assert known.totals[0].tolist() == [[0, 0, 0], [1, 1, 0]]
+
+
 def test_rows_of_no_declared_arm_count_for_nothing() -> None:
     batch = pa.record_batch({
         "arm": ["a", "b", None, "x"], "bought": [True, None, True, False], "n": [1, 2.5, None, 4],
