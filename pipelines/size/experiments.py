@@ -52,10 +52,10 @@ class ExperimentQuestion(PlannerQuestion):
         """A row for each usual rate, for numbers that scatter more and more, and for quantiles."""
         table = empty(
             f"experiment of {self.arms} arms, {self.experiment:,} users, {self.terms}",
-            "difference, and in per cent of the rate or mean: found four times in five at 5 % "
-            "false alarms. price: how much larger than without noise. A number has its mean in the "
-            "middle, and scatters by a part of its range; a quantile is of exponential numbers, and its "
-            "difference in parts of itself. users, days: for --lift, by --per-day",
+            "difference, and in per cent of the rate, mean or quantile: found four times in five at "
+            "5 % false alarms. price: how much larger than without noise. A number has its mean in "
+            "the middle, and scatters by a part of its range; a quantile is of exponential numbers, "
+            "its difference in parts of it. users, days: for --lift, by --per-day",
             "outcome", "difference", "%", "price", "users", "days", texts=1,
         )  # fmt: skip
         kinds = (("rate", _RATES), ("scatter", _SCATTERS), ("quantile", _QUANTILES))
