@@ -75,16 +75,9 @@ class ArmCounters(AsFields):
 
     @classmethod
     def fine(
-        cls,
-        arms: int,
-        bins: int,
-        rates: int,
-        numbers: int,
-        n: int,
-        epsilon: float,
-        delta: float,
+        cls, arms: int, bins: int, rates: int, numbers: int, n: int, epsilon: float, delta: float,
         columns: int = 0,
-    ) -> "ArmCounters":
+    ) -> "ArmCounters":  # fmt: skip
         """With as many steps as keep rounding out of sight; as of `fine_steps`."""
         steps = fine_steps(2 * numbers, rates, n, epsilon, delta) if numbers else 1
         return cls(arms, bins, rates, numbers, steps, columns)
@@ -100,15 +93,11 @@ class ArmCounters(AsFields):
         r, d, fine = self.rates, self.numbers, math.sqrt(self.numbers) / self.steps
         sizes = [(r, math.sqrt(r)), (d, fine), (d, _OF_SQUARES * fine)]
         units = Level(1, self.cells + 1, _OF_UNITS * math.sqrt(max(r + d, _OF_UNITS**2)))
-        return (
-            units,
-            *(Level(k, k * self.cells, weight) for k, weight in sizes if k),
-            *(
-                Level(k * lv.slots, k * self.arms * lv.counters, _OF_TREES * lv.weight * k**0.5)
-                for k in [self.columns] * bool(self.columns)
-                for lv in self.tree.levels
-            ),
-        )
+        levels = [units, *(Level(k, k * self.cells, weight) for k, weight in sizes if k)]
+        for lv in self.tree.levels * bool(self.columns):
+            k, weight = self.columns, _OF_TREES * math.sqrt(self.columns) * lv.weight
+            levels.append(Level(k * lv.slots, k * self.arms * lv.counters, weight))
+        return tuple(levels)
 
     @property
     def flat(self) -> int:
@@ -123,13 +112,9 @@ class ArmCounters(AsFields):
         return (*[Portion()] * (1 + bool(self.rates)), *numbers * bool(self.numbers), *trees)
 
     def encode(
-        self,
-        cells: NDArray[np.int64],
-        rates: NDArray[np.bool_],
-        numbers: Floats,
-        leaves: NDArray[np.int64],
-        rng: RandomSource,
-    ) -> tuple[list[Slots], list[Slots]]:
+        self, cells: NDArray[np.int64], rates: NDArray[np.bool_], numbers: Floats,
+        leaves: NDArray[np.int64], rng: RandomSource,
+    ) -> tuple[list[Slots], list[Slots]]:  # fmt: skip
         """The counters that units raise, and by how much.
 
         Args:
@@ -175,11 +160,11 @@ class ArmCounters(AsFields):
             *totals, squares = *totals[:-2], totals[-2] / self.steps, totals[-1] / self.steps
         cells = units[:-1].reshape(self.arms, self.bins)
         trees = (part.reshape(self.columns * self.arms, -1) for part in self._of_trees(counts))
-        leaves = [
-            self.tree.estimate(own, self._of_trees(variances)) for own in zip(*trees, strict=True)
-        ]
-        below = np.cumsum(np.pad(np.reshape(leaves, (-1, self.tree.cells)), ((0, 0), (1, 0))), 1)
-        below = below.reshape(self.columns, self.arms, self.tree.cells + 1)
+        below = np.zeros((self.columns, self.arms, self.tree.cells + 1))
+        for row, own in zip(
+            below.reshape(-1, below.shape[2]), zip(*trees, strict=True), strict=True
+        ):
+            row[1:] = np.cumsum(self.tree.estimate(own, self._of_trees(variances)))
         flat = np.concatenate([np.empty((0, *cells.shape)), *totals])
         return ArmTotals(cells, float(units[-1]), flat, squares, below)
 
@@ -194,6 +179,4 @@ class ArmCounters(AsFields):
     def noises(self, variances: Sequence[float]) -> tuple[float, ...]:
         """The variances of `ArmTotals`: of units, rates if there are any, numbers and squares."""
         fine = [1.0] * (1 + bool(self.rates)) + [1 / self.steps**2] * 2
-        return tuple(
-            x * y for x, y, _ in zip(fine, variances, self.levels[: self.flat], strict=False)
-        )
+        return tuple(x * y for x, y in zip(fine, variances[: self.flat], strict=False))

@@ -22,8 +22,10 @@ from pipelines.size.counters import Row
 from pipelines.size.question import OUT_OF_REACH, PlannerQuestion, Users, empty
 
 _RISK, _MISSED = 0.05, 0.2
-_RATES, _SCATTERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5), (0.05, 0.1, 0.2, 0.3)
-_QUANTILES = (0.5, 0.9, 0.95, 0.99)
+_USUAL = (
+    ("rate", (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)), ("scatter", (0.05, 0.1, 0.2, 0.3)),
+    ("quantile", (0.5, 0.9, 0.95, 0.99)),
+)  # fmt: skip
 _MOST = math.log(1e12)  # users that are tried
 
 
@@ -52,14 +54,13 @@ class ExperimentQuestion(PlannerQuestion):
         """A row for each usual rate, for numbers that scatter more and more, and for quantiles."""
         table = empty(
             f"experiment of {self.arms} arms, {self.experiment:,} users, {self.terms}",
-            "difference, and in per cent of the rate, mean or quantile: found four times in five at "
-            "5 % false alarms. price: how much larger than without noise. A number has its mean in "
-            "the middle, and scatters by a part of its range; a quantile is of exponential numbers, "
-            "its difference in parts of it. users, days: for --lift, by --per-day",
+            "difference, and in per cent of the rate, mean or quantile: found four times in five "
+            "at 5 % false alarms. price: how much larger than without noise. A number has its mean "
+            "in the middle, and scatters by a part of its range; a quantile is of exponential "
+            "numbers, its difference in parts of it. users, days: for --lift, by --per-day",
             "outcome", "difference", "%", "price", "users", "days", texts=1,
         )  # fmt: skip
-        kinds = (("rate", _RATES), ("scatter", _SCATTERS), ("quantile", _QUANTILES))
-        for how, values in kinds:
+        for how, values in _USUAL:
             for value in values:
                 try:
                     facts, cells = self._row(how, value)

@@ -274,9 +274,10 @@ def _require_sense(options: ExperimentOptions) -> None:
         "--arm, --salt: name the column that says the arm, or the salt by which users' ids draw "
         "it, and not both": salted == (options.arm is not None),
         "--salt: draws a user's arm: name the --user-column": salted and not options.user_column,
-        "--before: is of users' rows: name the --user-column and the --covariate": options.before
-        is not None
-        and not (options.user_column and options.covariate),
+        "--before: is of users' rows: name the --user-column and the --covariate": bool(
+            options.before
+        )
+        > bool(options.user_column and options.covariate),
         "--rows-per-user: all rows of a user count here: leave it out": options.rows_per_user != 1,
         "--looks: means nothing beside --always-valid: leave it out": always and options.looks > 1,
         "--expected is missing: say for how many users intervals are to be narrowest": always
