@@ -162,11 +162,11 @@ def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
 def test_two_windows_are_joined_by_user(arm: dict[str, Any], run, workspace: Path) -> None:
     """Rows of an earlier window have no arm, and some users have no others."""
     rows = frame()
-    earlier = rows.assign(early=True, variant=None, seconds=999.0, bought=True)
+    earlier = rows.assign(early=True, variant=None, seconds=rows.before, bought=True)
     only = earlier.assign(user=earlier.user + "-ONLY")
-    write(pd.concat([rows.assign(early=False, before=np.nan), earlier, only]))
+    write(pd.concat([rows.assign(early=False), earlier, only]))
     asked = {"total": None, "arms": "control,blue", "epsilon": "8", **arm}
-    more = {"covariate": "before=5,10,15,20,30,40", "before": "early"}
+    more = {"covariate": "seconds=5,10,15,20,30,40", "before": "early"}
     plain = rows if arm == {} else rows.assign(variant=None)
     release = released_in(run, "fine", **asked, **more)
     write(plain)
@@ -185,6 +185,30 @@ def test_two_windows_are_joined_by_user(arm: dict[str, Any], run, workspace: Pat
     assert "The price covers rows of before the start, too" in " ".join(
         release.statement["in_words"]
     )
+
+
+@pytest.mark.parametrize("unit", ["user", "user per window"])
+def test_a_plan_joins_two_windows_where_both_pay(unit: str, run, workspace: Path) -> None:
+    Path("logs").mkdir()
+    rows = frame(n=500)
+    rows = pd.concat([rows.assign(early=False), rows.assign(early=True, variant=None)])
+    pq.write_table(pa.Table.from_pandas(rows), "logs/2026-11-02.parquet")
+    plan = {
+        "collection": "shop", "version": 1, "unit": unit, "user_column": "user",
+        "input": ["logs/{window}.parquet"], "output": "releases/{window}", "epsilon": 2,
+        "budget": {"epsilon": 5, "delta": 1e-5}, "ledger": "shop.sqlite",
+        "metrics": [{
+            "name": "button", "kind": "experiment", "arm": "variant", "arms": "control,blue",
+            "mean": ["seconds=0,100"], "covariate": "before=10,20,30", "before": "early",
+        }],
+    }  # fmt: skip
+    Path("plan.yaml").write_text(json.dumps(plan))
+    outcome = run(["check", "plan.yaml", "--window", "2026-11-02"])
+    if unit == "user":
+        assert outcome.code == 0, outcome.said
+    else:
+        assert outcome.code == 2
+        assert "rows of two windows are read, and a user per window pays for one" in outcome.err
 
 
 def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:

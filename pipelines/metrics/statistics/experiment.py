@@ -128,8 +128,9 @@ class Experiment(Statistic):
         covariate, edges = _covariate(options.covariate)
         columns = (*covariate, *(one.column for one in outcomes))
         levelled = [one.column for one in outcomes if one.levels]
-        others = columns[: len(columns) - len(levelled)]
-        if any(len({*own}) < len(own) for own in (others, [*covariate, *levelled])):
+        others = [one.column for one in outcomes if not one.levels]
+        known = () if options.before else covariate  # of other rows it may be an outcome
+        if any(len({*own}) < len(own) for own in ((*known, *others), (*known, *levelled))):
             raise RequestError(f"{_COLUMNS}: name each column once, and once among --quantile")
         before = (options.before,) if options.before else ()
         for column in (*columns, *before):
