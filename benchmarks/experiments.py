@@ -26,7 +26,7 @@ RUNS = 100
 EPSILON, CONFIDENCE = 1.0, 0.95
 _RATE, _MEAN, _TOP, _LEVELS = 0.1, 200.0, 2000.0, (0.5, 0.95)
 _LOGS = ((10_000, 0.0), (10_000, 0.2), (100_000, 0.0), (100_000, 0.05))
-_SURE = 3  # standard errors by which too many miss
+_SURE = 4  # standard errors by which too many miss
 
 
 class Figure(NamedTuple):
@@ -86,8 +86,8 @@ def main(runs: int = RUNS) -> None:
     headings = ("figure", "users", "lift", "missed", "± s.e.", "shown", "length")
     table = Table(*headings, title=f"{runs} releases, epsilon {EPSILON:g}, four figures each")
     far, doubt = [], math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / runs)
-    for n, lift in _LOGS:
-        draw, truth = np.random.default_rng(n), figures(n, lift)
+    for place, (n, lift) in enumerate(_LOGS):
+        draw, truth = np.random.default_rng(place), figures(n, lift)
         seen: defaultdict[str, list[tuple[bool, bool, float]]] = defaultdict(list)
         for _ in range(runs):
             for row in released(log(n, lift, draw)):

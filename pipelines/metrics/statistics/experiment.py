@@ -159,7 +159,7 @@ class Experiment(Statistic):
 
     @property
     def heading(self) -> Heading:
-        outcomes = ", ".join(one.column for one in self.outcomes[:3])
+        outcomes = ", ".join([*dict.fromkeys(one.column for one in self.outcomes)][:3])
         title = f"{outcomes}: effect of {', '.join(self.arms[1:])}"
         headline = {"table": TABLE, "rows": FIRST, "picture": EFFECTS}
         return Heading(title, {TABLE: EFFECT}, {"group": "arm", "value": "outcome"}, headline)
