@@ -331,7 +331,7 @@ MUTANTS = (
         "np.sqrt(usual / n + noise / n**2)",
         "np.sqrt(usual / n + 0 * noise)",
         (_EFFECTS,),
-        known_by="quantiles_are_covered",
+        known_by="know_of_the_noise",
     ),
     Mutant(
         "experiment-intervals-forget-noise",
