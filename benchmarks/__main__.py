@@ -25,6 +25,7 @@ NAMES = (
     "counters",
     "central",
     "questions",
+    "experiments",
     "synthetic",
     "house",
     "engines",  # the last: it needs mvn and java

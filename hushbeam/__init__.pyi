@@ -240,8 +240,8 @@ def experiment(
     'shuffler', 'devices'] | None = None, enrolled: int | None = None, honest_share: float |
     None = None, max_messages: float | None = None, arm: str | None = None, salt: str | None =
     None, shares: str | None = None, rate: _Texts = (), mean: _Texts = (), total: _Texts = (),
-    covariate: str | None = None, looks: int = 1, look: int = 1, always_valid: bool = False,
-    ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
-    bool = False,
+    quantile: _Texts = (), covariate: str | None = None, before: str | None = None, looks: int =
+    1, look: int = 1, always_valid: bool = False, ledger: _Path | None = None, population: str |
+    None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
-    """Whether a treatment changes rates and means, beyond chance and noise."""
+    """Whether a treatment changes rates, means or quantiles, beyond chance and noise."""

@@ -8,16 +8,18 @@ controlled experiments by utilizing pre-experiment data", WSDM 2013.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from mechanisms.channel import Floats
+from mechanisms.postprocess.simplex import rising
 
 _FEWEST, _DEVIATIONS = 20.0, 8.0  # units of a bin: fewer are no normal law, or may be noise
+_SPREAD = 2.0  # standard errors: how far a quantile's limits are apart says its own
 
 
 class ArmMeans(NamedTuple):
@@ -27,16 +29,19 @@ class ArmMeans(NamedTuple):
         mean: (arms,) NaN where there are too few units.
         sampling: (arms,) the variance that chance among units gives it.
         noise: (arms,) the variance that is added for privacy.
+        band: of how many standard errors -> both ends (arms,) of intervals; None if the mean is in
+            their middle.
     """
 
     mean: Floats
     sampling: Floats
     noise: Floats
+    band: Callable[[float], tuple[Floats, Floats]] | None = None
 
     def scaled(self, middle: float, half: float) -> "ArmMeans":
         """In other units: the middle and half of the range that [-1, 1] stands for."""
-        variances = (part * half**2 for part in (self.sampling, self.noise))
-        return ArmMeans(middle + half * self.mean, *variances)
+        sampling, noise = (part * half**2 for part in (self.sampling, self.noise))
+        return ArmMeans(middle + half * self.mean, sampling, noise)
 
     def lift(self, arm: int, far: float) -> tuple[float, float, float]:
         """How much larger the mean of an arm is than that of the first, in parts of that.
@@ -51,13 +56,37 @@ class ArmMeans(NamedTuple):
             The lift, and the ends of its interval; NaN where the first mean may be 0.
         """
         first, mean = self.mean[0], self.mean[arm]
-        others, own = (far**2 * (self.sampling + self.noise))[[0, arm]]
-        certain = first**2 - others
-        if not certain > 0:
-            return (math.nan,) * 3
-        root = math.sqrt(max((mean * first) ** 2 - certain * (mean**2 - own), 0.0))
-        ends = ((mean * first + side * root) / certain - 1 for side in (-1, 1))
-        return float(mean / first - 1), *sorted(map(float, ends))  # type: ignore[return-value]
+        parts = self._parts(arm, far)
+        if not min(first, mean) > 0:  # which ends of both meet is open: the farther ones
+            parts = [np.max(parts, axis=0)] * 2
+        ends = []
+        for side, (own, other) in zip((-1, 1), parts, strict=True):
+            certain = first**2 - other**2
+            if not certain > 0:
+                return (math.nan,) * 3
+            root = math.sqrt(max((mean * first) ** 2 - certain * (mean**2 - own**2), 0.0))
+            ends.append(float((mean * first + side * root) / certain - 1))
+        return float(mean / first - 1), *sorted(ends)  # type: ignore[return-value]
+
+    def reach(self, arm: int, far: float) -> tuple[float, float]:
+        """How far the difference of an arm and the first may lie below its estimate, and above.
+
+        Source: Zou and Donner, "Construction of confidence limits about effect measures: a general
+        approach", Statistics in Medicine 2008: distances of the arms' own limits add up in squares.
+
+        Args:
+            arm: another one.
+            far: how many standard errors refute a number.
+        """
+        below, above = (math.hypot(*part) for part in self._parts(arm, far))
+        return below, above
+
+    def _parts(self, arm: int, far: float) -> list[Floats]:
+        """(2,) of an arm and the first, what lowers the difference; and what raises it."""
+        half = far * np.sqrt(self.sampling + self.noise)
+        low, high = self.band(far) if self.band else (self.mean - half, self.mean + half)
+        below, above = self.mean - low, high - self.mean
+        return [np.array([below[arm], above[0]]), np.array([above[arm], below[0]])]
 
 
 def arm_means(
@@ -101,6 +130,52 @@ def arm_means(
     return ArmMeans(
         mean, within * (weights**2 / n).sum(axis=1), (weights**2 * variance).sum(axis=1)
     )
+
+
+def arm_quantiles(below: Floats, probability: float, edges: Floats, noise: Floats) -> ArmMeans:
+    """A quantile of all arms, whose numbers are taken to lie evenly inside a bin.
+
+    A number is refuted where the share below it is too far from the probability: by the variance of
+    chance that would hold there, and that of the noise. Inside a bin both are no more than between
+    its ends (Minkowski). Curves are fitted to rise, which keeps the order of limits.
+
+    Args:
+        below: (arms, bins + 1) noisy numbers of units below each end of a bin.
+        probability: of the quantile.
+        edges: (bins + 1,) ends of bins.
+        noise: (bins + 1,) the variance of that of `below`, less the probability times all.
+    """
+    usual = probability * (1 - probability)
+    n = np.maximum(below[:, -1:], 1.0)
+    shares, errors = below / n, np.sqrt(usual / n + noise / n**2)
+
+    def crossings(far: float, side: Literal["left", "right"]) -> Floats:
+        curves = shares + far * errors
+        return np.array([_crossing(curve, probability, edges, side) for curve in curves])
+
+    def band(far: float) -> tuple[Floats, Floats]:
+        return crossings(far, "left"), crossings(-far, "right")
+
+    first, last = band(0.0)
+    low, high = band(_SPREAD)
+    enough = n[:, 0] >= max(_FEWEST, _DEVIATIONS * math.sqrt(noise.max()))
+    middle = np.where(enough, (first + last) / 2, np.nan)
+    # All may lie in one bin: then as if evenly.
+    within = (edges[1] - edges[0]) ** 2 * usual / n[:, 0]
+    variance = np.maximum(((high - low) / (2 * _SPREAD)) ** 2, within)
+    own = np.interp((first + last) / 2, edges, noise) / n[:, 0]
+    return ArmMeans(middle, variance * usual / (usual + own), variance * own / (usual + own), band)
+
+
+def _crossing(
+    shares: Floats, probability: float, edges: Floats, side: Literal["left", "right"]
+) -> float:
+    """Where the rising curve nearest to shares first reaches a probability, or last leaves it."""
+    curve = np.concatenate([[0.0], rising(shares[1:-1]), [1.0]])
+    end = int(np.searchsorted(curve, probability, side))
+    begin, height = curve[end - 1], curve[end] - curve[end - 1]
+    part = (probability - begin) / height
+    return float(edges[end - 1] + part * (edges[end] - edges[end - 1]))
 
 
 def _pooled(units: Floats, least: float) -> NDArray[np.int64]:

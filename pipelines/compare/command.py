@@ -95,7 +95,7 @@ def run(options: CompareOptions) -> int:
         answers.tell(output=output)
     answers.tell(
         compared=comparison.compared, beyond_noise=comparison.beyond, confidence=confidence,
-        rows=comparison.rows, left_out=dict(pairing.left_out),
+        covers=comparison.covers, rows=comparison.rows, left_out=dict(pairing.left_out),
     )  # fmt: skip
     view.show(Screen(), comparison, pairing.left_out)
     return DONE

@@ -21,7 +21,7 @@ from pipelines.views.console import Screen, numbers_table
 from pipelines.views.digits import digits
 from pipelines.views.drawing import pictured
 from pipelines.views.facts import cell
-from pipelines.views.headline import OTHER, Head, whole
+from pipelines.views.headline import EFFECT, OTHER, Head, whole
 from pipelines.views.pictures import bars
 
 SCHEMA = pa.schema([
@@ -94,6 +94,15 @@ class Comparison:
         """How many differences are beyond noise."""
         return sum(row["beyond_noise"] for row in self.rows)
 
+    @property
+    def covers(self) -> str:
+        """What intervals are of, as those that releases publish."""
+        effects = [*dict.fromkeys(pair.metric for pair in self.pairs if pair.figure == EFFECT)]
+        if not effects:
+            return f"intervals cover noise alone, not chance among users; {_ARMS}"
+        noise = "" if all(pair.figure == EFFECT for pair in self.pairs) else "noise alone; and "
+        return f"intervals cover {noise}{_BOTH.format(', '.join(effects))}"
+
 
 def _side(figures: Figures, miss: float) -> Side:
     """Figures of which each interval may miss so often."""
@@ -125,6 +134,10 @@ _LISTED = 1_000  # on a page
 _BARS = 20  # of a picture: more than these are no picture
 _WIDE = 60  # characters of a name
 _ARMS = "whether arms of an experiment differ beyond chance is what `hushbeam experiment` tells"
+_BOTH = (
+    "chance among users and noise in effects of {}, as if the releases had different users: of the "
+    "same ones intervals are too long"
+)
 
 
 class _FigureChanges(NamedTuple):
@@ -192,7 +205,6 @@ def _said(comparison: Comparison) -> list[str]:
     """What all tests found, and what they would have."""
     chance = f"{100 * (1 - comparison.confidence):g} %"
     lines = [
-        f"intervals cover noise alone, not chance among users; {_ARMS}",
         f"beyond noise: {comparison.beyond:,} of {comparison.compared:,} differences; were there "
         f"none, one would be shown as such with a probability of at most {chance}",
     ]
@@ -214,6 +226,7 @@ def show(screen: Screen, comparison: Comparison, left_out: Sequence[tuple[str, s
         comparison: what was found.
         left_out: what is not compared, and why.
     """
+    screen.say(comparison.covers)
     rows = comparison.rows[: max(_ROWS, min(comparison.beyond, 3 * _ROWS))]
     for part in _parts(rows):
         headings = (*map(_text, part.sides), "difference", _together(comparison))
@@ -250,8 +263,8 @@ def page(
         ("privacy", "no cost: this is made of what is published"),
         ("made with", f"hushbeam {version('hushbeam')}"),
     ]  # fmt: skip
-    covers, first, *more = _said(comparison)
-    about_all = "; ".join((covers, first.partition("; ")[2]))
+    first, *more = _said(comparison)
+    about_all = "; ".join((comparison.covers, first.partition("; ")[2]))
     figure = f"<strong>{comparison.beyond:,} of {comparison.compared:,}</strong> differences"
     return pages.whole(
         Head(title, (

@@ -99,6 +99,9 @@ def _resolved(
     if reason:
         where = plan.where("noise")
         raise RequestError(f"{where}metric {request.name}: noise cannot be permanent: {reason}")
+    if getattr(options, "before", None) and plan.scope != "user":
+        why = f"rows of two windows are read, and a {plan.unit} pays for one: say unit: user"
+        raise RequestError(f"{plan.where('unit')}metric {request.name}: before: {why}")
     if telemetry is not None:
         metric = replace(metric, telemetry=telemetry)
     return replace(metric, name=request.name, permanent=plan.permanent, part=part)

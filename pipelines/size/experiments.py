@@ -22,7 +22,10 @@ from pipelines.size.counters import Row
 from pipelines.size.question import OUT_OF_REACH, PlannerQuestion, Users, empty
 
 _RISK, _MISSED = 0.05, 0.2
-_RATES, _SCATTERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5), (0.05, 0.1, 0.2, 0.3)
+_USUAL = (
+    ("rate", (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)), ("scatter", (0.05, 0.1, 0.2, 0.3)),
+    ("quantile", (0.5, 0.9, 0.95, 0.99)),
+)  # fmt: skip
 _MOST = math.log(1e12)  # users that are tried
 
 
@@ -48,15 +51,16 @@ class ExperimentQuestion(PlannerQuestion):
     per_day: Users | None = option("users a day: shows the days that it takes", None, metavar="N")
 
     def table(self) -> Table:
-        """A row for each usual rate, and for numbers that scatter more and more."""
+        """A row for each usual rate, for numbers that scatter more and more, and for quantiles."""
         table = empty(
             f"experiment of {self.arms} arms, {self.experiment:,} users, {self.terms}",
-            "difference, and in per cent of the rate or mean: found four times in five at 5 % "
-            "false alarms. price: how much larger than without noise. A number has its mean in the "
-            "middle, and scatters by a part of its range. users, days: for --lift, by --per-day",
+            "difference, and in per cent of the rate, mean or quantile: found four times in five "
+            "at 5 % false alarms. price: how much larger than without noise. A number has its mean "
+            "in the middle, and scatters by a part of its range; a quantile is of exponential "
+            "numbers, its difference in parts of it. users, days: for --lift, by --per-day",
             "outcome", "difference", "%", "price", "users", "days", texts=1,
         )  # fmt: skip
-        for how, values in (("rate", _RATES), ("scatter", _SCATTERS)):
+        for how, values in _USUAL:
             for value in values:
                 try:
                     facts, cells = self._row(how, value)
@@ -67,7 +71,8 @@ class ExperimentQuestion(PlannerQuestion):
         return table
 
     def _row(self, how: str, value: float) -> Row:
-        detectable, mean = self._detectable(how, value), value if how == "rate" else 0.5
+        mean = {"rate": value, "scatter": 0.5, "quantile": 1.0}[how]
+        detectable = self._detectable(how, value)
         size, exact = detectable(self.experiment), detectable(self.experiment, 0.0)
         facts: dict[str, Any] = {"difference": size, "price": size / exact}
         cells = [f"{size:.3g}", f"{100 * size / mean:.3g}", f"{size / exact:.3f}"]
@@ -85,14 +90,20 @@ class ExperimentQuestion(PlannerQuestion):
         """(users, of how much noise) -> the difference that is found, in parts of the range."""
         rates = self.outcomes * (how == "rate")
         epsilon, delta = self.target[1:]
-        of = self.arms, 1, rates, self.outcomes - rates
-        counters = ArmCounters.fine(*of, self.experiment, epsilon, delta)
+        columns = self.outcomes * (how == "quantile")
+        of = self.arms, 1, rates, self.outcomes - rates - columns
+        counters = ArmCounters.fine(*of, self.experiment, epsilon, delta, columns)
         sides = (Level(1, 1),) * bool(counters.numbers)
         design = JobTotals.meeting(counters.levels, *self.target, sides, parts=counters.parts)
-        units, total, *_ = counters.noises(design.variances)
-        # A number in the middle of its range has a mean of 0, in halves of which noise is told.
-        noise = total + value**2 * units if rates else total / 4
-        chance = value * (1 - value) if rates else value**2
+        units, *totals = counters.noises(design.variances)
+        if columns:  # its density, in parts of itself
+            steep = ((1 - value) * math.log(1 - value)) ** 2
+            chance = value * (1 - value) / steep
+            noise = counters.below_variances(value, design.variances).mean() / steep
+        elif rates:
+            noise, chance = totals[0] + value**2 * units, value * (1 - value)
+        else:  # in the middle its mean is 0, in halves of the range of which noise is told
+            noise, chance = totals[0] / 4, value**2
 
         def detectable(users: float, noisy: float = 1.0) -> float:
             n = users / self.arms

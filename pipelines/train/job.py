@@ -235,7 +235,13 @@ def read_target(
             f"--target: {column!r} is also among --number, --vector, --category; a model that is "
             "shown the answer learns nothing: leave it out there"
         )
-    if loss in _NUMBERS or (loss == "perceptron" and _are_bounds(spec)):
+    bounded = _are_bounds(spec)
+    if loss in _NUMBERS and not bounded:
+        raise RequestError(
+            f"--target {text}: --loss {loss} predicts a number: give its bounds, as in "
+            f"{column}=0,100; for classes say --loss logistic"
+        )
+    if loss in _NUMBERS or (loss == "perceptron" and bounded):
         target = Number(column, _bounds(text, spec))
         if not target.accepts(kind):
             raise RequestError(f"--target: {column!r} holds {kind}; {loss} needs numbers")

@@ -30,7 +30,8 @@ def rows_of(table: pa.Table, most: int = _MOST) -> list[dict[str, Any]]:
     for row in table.to_pylist():
         ends = [row.get(f"{end}_simultaneous", row.get(end)) for end in ("lower", "upper")]
         if None not in (row["estimate"], *ends) and 0 < ends[1] - ends[0] < math.inf:
-            rows.append(row | {"half": (ends[1] - ends[0]) / 2})
+            half = max(row["estimate"] - ends[0], ends[1] - row["estimate"])  # a quantile has two
+            rows.append(row | {"half": half, "beyond": not ends[0] <= 0 <= ends[1]})
     return sorted(rows, key=lambda row: -abs(row["estimate"]) / row["half"])[:most]
 
 
@@ -48,7 +49,7 @@ def line(row: Row, confidence: float, together: int) -> tuple[str, str, str]:
     said, wide = digits(effect, half), digits(half, half)
     first, sign = cell(row["compared_with"]), "" if said.startswith("-") else "+"
     interval = f"({100 * confidence:g} %{f' of all {together} together' * (together > 1)})"
-    verdict = "beyond chance" if abs(effect) > half else "not beyond chance"
+    verdict = "beyond chance" if row["beyond"] else "not beyond chance"
     about = f"{cell(row['value'])}{', in percentage points' * rate}: {verdict}"
     lift, low, high = (row[name] for name in _LIFT)
     if None not in (lift, low, high) and high > low:

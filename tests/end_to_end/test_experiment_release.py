@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.compare import view
 from tests.oracles.releases import Release
 
 N, FAR = 6_000, 7  # standard errors; some dozens of comparisons are all within them but for 1e-9
@@ -70,10 +70,14 @@ def truth(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def released(run: Any, **changes: Any) -> Release:
-    outcome = run(words(**changes))
+    return released_in(run, "out", **changes)
+
+
+def released_in(run: Any, folder: str, **changes: Any) -> Release:
+    outcome = run(words(**changes | {"output": folder}))
     assert outcome.code == 0, outcome.said
     assert "CANARY-USER" not in outcome.said
-    return Release(Path("out"))
+    return Release(Path(folder))
 
 
 def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
@@ -106,6 +110,27 @@ def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
     assert abs(lacking["estimate"] - 40) < FAR * lacking["standard_error"] + 3
 
 
+def test_quantiles_are_those_of_the_users(run, workspace: Path) -> None:
+    rows = frame(0.3)
+    write(rows)
+    asked = {"rate": None, "mean": None, "total": None, "quantile": "seconds=0,100@0.5,0.9"}
+    table = released(run, **asked, epsilon="8").table("experiment.parquet").to_pylist()
+    users = rows[rows.variant.notna()].groupby("user").agg(
+        arms=("variant", "nunique"), variant=("variant", "first"), seconds=("seconds", "mean")
+    )  # fmt: skip
+    own = users[users.arms == 1].groupby("variant").seconds
+    labels = [(row["group"], row["value"]) for row in table]
+    assert labels == [(arm, f"seconds at {p}") for p in (0.5, 0.9) for arm in ("blue", "red")]
+    for row in table:
+        exact = own.quantile(float(row["value"].split()[-1])).clip(0, 100)
+        off = row["estimate"] - (exact[row["group"]] - exact["control"])
+        assert abs(off) < FAR * row["noise_standard_error"] + 0.2  # two bins
+        assert row["own_mean"] == pytest.approx(exact[row["group"]], rel=0.1)
+        assert row["beyond_chance"] or row["group"] == "red"  # blue has 6 more seconds
+        assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
+        assert (row["p_value"] < 0.05) == (not row["lower"] <= 0 <= row["upper"])
+
+
 def test_the_page_begins_with_the_verdict(run, workspace: Path) -> None:
     write(frame(0.2))
     release = released(run, mean=None, total=None, arms="control,blue", epsilon="8")
@@ -125,12 +150,65 @@ def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
     write(frame())
     asked = {"rate": None, "total": None, "arms": "control,blue", "epsilon": "8"}
     plain = released(run, **asked).table("experiment.parquet").to_pylist()[0]
-    released(run, **asked, covariate="before=5,10,15,20,30,40", output="fine")
-    fine = Release(Path("fine")).table("experiment.parquet").to_pylist()[0]
+    binned = released_in(run, "fine", **asked, covariate="before=5,10,15,20,30,40")
+    fine = binned.table("experiment.parquet").to_pylist()[0]
     assert fine["standard_error"] < 0.6 * plain["standard_error"]
     exact = truth(frame())["seconds"]["mean"]
     off = fine["estimate"] - (exact["blue"] - exact["control"])
     assert abs(off) < FAR * plain["standard_error"]
+
+
+@pytest.mark.parametrize("arm", [{}, {"arm": None, "salt": "x-1"}])
+def test_two_windows_are_joined_by_user(arm: dict[str, Any], run, workspace: Path) -> None:
+    """Rows of an earlier window have no arm, and some users have no others."""
+    rows = frame()
+    earlier = rows.assign(early=True, variant=None, seconds=rows.before, bought=True)
+    only = earlier.assign(user=earlier.user + "-ONLY")
+    write(pd.concat([rows.assign(early=False), earlier, only]))
+    asked = {"total": None, "arms": "control,blue", "epsilon": "8", **arm}
+    more = {"covariate": "seconds=5,10,15,20,30,40", "before": "early"}
+    plain = rows if arm == {} else rows.assign(variant=None)
+    release = released_in(run, "fine", **asked, **more)
+    write(plain)
+    before = released_in(run, "plain", **asked)
+    fine, coarse = (
+        {row["value"]: row for row in one.table("experiment.parquet").to_pylist()}
+        for one in (release, before)
+    )
+    assert fine["seconds"]["standard_error"] < 0.6 * coarse["seconds"]["standard_error"]
+    for name, row in fine.items():  # and nothing of an earlier outcome
+        off = row["own_mean"] - coarse[name]["own_mean"]
+        assert abs(off) < FAR * coarse[name]["own_mean_standard_error"]
+    people = [one.statement["took_part"] for one in (release, before)]
+    error = sum(one["standard_error"] for one in people)
+    assert abs(people[0]["estimate"] - people[1]["estimate"]) < FAR * error
+    assert "The price covers rows of before the start, too" in " ".join(
+        release.statement["in_words"]
+    )
+
+
+@pytest.mark.parametrize("unit", ["user", "user per window"])
+def test_a_plan_joins_two_windows_where_both_pay(unit: str, run, workspace: Path) -> None:
+    Path("logs").mkdir()
+    rows = frame(n=500)
+    rows = pd.concat([rows.assign(early=False), rows.assign(early=True, variant=None)])
+    pq.write_table(pa.Table.from_pandas(rows), "logs/2026-11-02.parquet")
+    plan = {
+        "collection": "shop", "version": 1, "unit": unit, "user_column": "user",
+        "input": ["logs/{window}.parquet"], "output": "releases/{window}", "epsilon": 2,
+        "budget": {"epsilon": 5, "delta": 1e-5}, "ledger": "shop.sqlite",
+        "metrics": [{
+            "name": "button", "kind": "experiment", "arm": "variant", "arms": "control,blue",
+            "mean": ["seconds=0,100"], "covariate": "before=10,20,30", "before": "early",
+        }],
+    }  # fmt: skip
+    Path("plan.yaml").write_text(json.dumps(plan))
+    outcome = run(["check", "plan.yaml", "--window", "2026-11-02"])
+    if unit == "user":
+        assert outcome.code == 0, outcome.said
+    else:
+        assert outcome.code == 2
+        assert "rows of two windows are read, and a user per window pays for one" in outcome.err
 
 
 def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
@@ -158,7 +236,7 @@ def test_users_of_several_arms_are_cautioned_of(run, workspace: Path) -> None:
 
 def released_with_caution(run: Any, rows: pd.DataFrame) -> list[str]:
     write(rows)
-    release = released(run, mean=None, total=None, output="out")
+    release = released(run, mean=None, total=None)
     said = list(release.statement.get("cautions", []))
     for path in sorted(release.folder.iterdir()):
         path.unlink()
@@ -192,8 +270,7 @@ def test_looks_widen_intervals(run, workspace: Path) -> None:
         "any": {"always_valid": True, "expected": 6000, "look": 2},
     }  # fmt: skip
     for name, more in cases.items():
-        released(run, **asked, **more, output=name.replace(" ", "-"))
-        release = Release(Path(name.replace(" ", "-")))
+        release = released_in(run, name.replace(" ", "-"), **asked, **more)
         [row] = release.table("experiment.parquet").to_pylist()
         lengths[name] = (row["upper"] - row["lower"]) / row["standard_error"] / 2
         assert (row["p_value"] is None) == (name != "one")
@@ -232,6 +309,10 @@ def test_a_salt_draws_arms(run, workspace: Path) -> None:
         ({"mean": "bought=0,1"}, "name each column once"),
         ({"rate": "variant"}, "'variant' holds string; numbers or booleans are needed"),
         ({"covariate": "before=3,2"}, "--covariate: a column, and rising numbers to cut at"),
+        ({"quantile": "cents=0,9"}, "--quantile: bounds and probabilities, as in latency=0,2000@"),
+        ({"quantile": "cents=0,9@1.5"}, "--quantile: bounds and probabilities"),
+        ({"quantile": "cents=9,0@0.5"}, "--quantile cents: the first must be below the second"),
+        ({"before": "bought"}, "--before: is of users' rows: name the --user-column and the"),
         ({"looks": 3, "look": 4}, "--look: is beyond the --looks"),
         ({"always_valid": True}, "--expected is missing"),
         ({"always_valid": True, "looks": 3, "expected": 9}, "--looks: means nothing beside"),
@@ -256,5 +337,36 @@ def test_a_log_without_rows_says_nothing_else(run, workspace: Path) -> None:
         assert not row["beyond_chance"]
 
 
-def test_compare_says_that_it_covers_noise_alone() -> None:
-    assert "hushbeam experiment" in view._ARMS
+def test_two_experiments_are_compared_with_chance_and_noise(run, workspace: Path) -> None:
+    asked = {"mean": None, "total": None, "arms": "control,blue"}
+    effects = []
+    for name, effect in (("one", 0.02), ("two", 0.3)):
+        write(frame(effect))
+        released_in(run, name, **asked)
+        effects += Release(Path(name)).table("experiment.parquet").to_pylist()
+    outcome = run(["compare", "one", "two", "--json"])
+    assert outcome.code == 0, outcome.said
+    said = json.loads(outcome.out)
+    [row] = said["rows"]
+    assert said["covers"].startswith("intervals cover chance among users and noise in effects of")
+    assert row["difference"] == pytest.approx(effects[1]["estimate"] - effects[0]["estimate"])
+    error = np.hypot(*(one["standard_error"] for one in effects))
+    assert row["standard_error"] == pytest.approx(error)
+    assert row["upper"] - row["difference"] >= 1.959 * error
+    assert row["beyond_noise"]
+    first = run(["compare", "one", "two"]).said.lstrip().splitlines()[0]
+    assert "intervals cover chance among users and noise" in first
+    released_in(run, "three", **asked | {"arms": "control,red"})
+    outcome = run(["compare", "one", "three"])
+    assert outcome.code == 2
+    assert "--arms is 'control,blue' in one release and 'control,red' in the other" in outcome.err
+
+
+def test_compare_of_other_releases_says_that_it_covers_noise_alone(run, workspace: Path) -> None:
+    write(frame())
+    for name in ("one", "two"):
+        words = ["count", "--input", "log.parquet", "--epsilon", "1", "--output", name]
+        assert run(words).code == 0
+    first = run(["compare", "one", "two"]).said.lstrip().splitlines()[0]
+    assert "intervals cover noise alone, not chance among users" in first
+    assert "hushbeam experiment" in first

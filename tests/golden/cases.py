@@ -194,6 +194,9 @@ CASES: tuple[Case, ...] = (
     Case("cross-tab-local", (
         f"cross-tab {_LOG} --user-column user --columns value,group --domains value=values.txt "
         "group=groups.txt --model local --epsilon 3",)),
+    Case("experiment", (
+        f"experiment {_LOG} --user-column user --salt golden --arms old,new --mean number=-20,125 "
+        "--quantile number=-20,125@0.5,0.9 --expected 1000 --epsilon 4",)),
     Case("train-sums", (
         f"{_TRAIN} --target target=-8,8 --epsilon 2 --expected 1000",)),
     Case("train-dp-sgd", (

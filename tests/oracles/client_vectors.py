@@ -37,6 +37,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.oracles.checked_plan import CheckedPlan, client_schema
 from tests.oracles.wire import GOLDEN_KEY, PLAN, hpke_seal
+from transforms.encoders.arms import HashedArms
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "clients" / "typescript" / "vectors"
@@ -90,7 +91,7 @@ def channels() -> dict[str, Any]:
     rows += [*_ties(), _open_table()]
     draws = {
         "integers": list(_integers()), "grids": list(_grids()), "offsets": _offsets(),
-        "devices": list(_devices()),
+        "devices": list(_devices()), "arms": list(_arms()),
     }  # fmt: skip
     return draws | {"channels": rows}
 
@@ -148,6 +149,18 @@ def _open_table() -> dict[str, Any]:
         "name": name, "channel": asdict(channel), "key": key_of(name).hex(), "cells": [5],
         "messages": messages,
     }  # fmt: skip
+
+
+def _arms() -> Iterator[dict[str, Any]]:
+    """Arms that ids draw, text and whole numbers."""
+    texts = ["ada", "", "Žofie \U0001f40e", *(f"user-{k}" for k in range(40))]
+    for salt, typed, ids in (
+        ("checkout-2026-11", (1, 1), texts), ("ü x", (9, 1), texts),
+        ("x-1", (0.1, 0.2, 0.3, 7), [*range(-3, 60), 2**53 - 1]),
+    ):  # fmt: skip
+        shares = tuple(share / sum(typed) for share in typed)
+        arms = HashedArms(salt, shares).encode(pa.array(ids)).tolist()
+        yield {"salt": salt, "shares": typed, "ids": ids, "arms": arms}
 
 
 def _offsets() -> list[dict[str, Any]]:

@@ -140,6 +140,7 @@ def test_where_rows_are_in_one_place_runs_that_leave_all_bounds_end_too(job):
     ("asked", "told"),
     [
         ({"target": "y"}, "--target must be COLUMN=LOW,HIGH"),
+        ({"target": "y=0..1"}, "--loss linear predicts a number: give its bounds, as in y=0,100;"),
         ({"target": "y=3,3"}, "the first must be below the second"),
         ({"target": "nothing=0,1"}, "has no column 'nothing'"),
         ({"target": "city=0,1"}, "linear needs numbers"),

@@ -15,6 +15,7 @@ from mechanisms.counters.arms import ArmCounters
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.randomness import RandomSource
 from transforms.columns import as_floats, as_texts, plain
+from transforms.encoders.bins import binned
 from transforms.encoders.block import AmountBlock
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.domain import Domain
@@ -23,6 +24,7 @@ from transforms.encoders.reports import UNUSABLE, Levelled
 
 _WORDS = 1 << 20  # made at a time
 _DRAWS = 1 << 64
+_EARLY = (1 << 32) - 1  # in the place of an arm: a row from before the start
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,19 @@ class HashedArms:
 class ArmOutcome(NamedTuple):
     """A column that is compared: how all rows of a unit come to one number, and its bounds.
 
-    A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number.
+    A "rate" is whether any of them has it; a "mean" and a "total" are of those with a number. A
+    "quantile" is of averages, too, and of the units that have one.
     """
 
     column: str
-    how: Literal["rate", "mean", "total"]
+    how: Literal["rate", "mean", "total", "quantile"]
     bounds: Bounds | None = None  # none of a rate
+    levels: tuple[float, ...] = ()  # probabilities, of quantiles
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What its rows of the table are called."""
+        return tuple(f"{self.column} at {p:g}" for p in self.levels) or (self.column,)
 
 
 @dataclass(frozen=True)
@@ -70,26 +79,39 @@ class ArmEncoder:
         column: that says the arm, or who the unit is.
         arms: the declared values of the one, or the draw from the other.
         numbers: columns; booleans are 0 and 1, and what cannot be used is NaN.
+        before: a column that is not 0 in rows from before the start. Of these the first of
+            `numbers` alone counts, and of others all the rest.
     """
 
     column: str
     arms: Domain | HashedArms
     numbers: tuple[str, ...]
+    before: str | None = None
     batch_size: ClassVar = BATCH
     kind: ClassVar = AmountBlock
 
     @property
     def columns(self) -> frozenset[str]:
-        return frozenset((self.column, *self.numbers))
+        return frozenset((self.column, *self.numbers, *self._early))
+
+    @property
+    def _early(self) -> tuple[str, ...]:
+        return () if self.before is None else (self.before,)
 
     @property
     def line_types(self) -> dict[str, pa.DataType]:
-        return {self.column: self.arms.kind} | dict.fromkeys(self.numbers, pa.float64())
+        return {self.column: self.arms.kind} | dict.fromkeys(
+            (*self.numbers, *self._early), pa.float64()
+        )
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> AmountBlock:
         arms = rows.of(self.arms.encode(plain(batch.column(self.column))))
         numbers = rows.of(np.array([as_floats(batch.column(name)) for name in self.numbers]).T)
         usable = np.where(np.isfinite(numbers), numbers, np.nan)
+        for column in self._early:
+            early = np.nan_to_num(rows.of(as_floats(batch.column(column)))) != 0
+            usable[early, 1:], usable[~early, 0] = np.nan, np.nan
+            arms = np.where(early, _EARLY, arms)
         return AmountBlock(np.maximum(arms, 0).astype(np.uint32), usable, None, arms >= 0)
 
 
@@ -99,7 +121,7 @@ class ArmReporting(Levelled):
 
     Attributes:
         counters: of the experiment.
-        outcomes: rates first.
+        outcomes: rates, means and totals, and quantiles at last.
         edges: ascending, of the bins of a number known before, which then comes before all
             outcomes; none where there is no such number. Units without one have a bin of their own.
 
@@ -141,36 +163,44 @@ class ArmReporting(Levelled):
         if first:  # of NaN, one more than of the largest number
             before = values[:, 0]
             bins = np.searchsorted(self.edges, before, side="right") + np.isnan(before)
-        cells = np.where(arms < 0, -1, arms * counters.bins + bins)
-        rates, own = np.split(values[:, first:], [counters.rates], axis=1)
+        cells = np.where(arms < 0, arms, arms * counters.bins + bins)
+        ends = np.cumsum([counters.rates, counters.numbers])
+        rates, own, of_trees = np.split(values[:, first:], ends, axis=1)
         missing = np.where(np.isnan(own).any(axis=1) & (arms >= 0), 0, -1)[:, None]
         bounds = [one.bounds for one in self.outcomes if one.bounds is not None]
-        scaled = [one.scale(x) for one, x in zip(bounds, np.nan_to_num(own).T, strict=True)]
-        table = np.array(scaled, np.float64).reshape(len(bounds), n).T
+        scaled = [one.scale(x) for one, x in zip(bounds, np.nan_to_num(own).T, strict=False)]
+        table = np.array(scaled, np.float64).reshape(counters.numbers, n).T
+        of_bins = zip(of_trees.T, bounds[counters.numbers :], strict=True)
+        placed = [binned(x, one, counters.tree.cells) for x, one in of_bins]
+        leaves = np.array(placed, np.int64).reshape(counters.columns, n).T
+        leaves = np.where(np.isnan(of_trees), -1, leaves)
         layout = Layout(self.levels)
         step = max(1, _WORDS // layout.types.size)
         for start in range(0, n, step):
             part = slice(start, start + step)
-            sets, added = counters.encode(cells[part], rates[part] > 0, table[part], rng)
+            values_of = rates[part] > 0, table[part], leaves[part]
+            sets, added = counters.encode(cells[part], *values_of, rng)
             yield self.reported(layout, [*sets, *[missing[part]] * len(self.sides)], added)
 
     def _of_units(
         self, users: NDArray[np.int64], groups: NDArray[np.int64], numbers: Floats, n: int
     ) -> tuple[NDArray[np.int64], Floats]:
-        """((n,) arms, -1 of units in several, (n, numbers) what the rows of each come to)."""
+        """((n,) arms, -1 in several and -2 in none, (n, numbers) what the rows of each come to)."""
         if not n:
             return np.empty(0, np.int64), np.empty((0, numbers.shape[1]))
         order = np.argsort(users, kind="stable")
         starts = np.searchsorted(users[order], np.arange(n))
         rows, arms = numbers[order], groups[order]
-        lowest, highest = (of.reduceat(arms, starts) for of in (np.minimum, np.maximum))
+        lowest = np.minimum.reduceat(arms, starts)
+        highest = np.maximum.reduceat(np.where(arms == _EARLY, -1, arms), starts)
+        some = np.where(lowest == _EARLY, -2, np.where(lowest == highest, lowest, -1))
         usable = ~np.isnan(rows)
         have = np.add.reduceat(usable, starts, axis=0, dtype=np.int64)
         values = np.add.reduceat(np.where(usable, rows, 0.0), starts, axis=0)
         for place, how in enumerate(["mean"] * bool(self.edges) + [x.how for x in self.outcomes]):
-            if how == "mean":
+            if how in ("mean", "quantile"):
                 values[:, place] /= np.maximum(have[:, place], 1)
             elif how == "rate":
                 own = np.nan_to_num(rows[:, place]) != 0
                 values[:, place] = np.logical_or.reduceat(own, starts)
-        return np.where(lowest == highest, lowest, -1), np.where(have > 0, values, np.nan)
+        return some, np.where(have > 0, values, np.nan)

@@ -1,5 +1,6 @@
 /** Reports of local and shuffle differential privacy, made where the values are. */
 
+export { armOf } from "./arms.js";
 export { inputs, perturb } from "./channels.js";
 export { slotLevels, slotWords } from "./counters.js";
 export { Device, type DeviceOptions, FORMAT, type NameOf, type RowsOf } from "./device.js";

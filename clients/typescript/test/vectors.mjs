@@ -69,6 +69,17 @@ export async function checks(client, internals, read) {
       },
     ]);
   }
+  for (const { salt, shares, ids, arms } of drawn.arms) {
+    list.push([
+      `arms of ${salt}`,
+      async () => {
+        const made = await Promise.all(ids.map((id) => client.armOf(salt, shares, id)));
+        same(salt, made, arms);
+        const bad = [["", shares, 1], [salt, [1, 0], 1], [salt, shares, 0.5]];
+        for (const one of bad) await refused("arms", () => client.armOf(...one));
+      },
+    ]);
+  }
   list.push(...edges(client));
   for (const { name, channel, key, cells, messages } of drawn.channels) {
     list.push([

@@ -18,7 +18,9 @@ class ExperimentOptions(CountingOptions):
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.experiment:Experiment"
     sizing: ClassVar[str] = "pipelines.size.experiments:ExperimentQuestion"
-    brief: ClassVar[str] = "whether a treatment changes rates and means, beyond chance and noise"
+    brief: ClassVar[str] = (
+        "whether a treatment changes rates, means or quantiles, beyond chance and noise"
+    )
     description: ClassVar[str] = (
         "The difference between an arm and the first one, for each outcome, with an interval that "
         "covers chance among users and the noise. Arms must have the declared shares of users; a "
@@ -64,11 +66,21 @@ examples:
     total: Texts = option(
         "the same where the rows of a user are added up", (), metavar="COLUMN=L,U", repeated=True
     )
+    quantile: Texts = option(
+        "an outcome of which quantiles are compared: of several rows their average; of the users "
+        "with a number, to within a 1,024th of the bounds",
+        (), metavar="COLUMN=L,U@P,P", repeated=True,
+    )  # fmt: skip
     covariate: str | None = option(
         "a number that was known of the user before the experiment, in a column of the same rows, "
         "and where to cut it into bins: arms are compared bin by bin, which takes out the chance "
         "that it explains (CUPED). Public knowledge, too",
         None, metavar="COLUMN=E,E,...",
+    )  # fmt: skip
+    before: str | None = option(
+        "a column of booleans: rows from before the start, of which the covariate alone counts, "
+        "and of the others not. A user without later rows does not count",
+        None, metavar="COLUMN",
     )  # fmt: skip
     looks: Count = option(
         "how many looks are planned, equally many users apart: intervals are wide enough for all "
@@ -85,5 +97,6 @@ examples:
 
     @property
     def unsaid(self) -> frozenset[str]:
-        named = {"salt", "shares", "rate", "mean", "total", "covariate", "always_valid"}
+        named = {"salt", "shares", "rate", "mean", "total", "quantile", "covariate", "before"}
+        named.add("always_valid")
         return super().unsaid | {name for name in named if not getattr(self, name)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import ndtr
 
+from mechanisms.channel import Floats
 from mechanisms.counters.arms import ArmTotals
-from mechanisms.mean.effects import ArmMeans, arm_means, sample_ratio
+from mechanisms.mean.effects import ArmMeans, arm_means, arm_quantiles, sample_ratio
 from mechanisms.mean.looks import Looks
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
@@ -29,11 +30,15 @@ from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.views.headline import EFFECT, EFFECTS, FIRST
 from transforms.columns import is_numeric, value_type
 from transforms.encoders.arms import ArmEncoder, ArmOutcome, HashedArms
+from transforms.encoders.bins import edges_of
+from transforms.encoders.bounds import Bounds
 
 _ERRORS = ErrorTerms(
     "A difference is the mean of an arm less that of the first one, both noisy sums over noisy "
     "counts; a rate is the mean of what is 1 or 0. A lift is the difference in parts of the first "
-    "arm's mean, with Fieller's interval. The table says which part of an error is the noise's.",
+    "arm's mean, with Fieller's interval. A quantile is that of the units with a number, to within "
+    "a bin, and its interval is made of both arms' own. The table says which part of an error is "
+    "the noise's.",
     "chance among those who take part, as if they were drawn from many alike, the noise, and "
     "roundings; not what was clipped",
     of=" of a difference, in parts of an outcome's range,",
@@ -42,7 +47,7 @@ _ERRORS = ErrorTerms(
 _UNEVEN = 0.001  # p-value of arms that do not have their shares: rare enough to stop and look
 _SEVERAL = 0.01  # of those in one arm: so many in several bias what is compared
 _OF_RATE, _OF_NUMBER, _AWAY = 0.25, 0.16, 0.5  # usual variances, and how far a mean is from 0
-_COLUMNS = "--rate, --mean, --total, --covariate"
+_COLUMNS = "--rate, --mean, --total, --quantile, --covariate, --before"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,22 +58,31 @@ class ArmEvidence(Evidence):
         arm_totals: all totals.
         noises: as of `ArmCounters.noises`.
         rounding: the variance that rounding gives a number.
+        below_noise: a probability -> as `ArmCounters.below_variances`.
     """
 
     arm_totals: ArmTotals
     noises: tuple[float, ...]
     rounding: float
+    below_noise: Callable[[float], Floats]
 
     @property
     def errors(self) -> np.ndarray:
         return np.full(self.totals.size, math.sqrt(self.noises[0]))
 
     def means(self, outcomes: Sequence[ArmOutcome]) -> Iterator[ArmMeans]:  # type: ignore[override]
-        """Those of each outcome, in its own units."""
-        known, rates = self.arm_totals, len(outcomes) - len(self.arm_totals.squares)
+        """Those of each outcome's figures, in its own units."""
+        known, numbers = self.arm_totals, len(self.arm_totals.totals)
+        rates = numbers - len(known.squares)
         for place, outcome in enumerate(outcomes):
             if outcome.bounds is None:
                 yield arm_means(known.units, known.totals[place], None, self.noises)
+                continue
+            if outcome.levels:
+                below = known.below[place - numbers]
+                edges = edges_of(outcome.bounds, below.shape[1] - 1)
+                for p in outcome.levels:
+                    yield arm_quantiles(below, p, edges, self.below_noise(p))
                 continue
             noises, squares = (self.noises[0], *self.noises[-2:]), known.squares[place - rates]
             means = arm_means(known.units, known.totals[place], squares, noises, self.rounding)
@@ -88,7 +102,7 @@ class Experiment(Statistic):
         arm_encoder: of rows.
         arms: what they are called, the one first that others are compared with.
         shares: of all units, of each arm.
-        outcomes: rates, then numbers.
+        outcomes: rates, then numbers, then those of which quantiles are compared.
         edges: of the bins of the covariate; none without one.
     """
 
@@ -113,19 +127,23 @@ class Experiment(Statistic):
         shares, outcomes = _shares(options.shares, len(names)), tuple(_outcomes(options))
         covariate, edges = _covariate(options.covariate)
         columns = (*covariate, *(one.column for one in outcomes))
-        if len({*columns}) < len(columns):
-            raise RequestError(f"{_COLUMNS}: name each column once")
-        for column in columns:
+        levelled = [one.column for one in outcomes if one.levels]
+        others = [one.column for one in outcomes if not one.levels]
+        known = () if options.before else covariate  # of other rows it may be an outcome
+        if any(len({*own}) < len(own) for own in ((*known, *others), (*known, *levelled))):
+            raise RequestError(f"{_COLUMNS}: name each column once, and once among --quantile")
+        before = (options.before,) if options.before else ()
+        for column in (*columns, *before):
             kind = telemetry.column_type(column, _COLUMNS)
             if not (telemetry.unseen or is_numeric(kind) or pa.types.is_boolean(value_type(kind))):
                 why = f"{column!r} holds {kind}; numbers or booleans are needed"
                 raise RequestError(f"{_COLUMNS}: {why}{telemetry.hint(column)}")
         if options.salt is not None:
             drawn = HashedArms(options.salt, shares)
-            encoder = ArmEncoder(str(options.user_column), drawn, columns)
+            encoder = ArmEncoder(str(options.user_column), drawn, columns, options.before)
         else:
             pair = ("--arm", options.arm, "--arms", json.dumps(names))
-            encoder = ArmEncoder(*declared(telemetry, pair)[0], columns)
+            encoder = ArmEncoder(*declared(telemetry, pair)[0], columns, options.before)
         return cls(
             options=options, arm_encoder=encoder, arms=names, shares=shares, outcomes=outcomes,
             edges=edges,
@@ -141,7 +159,7 @@ class Experiment(Statistic):
 
     @property
     def heading(self) -> Heading:
-        outcomes = ", ".join(one.column for one in self.outcomes[:3])
+        outcomes = ", ".join([*dict.fromkeys(one.column for one in self.outcomes)][:3])
         title = f"{outcomes}: effect of {', '.join(self.arms[1:])}"
         headline = {"table": TABLE, "rows": FIRST, "picture": EFFECTS}
         return Heading(title, {TABLE: EFFECT}, {"group": "arm", "value": "outcome"}, headline)
@@ -154,6 +172,8 @@ class Experiment(Statistic):
             "for a mean, what they add up to for a total. A user whose rows name several arms "
             "counts in none of them. "
         ) * (unit == "user")
+        if options.before:
+            rows += "The price covers rows of before the start, too: bins are made of these. "
         looks = "one look: whoever looks again until something shows needs --looks"
         if options.always_valid:
             looks = "any number of looks, each with the next --look, whatever the reason to stop"
@@ -168,7 +188,7 @@ class Experiment(Statistic):
 
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of the difference between the smallest arm and the first, of the first outcome."""
-        rate = self.outcomes[0].how == "rate"
+        rate = self.outcomes[0].how in ("rate", "quantile")  # of numbers that lie evenly
         n = [people * share for share in (self.shares[0], min(self.shares[1:]))]
         per_total = accuracy.noise**2 + (_AWAY * accuracy.people) ** 2
         noise = (1.0 if rate else 0.5) * math.sqrt(sum(per_total / one**2 for one in n))
@@ -211,12 +231,13 @@ class Experiment(Statistic):
 
     def columns(self, evidence: ArmEvidence, confidence: float) -> dict[str, Any]:  # type: ignore[override]
         alone, arms = 1 - confidence, range(1, len(self.arms))
-        risks = alone, alone / (len(self.outcomes) * len(arms))  # Bonferroni
+        figures = [(one.how, name) for one in self.outcomes for name in one.figures]
+        risks = alone, alone / (len(figures) * len(arms))  # Bonferroni
         rows = [
-            {"group": self.arms[arm], "value": outcome.column}
+            {"group": self.arms[arm], "value": name}
             | self._effect(means, arm, risks, float(evidence.units[0].sum()))
-            | {"outcome_kind": outcome.how, "compared_with": self.arms[0]}
-            for outcome, means in zip(self.outcomes, evidence.means(self.outcomes), strict=True)
+            | {"outcome_kind": how, "compared_with": self.arms[0]}
+            for (how, name), means in zip(figures, evidence.means(self.outcomes), strict=True)
             for arm in arms
         ]
         return {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -229,19 +250,22 @@ class Experiment(Statistic):
         chance, noise = (float(part[[0, arm]].sum()) for part in (means.sampling, means.noise))
         looks, error = Looks(options.looks, options.look, options.always_valid), chance + noise
         part = max(people / options.usual, 1e-9)
-        half, wide = (looks.half(risk, chance, noise, part) for risk in risks)
+        far = [looks.half(risk, chance, noise, part) / math.sqrt(error) for risk in risks]
+        (below, above), (under, over) = (means.reach(arm, one) for one in far)
         errors = np.sqrt(means.sampling + means.noise)
-        lift, least, most = means.lift(arm, wide / math.sqrt(error))
-        p_value = float(f"{2 * ndtr(-abs(effect) / math.sqrt(error)):.3g}")
+        lift, least, most = means.lift(arm, far[1])
+        towards = below if effect > 0 else above
+        p_value = float(f"{2 * ndtr(-far[0] * abs(effect) / max(towards, 1e-300)):.3g}")
         return {
             "estimate": effect, "standard_error": math.sqrt(error),
-            "lower": effect - half, "upper": effect + half,
-            "lower_simultaneous": effect - wide, "upper_simultaneous": effect + wide,
+            "lower": effect - below, "upper": effect + above,
+            "lower_simultaneous": effect - under, "upper_simultaneous": effect + over,
             "lift": lift, "lift_lower": least, "lift_upper": most,
             "first_mean": float(means.mean[0]), "first_mean_standard_error": float(errors[0]),
             "own_mean": float(means.mean[arm]), "own_mean_standard_error": float(errors[arm]),
             "p_value": p_value if looks == Looks() else math.nan,  # of one look alone
-            "noise_standard_error": math.sqrt(noise), "beyond_chance": abs(effect) > wide,
+            "noise_standard_error": math.sqrt(noise),
+            "beyond_chance": not -over <= effect <= under and math.isfinite(effect),
         }  # fmt: skip
 
 
@@ -252,6 +276,10 @@ def _require_sense(options: ExperimentOptions) -> None:
         "--arm, --salt: name the column that says the arm, or the salt by which users' ids draw "
         "it, and not both": salted == (options.arm is not None),
         "--salt: draws a user's arm: name the --user-column": salted and not options.user_column,
+        "--before: is of users' rows: name the --user-column and the --covariate": bool(
+            options.before
+        )
+        > bool(options.user_column and options.covariate),
         "--rows-per-user: all rows of a user count here: leave it out": options.rows_per_user != 1,
         "--looks: means nothing beside --always-valid: leave it out": always and options.looks > 1,
         "--expected is missing: say for how many users intervals are to be narrowest": always
@@ -283,18 +311,34 @@ def _shares(text: str | None, arms: int) -> tuple[float, ...]:
 
 def _outcomes(options: ExperimentOptions) -> Iterator[ArmOutcome]:
     """Rates, then numbers."""
-    if not (options.rate or options.mean or options.total):
-        raise RequestError("--rate, --mean, --total: name an outcome, as in --rate bought")
+    if not (options.rate or options.mean or options.total or options.quantile):
+        names = "--rate, --mean, --total, --quantile"
+        raise RequestError(f"{names}: name an outcome, as in --rate bought")
     yield from (ArmOutcome(column, "rate") for column in options.rate)
     for how, texts in (("mean", options.mean), ("total", options.total)):
         for column, _, limits in (text.rpartition("=") for text in texts):
             if not column:
                 raise RequestError(f"--{how}: a column and its bounds, as in seconds=0,600")
-            try:
-                bounds = of_squares(read_bounds(limits))
-            except RequestError as error:
-                raise RequestError(str(error).replace("--bounds", f"--{how} {column}", 1)) from None
+            bounds = _bounds(how, column, limits)
             yield ArmOutcome(column, how, bounds)  # type: ignore[arg-type]
+    for text in options.quantile:
+        limits, _, levels = text.rpartition("@")
+        column, _, limits = limits.rpartition("=")
+        probabilities = _numbers(levels)
+        if not (column and probabilities and all(0 < p < 1 for p in probabilities)):
+            raise RequestError(
+                "--quantile: bounds and probabilities, as in latency=0,2000@0.5,0.95"
+            )
+        bounds = _bounds("quantile", column, limits)
+        yield ArmOutcome(column, "quantile", bounds, tuple(dict.fromkeys(probabilities)))
+
+
+def _bounds(how: str, column: str, limits: str) -> Bounds:
+    """Those of an outcome."""
+    try:
+        return of_squares(read_bounds(limits))
+    except RequestError as error:
+        raise RequestError(str(error).replace("--bounds", f"--{how} {column}", 1)) from None
 
 
 def _covariate(text: str | None) -> tuple[tuple[str, ...], tuple[float, ...]]:

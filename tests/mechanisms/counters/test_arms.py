@@ -10,19 +10,27 @@ import pytest
 from mechanisms.counters.arms import ArmCounters
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Layout
+from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
 from tests.pipelines.test_job_sensitivity import spent
 
-COUNTERS = ArmCounters(arms=3, bins=2, rates=2, numbers=2, steps=7)
+COUNTERS = ArmCounters(
+    arms=3, bins=2, rates=2, numbers=2, steps=7, columns=2, tree=Tree.uniform(9, 3)
+)
+VARIANCES = [2.0] * len(COUNTERS.levels)
 CASES = [
     COUNTERS, ArmCounters(2, rates=1), ArmCounters(2, numbers=1, steps=5),
-    ArmCounters(2, 4, 0, 9, 900), ArmCounters(5, 1, 12, 0),
+    ArmCounters(2, 4, 0, 9, 900), ArmCounters(5, 1, 12, 0), ArmCounters(2, columns=1),
 ]  # fmt: skip
 
 
-def totals(counters: ArmCounters, cells: np.ndarray, rates: np.ndarray, numbers: np.ndarray):
+def totals(
+    counters: ArmCounters, cells: np.ndarray, rates: np.ndarray, numbers: np.ndarray,
+    leaves: np.ndarray,
+):  # fmt: skip
     """(counters,) what units add."""
-    places, added = counters.encode(cells, rates, numbers, SeededRandom(1))
+    places, added = counters.encode(cells, rates, numbers, leaves, SeededRandom(1))
+    added += [np.ones_like(of_level) for of_level in places[len(added) :]]
     layout = Layout(counters.levels)
     counts = np.zeros(layout.starts[-1])
     for start, of_level, own in zip(layout.starts, places, added, strict=False):
@@ -35,10 +43,15 @@ def test_totals_are_those_of_the_units() -> None:
     draw, n = np.random.default_rng(1), 500
     cells, rates = draw.integers(-1, COUNTERS.cells, n), draw.random((n, 2)) < 0.3
     numbers = draw.choice([-1.0, 1.0, 1 / 7, 3 / 7], (n, 2))  # on the grid: nothing is rounded
-    counts = totals(COUNTERS, cells, rates, numbers)
-    known = COUNTERS.totals(Layout(COUNTERS.levels).split(counts))
+    leaves = draw.integers(-1, 9, (n, 2))
+    counts = totals(COUNTERS, cells, rates, numbers, leaves)
+    known = COUNTERS.totals(Layout(COUNTERS.levels).split(counts), VARIANCES)
     assert known.several == np.sum(cells < 0)
     for arm in range(3):
+        of_arm = leaves[(cells >= 0) & (cells // 2 == arm)]
+        for column in range(2):
+            below = [np.sum((0 <= of_arm[:, column]) & (of_arm[:, column] < k)) for k in range(10)]
+            assert known.below[column, arm] == pytest.approx(below)
         for place in range(2):
             own = cells == 2 * arm + place
             assert known.units[arm, place] == own.sum()
@@ -68,7 +81,8 @@ def test_no_unit_moves_more_than_is_paid_for(counters, neighbours, law) -> None:
             cell = np.array([trial // 2 % counters.cells])
         rates = np.ones((1, counters.rates), bool) if trial % 2 else draw.random((1, 1)) < 0.5
         ends = draw.choice([-1.0, 1.0], (1, counters.numbers))
-        own = totals(counters, cell, np.broadcast_to(rates, (1, counters.rates)), ends)
+        leaves = draw.integers(-(trial % 2 == 0), counters.tree.cells, (1, counters.columns))
+        own = totals(counters, cell, np.broadcast_to(rates, (1, counters.rates)), ends, leaves)
         moved = own - (before if neighbours == "replace" else 0)
         most, before = max(most, spent(design, moved)), own
     assert (0.8 if neighbours == "replace" else 0.99) < most <= 1 + 1e-9
@@ -86,4 +100,4 @@ def test_arms_share_one_price() -> None:
 
 def test_levels_are_laid_out_one_after_the_other() -> None:
     ends = [0, *np.cumsum([level.counters for level in COUNTERS.levels])]
-    assert [end - start for start, end in pairwise(ends)] == [7, 12, 12, 12]
+    assert [end - start for start, end in pairwise(ends)] == [7, 12, 12, 12, 18, 54]

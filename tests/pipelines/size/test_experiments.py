@@ -34,9 +34,13 @@ def test_differences_are_those_of_a_textbook_and_the_noise(run) -> None:
         if row["outcome"] == "rate":
             chance, noise = 2 * rate * (1 - rate) / 5e4, 2 * (rates + rate**2 * units) / 5e4**2
             assert row["difference"] == pytest.approx(2.8016 * np.sqrt(chance + noise), rel=1e-3)
+        elif row["outcome"] == "quantile":  # a share's error, by the density of exponential numbers
+            share = 2.8016 * np.sqrt(4 * rate * (1 - rate) / 1e5)
+            exact = share / ((1 - rate) * -np.log(1 - rate))
+            assert row["difference"] == pytest.approx(row["price"] * exact, rel=1e-3)
         else:
             assert row["difference"] == pytest.approx(2.8016 * rate * np.sqrt(2 / 5e4), rel=0.02)
-        assert 1 < row["price"] < 1.03
+        assert 1 < row["price"] < (1.2 if row["outcome"] == "quantile" else 1.03)
 
 
 def test_users_and_days_find_the_lift(run) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mechanisms.counters.arms import ArmCounters
+from mechanisms.counters.arms import ArmCounters, ArmTotals
 from mechanisms.counters.levels import Layout
+from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
 from transforms.encoders.arms import ArmEncoder, ArmOutcome, ArmReporting, HashedArms
 from transforms.encoders.bounds import Bounds
@@ -21,6 +22,7 @@ OUTCOMES = (
     ArmOutcome("bought", "rate"),
     ArmOutcome("seconds", "mean", Bounds(0.0, 10.0)),
     ArmOutcome("cents", "total", Bounds(-4.0, 4.0)),
+    ArmOutcome("seconds", "quantile", Bounds(0.0, 10.0), (0.5,)),
 )
 NAN = np.nan
 # user, arm, before, bought, seconds, cents
@@ -34,10 +36,10 @@ ROWS = np.array([
 
 def told(edges: tuple[float, ...] = ()) -> tuple[ArmReporting, list[np.ndarray]]:
     """What the rows add to each level, (counters,) each."""
-    counters = ArmCounters(2, len(edges) + 2 if edges else 1, 1, 2, 20)
+    counters = ArmCounters(2, len(edges) + 2 if edges else 1, 1, 2, 20, 1, Tree.uniform(10, 4))
     reporting = ArmReporting(counters, OUTCOMES, edges)
     users, arms = ROWS[:, 0].astype(np.int64), ROWS[:, 1].astype(np.int64)
-    numbers = ROWS[:, 2 if edges else 3 :]
+    numbers = ROWS[:, [2, 3, 4, 5, 4] if edges else [3, 4, 5, 4]]
     order = np.random.default_rng(3).permutation(len(ROWS))
     layout = Layout(reporting.levels)
     counts = np.zeros(layout.codes, np.int64)
@@ -47,9 +49,13 @@ def told(edges: tuple[float, ...] = ()) -> tuple[ArmReporting, list[np.ndarray]]
     return reporting, layout.split(counts)
 
 
+def totals(reporting: ArmReporting, levels: list[np.ndarray]) -> ArmTotals:
+    return reporting.counters.totals(levels, [1.0] * len(levels))
+
+
 def test_all_rows_of_a_user_count_together() -> None:
     reporting, levels = told()
-    known = reporting.counters.totals(levels)
+    known = totals(reporting, levels)
     assert (known.units[:, 0].tolist(), known.several) == ([1, 2], 1)
     bought, seconds, cents = known.totals[:, :, 0]
     assert bought.tolist() == [1, 0]
@@ -59,13 +65,35 @@ def test_all_rows_of_a_user_count_together() -> None:
         np.array([[0.04, 2], [9 / 16, 1]]), abs=0.06
     )  # fmt: skip
     assert levels[-1].tolist() == [1]  # who lacks a number
+    # Of quantiles that one is none: 6 in the first arm, and 10 in the second.
+    assert [np.flatnonzero(row).tolist() for row in np.diff(known.below[0]).round(9)] == [[6], [9]]
 
 
 def test_bins_are_of_the_mean_of_what_was_known() -> None:
     reporting, levels = told((10.0, 60.0))
-    units = reporting.counters.totals(levels).units
+    units = totals(reporting, levels).units
     # Below ten; from ten; from sixty, as the mean of 50 and 70 is; and nothing known.
     assert units.tolist() == [[1, 0, 0, 0], [0, 0, 1, 1]]
+
+
+def test_rows_from_before_the_start_say_the_bin_alone() -> None:
+    batch = pa.record_batch({
+        "user": [0, 0, 1, 1, 2, 3, 3], "arm": ["a", "a", None, "b", None, "a", "b"],
+        "early": [True, False, True, None, True, True, False],
+        "spend": [5.0, 99.0, 50.0, None, 5.0, 5.0, None], "bought": [1, 0, 1, 1, 1, 1, 1],
+    })  # fmt: skip
+    encoder = ArmEncoder("arm", DeclaredValues(("a", "b")), ("spend", "bought"), "early")
+    assert encoder.columns == {"arm", "spend", "bought", "early"}
+    block = encoder.encode(batch, Rows(7), SeededRandom(0))
+    reporting = ArmReporting(ArmCounters(2, 3, 1), OUTCOMES[:1], (10.0,))
+    users, counts = np.array(batch["user"]), np.zeros(Layout(reporting.levels).codes)
+    rows = users, block.cells.astype(np.int64), block.amounts
+    for words in reports_of(reporting, *rows, 4, block.applies, SeededRandom(1)):
+        np.add.at(counts, words["code"].astype(int), words["times"])
+    known = totals(reporting, Layout(reporting.levels).split(counts))
+    # Who was there before alone is in no arm; who had another arm then is in one.
+    assert (known.units.tolist(), known.several) == ([[1, 0, 0], [1, 1, 0]], 0)
+    assert known.totals[0].tolist() == [[0, 0, 0], [1, 1, 0]]
 
 
 def test_rows_of_no_declared_arm_count_for_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,11 @@ class _Arms(Shape):
 
     def least(self, statistic: Any, sealed: bool) -> tuple[NoisyCounters, ArmReporting]:
         options, edges, outcomes = statistic.options, statistic.edges, statistic.outcomes
-        rates, bins = sum(one.how == "rate" for one in outcomes), len(edges) + 2 if edges else 1
+        hows, bins = [one.how for one in outcomes], len(edges) + 2 if edges else 1
+        rates, columns = hows.count("rate"), hows.count("quantile")
         counters = ArmCounters.fine(
-            len(statistic.arms), bins, rates, len(outcomes) - rates, options.usual,
-            options.epsilon or 1.0, options.delta or DELTA,
+            len(statistic.arms), bins, rates, len(outcomes) - rates - columns, options.usual,
+            options.epsilon or 1.0, options.delta or DELTA, columns,
         )  # fmt: skip
         reporting = ArmReporting(counters, statistic.outcomes, edges)
         design = meeting(options, counters.levels, reporting.sides, parts=counters.parts)
@@ -41,15 +43,19 @@ class _Arms(Shape):
         counters, design = release.reporting.counters, release.design
         unit = 1.0 if counters.rates else 1 / counters.steps
         others = FigureError.of_level(design, 0, 1)
+        if counters.flat == 1:  # quantiles alone: of a number below, half of all
+            below = counters.below_variances(0.5, design.variances)
+            return Accuracy(FigureError(None, math.sqrt(below.mean())), others)
         return Accuracy(FigureError.of_level(design, 1, 1, unit=unit), others)
 
     def evidence(self, release: ByCounters, estimate: Counted) -> ArmEvidence:
         counters, design = release.reporting.counters, release.design
-        totals = counters.totals(design.centred(estimate.counts))
+        totals = counters.totals(design.centred(estimate.counts), design.variances)
         return ArmEvidence(
             totals.units.ravel(), np.empty(0), release.accuracy, partial(beside, release, estimate),
             arm_totals=totals,
             noises=counters.noises(design.variances), rounding=1 / counters.steps**2,
+            below_noise=partial(counters.below_variances, variances=design.variances),
         )  # fmt: skip
 
     def influence(self, release: ByCounters) -> float:
