@@ -124,70 +124,49 @@ def aue_noise(epsilon: float, delta: float, n: int) -> float:
 
 
 def boolean_sum_epsilon(coins: float, delta: float, n: int) -> float:
-    """epsilon of n shuffled bits of which `coins` are fair coins on average, by DDPS's bound.
-
-    Args:
-        coins: lambda, in [14 ln(4/delta), n].
-        delta: in (0, 1).
-        n: how many users send a bit.
-
-    Returns:
-        sqrt(32 ln(4/delta) / m) (1 - m / n), where m = lambda - sqrt(2 lambda ln(2/delta)).
+    """epsilon of n shuffled bits, of which lambda are fair coins on average, by DDPS's bound.
 
     Raises:
-        ValueError: an argument is outside the range in which the bound is proven.
+        ValueError: the bound is not proven there.
 
     Source: Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed differential privacy via shuffling",
-        EUROCRYPT 2019, the protocol for Boolean sums; the original was not at hand, and the
-        constants are held against the exact accountant.
+        EUROCRYPT 2019, the protocol for Boolean sums: lambda in [14 ln(4/delta), n]. The original
+        was not at hand; tests hold the formula against the exact accountant.
     """
     _require_shuffled(delta, n)
     least = 14 * math.log(4 / delta)
     if not least <= coins <= n:
-        raise ValueError(
-            f"DDPS's bound is proven for {least:.4g} to n fair coins among n bits, not for "
-            f"{coins:.4g} of {n:,}"
-        )
+        raise ValueError(f"DDPS's bound is proven for {least:.4g} to n coins, not for {coins:.4g}")
     surely = coins - math.sqrt(2 * coins * math.log(2 / delta))
     return math.sqrt(32 * math.log(4 / delta) / surely) * (1 - surely / n)
 
 
 def unary_sum_bits(epsilon: float, delta: float, n: int, bits: int) -> float:
-    """lambda of DDPS: how many of n users' bits at one place are to be fair coins.
-
-    Args:
-        epsilon: of the batch, in (0, 1].
-        delta: of the batch, in (0, 1).
-        n: how many users send a unary code.
-        bits: r, of a code.
-
-    Returns:
-        The least lambda at which each place meets epsilon / sqrt(8 r ln(2/delta)) and
-        delta / (2 r), or the whole where r is 1.
+    """The least lambda of DDPS for codes of r bits: of n bits at one place, how many are coins.
 
     Raises:
-        ValueError: an argument is outside the range in which the bound is proven.
+        ValueError: the bound is not proven there, or no lambda up to n meets it.
 
-    Source: as `boolean_sum_epsilon`, and advanced composition over the places: Dwork, Roth, "The
-        algorithmic foundations of differential privacy", 2014, Corollary 3.21.
+    Source: as `boolean_sum_epsilon`, at epsilon / sqrt(8 r ln(2/delta)) and delta / (2 r) for each
+        place where r is not 1: Dwork, Roth, "The algorithmic foundations of differential privacy",
+        2014, Corollary 3.21, for epsilon up to 1.
     """
     require_epsilon(epsilon)
+    _require_shuffled(delta, n)
     if not epsilon <= 1:
         raise ValueError(f"DDPS's bound is proven for epsilon up to 1, not {epsilon}")
-    _require_shuffled(delta, n)
-    each = (epsilon, delta)
+    each, rest = epsilon, delta
     if bits > 1:
-        each = (epsilon / math.sqrt(8 * bits * math.log(2 / delta)), delta / (2 * bits))
-    low, high = 14 * math.log(4 / each[1]), float(n)
-    if not (low <= n and boolean_sum_epsilon(high, each[1], n) <= each[0]):
+        each, rest = epsilon / math.sqrt(8 * bits * math.log(2 / delta)), delta / (2 * bits)
+    low, high = 14 * math.log(4 / rest), float(n)
+    if not (low <= n and boolean_sum_epsilon(high, rest, n) <= each):
         raise ValueError(
             f"n must be larger than {n:,} for DDPS's bound with {bits} bits a user at epsilon "
             f"{epsilon}; take fewer bits, or the exact bound"
         )
-    # It falls as there are more coins.
-    for _ in range(60):
+    for _ in range(60):  # it falls as there are more coins
         middle = (low + high) / 2
-        met = boolean_sum_epsilon(middle, each[1], n) <= each[0]
+        met = boolean_sum_epsilon(middle, rest, n) <= each
         low, high = (low, middle) if met else (middle, high)
     return high
 

@@ -204,10 +204,12 @@ def _unary(bound: str) -> Build:
         bits = Ddps(epsilon, delta, of.n, most, of.honest_share, bound)
 
         def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
-            seen = bits.simulate(np.bincount(numbers, counts, bits.inputs).astype(np.int64), rng)
-            seen[1] += liars * most
-            n = int(counts.sum()) + liars
-            return (float(bits.estimate(seen, n)) + 1) / 2 * most * n
+            ones, n, source = int(numbers @ counts), int(counts.sum()), rng.generator()
+            zeros = n * most - ones
+            kept = source.binomial([ones, zeros], 1 - bits.flip)
+            lies = np.array([0, liars * most])
+            seen = np.array([zeros, ones]) + (kept - [ones, zeros]) @ [[-1, 1], [1, -1]] + lies
+            return (float(bits.estimate(seen)) + 1) / 2 * most * (n + liars)
 
         def variance(numbers: Counts, counts: Floats) -> float:
             spread = bits.second_moment(numbers) - bits.grid[numbers] ** 2
