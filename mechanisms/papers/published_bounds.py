@@ -155,18 +155,18 @@ def unary_sum_bits(epsilon: float, delta: float, n: int, bits: int) -> float:
     _require_shuffled(delta, n)
     if not epsilon <= 1:
         raise ValueError(f"DDPS's bound is proven for epsilon up to 1, not {epsilon}")
-    each, rest = epsilon, delta
+    single, rest = epsilon, delta
     if bits > 1:
-        each, rest = epsilon / math.sqrt(8 * bits * math.log(2 / delta)), delta / (2 * bits)
+        single, rest = epsilon / math.sqrt(8 * bits * math.log(2 / delta)), delta / (2 * bits)
     low, high = 14 * math.log(4 / rest), float(n)
-    if not (low <= n and boolean_sum_epsilon(high, rest, n) <= each):
+    if not (low <= n and boolean_sum_epsilon(high, rest, n) <= single):
         raise ValueError(
             f"n must be larger than {n:,} for DDPS's bound with {bits} bits a user at epsilon "
             f"{epsilon}; take fewer bits, or the exact bound"
         )
     for _ in range(60):  # it falls as there are more coins
         middle = (low + high) / 2
-        met = boolean_sum_epsilon(middle, rest, n) <= each
+        met = boolean_sum_epsilon(middle, rest, n) <= single
         low, high = (low, middle) if met else (middle, high)
     return high
 

@@ -241,7 +241,7 @@ SYSTEMS: Mapping[str, _System] = {
     "devices-masked": _System(_devices("masked"), 4.9, limited=True),
     "split-mix": _System(_split_mix, 1.4, limited=True),
     "ddps": _System(_unary("exact"), 4.3, limited=True),
-    "ddps-published": _System(_unary("published"), 4.3, limited=True),
+    "ddps:published": _System(_unary("published"), 4.3, limited=True),
     "one-report": _System(_one_report, math.inf, limited=False),
     "laplace": _System(_laplace, 1.4, limited=False, model="central"),
     "gaussian": _System(_gaussian, 4.2, limited=False, model="central"),

@@ -19,7 +19,7 @@ from mechanisms.randomness import SeededRandom
 
 FALSE_ALARM = 1e-10  # of one comparison; there are fewer than a hundred
 RUNS = 200
-PUBLIC = ("ddps", "ddps-published", "one-report")  # how many users there are shows
+PUBLIC = ("ddps", "ddps:published", "one-report")  # how many users there are shows
 
 
 @cache
@@ -70,7 +70,7 @@ def test_systems_rank_as_their_laws_do() -> None:
     assert error["one-report"] > 10
     # As a curator's Gaussian, but for 2 % that are rounded up, and one user in ten not counted on.
     assert error["gaussian"] < error["ddps"] * math.sqrt(0.9) < 1.03 * error["gaussian"]
-    assert error["ddps-published"] > 10 * error["ddps"]
+    assert error["ddps:published"] > 10 * error["ddps"]
     drawn = {name: fitted(name).known["drawn_by"] for name in SYSTEMS}
     assert set(drawn.values()) == {"shuffler", "devices", "users", "curator"}
 
@@ -98,7 +98,7 @@ def test_liars_go_as_far_as_is_said_and_no_farther(name: str) -> None:
     own, noise = 0.05 * 2 / 7, 6.5 * math.sqrt(simulation.known["predicted_variance"] / 20) / 10_000
     low = bound - own if name != "one-report" else bound / 2
     assert low - noise - 0.001 < shift < bound + noise
-    if not name.startswith(("devices", "ddps-published")):
+    if not name.startswith(("devices", "ddps:published")):
         assert bound == pytest.approx(0.05, rel=0.3)
     else:
         assert bound > 0.1
