@@ -57,16 +57,12 @@ class Ddps(BatchOfUsers, ScalarMean):
     """Unary codes of numbers in [-1, 1], whose bits are flipped: private in a batch.
 
     Attributes:
-        epsilon: privacy loss of a batch, in nats.
-        delta: the probability mass outside it, in (0, 1).
-        n: the least number of users of a batch; a larger one is more private.
+        epsilon, delta, n, honest_share, bound: as of `DummyBatch`.
         cells: r, how many bits a user sends, up to 4096. The paper takes epsilon sqrt(n).
-        honest_share: the share of the other users, in (0, 1], whose flips are counted on.
-        bound: "exact", or "published" for the chance of a flip that the paper's bound asks for.
 
     Source: Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed differential privacy via shuffling",
-        EUROCRYPT 2019, the protocol for real-valued sums. With one bit it is the protocol for
-        Boolean sums, which is k-ary response of two values (`sh`). Its lambda / n is 2 q.
+        EUROCRYPT 2019, the protocol for real-valued sums; with one bit that for Boolean sums, which
+        is `sh` of two values. Its lambda / n is 2 q.
 
     >>> mechanism = Ddps(1.0, 1e-6, n=10_000, cells=100, honest_share=1.0)
     >>> round(mechanism.flip, 4), round(10_000 * math.sqrt(float(mechanism.variance(1.0)) / 4e4), 1)
@@ -84,8 +80,7 @@ class Ddps(BatchOfUsers, ScalarMean):
     several: ClassVar[bool] = True
     bounds: ClassVar[tuple[str, ...]] = ("exact", "published")
     accounting: ClassVar[str] = (
-        "numerical accountant: the exact law of the number of ones, the worst over what others "
-        "hold, rounded up"
+        "numerical accountant: the exact law of the ones, the worst over others' bits, rounded up"
     )
 
     def __post_init__(self) -> None:
@@ -107,8 +102,8 @@ class Ddps(BatchOfUsers, ScalarMean):
             return _upper(math.ceil(chance * _UNIT) / _UNIT, self.cells, honest, self.epsilon, tail)
 
         # As the Gaussian mechanism, with r (1 - 2 q) for the sensitivity.
-        ratio = self.cells / honest / gaussian_mu(self.epsilon, self.delta) ** 2
-        guess = (1 - 1 / math.sqrt(1 + 4 * ratio)) / 2
+        mu = gaussian_mu(self.epsilon, self.delta)
+        guess = (1 - 1 / math.sqrt(1 + 4 * self.cells / honest / mu**2)) / 2
         # `batch_delta` counts on another number of coins: a little is kept for that.
         wanted = self.delta * (1 - 1e-3)
         return math.ceil(private_end(delta_at, wanted, 0.5, 0.0, guess, _TOLERANCE)[0] * _UNIT)
@@ -126,7 +121,7 @@ class Ddps(BatchOfUsers, ScalarMean):
     def _lower(self, n: int, epsilon: float) -> float:
         """Some batch loses this much: others have no ones, or all, or ones in half of all bits."""
         bits = (n - 1) * self.cells
-        some = ((ones, bits - ones, 0) for ones in (0, bits // 2, bits))
+        some = [(ones, bits - ones, 0) for ones in (0, bits // 2, bits)]
         return max(_delta(self.flip, self.cells, parts, epsilon)[0] for parts in some)
 
     def batch_delta(self, n: int, epsilon: float) -> tuple[float, float]:

@@ -124,10 +124,7 @@ def aue_noise(epsilon: float, delta: float, n: int) -> float:
 
 
 def boolean_sum_epsilon(coins: float, delta: float, n: int) -> float:
-    """epsilon of n shuffled bits, of which lambda are fair coins on average, by DDPS's bound.
-
-    Raises:
-        ValueError: the bound is not proven there.
+    """epsilon of n shuffled bits, of which lambda are coins, by DDPS's bound; or a ValueError.
 
     Source: Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed differential privacy via shuffling",
         EUROCRYPT 2019, the protocol for Boolean sums: lambda in [14 ln(4/delta), n]. The original
@@ -142,10 +139,7 @@ def boolean_sum_epsilon(coins: float, delta: float, n: int) -> float:
 
 
 def unary_sum_bits(epsilon: float, delta: float, n: int, bits: int) -> float:
-    """The least lambda of DDPS for codes of r bits: of n bits at one place, how many are coins.
-
-    Raises:
-        ValueError: the bound is not proven there, or no lambda up to n meets it.
+    """The least lambda of DDPS for codes of r bits; or a ValueError where its bound has none.
 
     Source: as `boolean_sum_epsilon`, at epsilon / sqrt(8 r ln(2/delta)) and delta / (2 r) for each
         place where r is not 1: Dwork, Roth, "The algorithmic foundations of differential privacy",
