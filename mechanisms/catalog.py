@@ -59,6 +59,7 @@ MODULES = {
     "mechanisms.vector.privunit": "vector",
     "mechanisms.vector.mixed_choice": "attributes",
     "mechanisms.papers.privkv": "key value",
+    "mechanisms.papers.ddps": "sum",
     "mechanisms.papers.central_histogram": "frequency",
     "mechanisms.papers.histograms": "frequency",
 }

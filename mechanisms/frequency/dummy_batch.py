@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms import honesty
-from mechanisms.channel import Counts, Guarantee, Messages, Report, require_epsilon, require_integer
+from mechanisms.channel import (
+    Counts,
+    Guarantee,
+    Mechanism,
+    Messages,
+    Report,
+    require_epsilon,
+    require_integer,
+)
 from mechanisms.frequency.several_messages import SeveralMessages
 from mechanisms.privacy.divergence import require_batch, require_delta, require_loss
 from mechanisms.privacy.two_bins import BinLaw, two_bins_delta, two_bins_epsilon
@@ -34,8 +42,70 @@ _MOST_REPORTS = 1 << 16  # that are listed
 STEEPEST = 12.0  # a larger epsilon is met by meeting this one: see `batch_delta`
 
 
+class BatchOfUsers(Mechanism):
+    """What is private in a shuffled batch of at least n users only: see `DummyBatch`."""
+
+    epsilon: float
+    delta: float
+    n: int
+    honest_share: float
+    bound: str
+    bounds: ClassVar[tuple[str, ...]] = ("exact",)
+
+    def _require_terms(self) -> None:
+        """Refuse terms of the promise that are none."""
+        require_epsilon(self.epsilon)
+        require_delta(self.delta)
+        require_integer("n", self.n)
+        require_batch(self.n)
+        honesty.require_share(self.honest_share)
+        if self.bound not in self.bounds:
+            raise ValueError(
+                f"bound must be {' or '.join(self.bounds)} for {type(self).__name__}, "
+                f"not {self.bound}"
+            )
+
+    def honest(self, n: int) -> int:
+        """How many of n users' dummies the guarantee counts on."""
+        return honesty.crowd(n, self.honest_share)
+
+    def least_batch(self, honest: int) -> int:
+        """The least number of users of whom so many count."""
+        return honesty.least_users(honest, self.honest_share)
+
+    @property
+    def trial_users(self) -> int:
+        return self.honest(self.n)
+
+    def counted_on(self, n: int, honest_share: float) -> int:
+        """All of them: the accountant of dummies leaves out by itself who is not counted on.
+
+        Raises:
+            ValueError: it counts on more users than that.
+        """
+        if not self.honest_share <= honest_share:
+            raise ValueError(
+                f"these dummies hide a user if a share of {self.honest_share:g} send theirs, which "
+                f"is more than an honest_share of {honest_share:g}"
+            )
+        return n
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a batch of n users guarantees."""
+        closed = "the closed form of the mechanism's paper; the exact accountant finds less"
+        how = self.accounting if self.bound == "exact" else closed
+        how += f"; {honesty.in_words(self.n, self.honest_share)}"
+        return Guarantee("shuffle", self.epsilon, self.delta, "report", how)
+
+    def _claimed(self, n: int, delta: float) -> float:
+        """The epsilon that is known from how the mechanism was made; more users lose no more."""
+        met = self.bound == "exact" and n >= self.n and delta >= self.delta
+        return self.epsilon if met else math.inf
+
+
 @dataclass(frozen=True)
-class DummyBatch(SeveralMessages):
+class DummyBatch(BatchOfUsers, SeveralMessages):
     """A batch of users who add random messages to their own: private together, not alone.
 
     A user's messages come in ascending order: any other might tell which of them is the true one.
@@ -57,27 +127,17 @@ class DummyBatch(SeveralMessages):
     honest_share: float = 0.9
     bound: str = "exact"
 
-    bounds: ClassVar[tuple[str, ...]] = ("exact",)
     accounting: ClassVar[str] = (
         "numerical accountant: the exact law of the two bins that one value can change, rounded up"
     )
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
-        require_delta(self.delta)
-        require_integer("n", self.n)
-        require_batch(self.n)
+        self._require_terms()
         require_integer("domain_size", self.domain_size)
         if not (2 <= self.domain_size and self.codes <= _LARGEST_ALPHABET):
             raise ValueError(
                 f"domain_size must be at least 2 and need no more than {_LARGEST_ALPHABET} "
                 f"counters, not {self.domain_size}"
-            )
-        honesty.require_share(self.honest_share)
-        if self.bound not in self.bounds:
-            raise ValueError(
-                f"bound must be {' or '.join(self.bounds)} for {type(self).__name__}, "
-                f"not {self.bound}"
             )
         if not self.dummies >= 0:  # what cannot be met is refused now, not when it is used
             raise ArithmeticError("the number of dummies was not found")
@@ -118,33 +178,6 @@ class DummyBatch(SeveralMessages):
     def _extra_law(self) -> Mapping[Report, Fraction]:
         """The exact law of what one user adds."""
 
-    # ---- who counts --------------------------------------------------------------------------
-
-    def honest(self, n: int) -> int:
-        """How many of n users' dummies the guarantee counts on."""
-        return honesty.crowd(n, self.honest_share)
-
-    def least_batch(self, honest: int) -> int:
-        """The least number of users of whom so many count."""
-        return honesty.least_users(honest, self.honest_share)
-
-    @property
-    def trial_users(self) -> int:
-        return self.honest(self.n)
-
-    def counted_on(self, n: int, honest_share: float) -> int:
-        """All of them: the accountant of dummies leaves out by itself who is not counted on.
-
-        Raises:
-            ValueError: it counts on more users than that.
-        """
-        if not self.honest_share <= honest_share:
-            raise ValueError(
-                f"these dummies hide a user if a share of {self.honest_share:g} send theirs, which "
-                f"is more than an honest_share of {honest_share:g}"
-            )
-        return n
-
     # ---- the oracle --------------------------------------------------------------------------
 
     @property
@@ -176,19 +209,6 @@ class DummyBatch(SeveralMessages):
     def pairs(self) -> Iterable[tuple[int, int]]:
         """One pair: permutations of the values take any pair to any other."""
         return [(0, 1)]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a batch of n users guarantees."""
-        closed = "the closed form of the mechanism's paper; the exact accountant finds less"
-        how = self.accounting if self.bound == "exact" else closed
-        how += f"; {honesty.in_words(self.n, self.honest_share)}"
-        return Guarantee("shuffle", self.epsilon, self.delta, "report", how)
-
-    def _claimed(self, n: int, delta: float) -> float:
-        """The epsilon that is known from how the mechanism was made; more users lose no more."""
-        met = self.bound == "exact" and n >= self.n and delta >= self.delta
-        return self.epsilon if met else math.inf
 
     @property
     def local(self) -> Guarantee:

@@ -123,6 +123,48 @@ def aue_noise(epsilon: float, delta: float, n: int) -> float:
     return 200 * math.log(4 / delta) / (epsilon**2 * n)
 
 
+def boolean_sum_epsilon(coins: float, delta: float, n: int) -> float:
+    """epsilon of n shuffled bits, of which lambda are coins, by DDPS's bound; or a ValueError.
+
+    Source: Cheu, Smith, Ullman, Zeber, Zhilyaev, "Distributed differential privacy via shuffling",
+        EUROCRYPT 2019, the protocol for Boolean sums: lambda in [14 ln(4/delta), n]. The original
+        was not at hand; tests hold the formula against the exact accountant.
+    """
+    _require_shuffled(delta, n)
+    least = 14 * math.log(4 / delta)
+    if not least <= coins <= n:
+        raise ValueError(f"DDPS's bound is proven for {least:.4g} to n coins, not for {coins:.4g}")
+    surely = coins - math.sqrt(2 * coins * math.log(2 / delta))
+    return math.sqrt(32 * math.log(4 / delta) / surely) * (1 - surely / n)
+
+
+def unary_sum_bits(epsilon: float, delta: float, n: int, bits: int) -> float:
+    """The least lambda of DDPS for codes of r bits; or a ValueError where its bound has none.
+
+    Source: as `boolean_sum_epsilon`, at epsilon / sqrt(8 r ln(2/delta)) and delta / (2 r) for each
+        place where r is not 1: Dwork, Roth, "The algorithmic foundations of differential privacy",
+        2014, Corollary 3.21, for epsilon up to 1.
+    """
+    require_epsilon(epsilon)
+    _require_shuffled(delta, n)
+    if not epsilon <= 1:
+        raise ValueError(f"DDPS's bound is proven for epsilon up to 1, not {epsilon}")
+    single, rest = epsilon, delta
+    if bits > 1:
+        single, rest = epsilon / math.sqrt(8 * bits * math.log(2 / delta)), delta / (2 * bits)
+    low, high = 14 * math.log(4 / rest), float(n)
+    if not (low <= n and boolean_sum_epsilon(high, rest, n) <= single):
+        raise ValueError(
+            f"n must be larger than {n:,} for DDPS's bound with {bits} bits a user at epsilon "
+            f"{epsilon}; take fewer bits, or the exact bound"
+        )
+    for _ in range(60):  # it falls as there are more coins
+        middle = (low + high) / 2
+        met = boolean_sum_epsilon(middle, rest, n) <= single
+        low, high = (low, middle) if met else (middle, high)
+    return high
+
+
 def puredump_messages(epsilon: float, delta: float, bins: int) -> int:
     """How many uniform messages in a batch meet a target by pureDUMP's bound.
 

@@ -107,6 +107,16 @@ class Bin:
         )
         return law, Profile.of_law(law)
 
+    def several(self, bits: int, holders: int, free: int, coins: int) -> BinLaw:
+        """As `look`, where the user who differs has several bits, which are all alike."""
+        others = binomial_sum((holders, self.keep), (free, self.other), (coins, self.coin[1]))
+        both = [binomial_sum((bits, own), onto=others) for own in (self.keep, self.other)]
+        first = min(law.first for law in both)
+        last = max(law.first + law.pmf.size for law in both)
+        seen = [np.pad(x.pmf, (x.first - first, last - x.first - x.pmf.size)) for x in both]
+        errors = [(law.missing, law.relative, law.distance) for law in both]
+        return BinLaw(seen[0], seen[1], *map(max, *errors))
+
     def _cells(self, edges: Edges) -> BinLaw:
         """Counts put together: whoever sees cells sees less."""
         below, cell = edges.below, edges.cell[:-1]

@@ -63,11 +63,12 @@ _LOGARITHM = [0.0, *((-1) ** (k + 1) / k for k in range(1, 10))]
 Complex = NDArray[np.complexfloating[Any, Any]]
 
 
-def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
+def binomial_sum(*parts: tuple[int, float], onto: DummyLaw | None = None) -> DummyLaw:
     """The law of a sum of binomial numbers.
 
     Args:
         *parts: (n, chance) of each, n at least 0 and chance in [0, 1].
+        onto: the law of a number that is added to them.
 
     Returns:
         The law over a window of counts. One binomial keeps its relative accuracy, and so do sums of
@@ -80,9 +81,10 @@ def binomial_sum(*parts: tuple[int, float]) -> DummyLaw:
     # Coins that always fall heads shift the window and add no uncertainty.
     sure = sum(n for n, chance in parts if chance == 1)
     laws = [binomial(n, chance) for n, chance in parts if n > 0 and 0 < chance < 1]
+    laws = laws if onto is None else [onto, *laws]
     if not laws:
         return DummyLaw(sure, np.ones(1))
-    first, total, distance = sure + laws[0].first, laws[0].pmf, 0.0
+    first, total, distance = sure + laws[0].first, laws[0].pmf, laws[0].distance
     for law in laws[1:]:
         total, cut, error = _convolved(total, law.pmf)
         first, distance = first + law.first + cut, distance + error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
 
@@ -95,19 +94,21 @@ def crowd_delta(crowd: UniformCrowd, epsilon: float, others: list[int] | None) -
     return max(divergence(rest) for rest in combinations_with_replacement(range(min(d, 3)), n - 1))
 
 
-def bag_table(law: Mapping[Report, Fraction], codes: int) -> Floats:
+def bag_table(law: Mapping[Report, float], codes: int) -> Floats:
     """A report's law as an array over how often each code occurs in it."""
     bags = {tuple(report.count(code) for code in range(codes)): p for report, p in law.items()}
     table = np.zeros([max(bag[code] for bag in bags) + 1 for code in range(codes)])
     for bag, chance in bags.items():
-        table[bag] = float(chance)
+        table[bag] = chance
     return table
 
 
 @lru_cache(maxsize=16)
 def report_tables(mechanism: SeveralMessages) -> list[Floats]:
     """The law of each value's report, as arrays."""
-    return [bag_table(mechanism.report_law(v), mechanism.codes) for v in range(mechanism.inputs)]
+    channels = map(mechanism.channel, range(mechanism.inputs))
+    laws = [dict(zip(mechanism.reports, one, strict=True)) for one in channels]
+    return [bag_table(law, mechanism.codes) for law in laws]
 
 
 def exact_batch_delta(

@@ -209,6 +209,8 @@ systems:
   devices-poisson, devices-masked: the same, and every device sends its share of the dummies
   split-mix: shares that add up to the number, among those of the shuffler's noise (what HP-SDP's
   paper calls DPSMS and CESS)
+  ddps: unary codes whose bits are flipped (Cheu et al., EUROCRYPT 2019), exactly accounted for;
+  ddps:published: by the paper's own bound
   one-report: one randomised report, of the mechanism for means that errs least
   laplace, gaussian: of a curator who sees everything; discrete, the second with the analytic sigma
   all: all of them

@@ -20,6 +20,7 @@ from mechanisms.counters.noise import Gaussian, Laplace, ShufflerNoise
 from mechanisms.counters.split_mix import SplitMix
 from mechanisms.honesty import crowd
 from mechanisms.mean.task import MeanTask
+from mechanisms.papers.ddps import Ddps
 from mechanisms.planner.search import search
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import SeededRandom
@@ -193,6 +194,34 @@ def _one_report(
     return SumDesign(most, "users", 1, 0.0, mechanism.influence / 2 * most, variance, release)
 
 
+def _unary(bound: str) -> Build:
+    def build(
+        most: int, of: SumSetting, epsilon: float, delta: float, messages: float
+    ) -> SumDesign:
+        if of.neighbours != "replace":
+            raise ValueError("bits tell how many users there are; compare under replace")
+        _require_messages(most, messages)
+        bits = Ddps(epsilon, delta, of.n, most, of.honest_share, bound)
+
+        def release(numbers: Counts, counts: Counts, liars: int, rng: SeededRandom) -> float:
+            ones, n, source = int(numbers @ counts), int(counts.sum()), rng.generator()
+            zeros = n * most - ones
+            kept = source.binomial([ones, zeros], 1 - bits.flip)
+            lies = np.array([0, liars * most])
+            seen = np.array([zeros, ones]) + (kept - [ones, zeros]) @ [[-1, 1], [1, -1]] + lies
+            return (float(bits.estimate(seen)) + 1) / 2 * most * (n + liars)
+
+        def variance(numbers: Counts, counts: Floats) -> float:
+            spread = bits.second_moment(numbers) - bits.grid[numbers] ** 2
+            return float(spread @ counts) * (most / 2) ** 2
+
+        # All ones, or none, in the place of an honest user who holds the other end.
+        lie = (bits.influence / 2 + 1) / 2 * most
+        return SumDesign(most, "users", most, 0.0, lie, variance, release)
+
+    return build
+
+
 def _require_messages(needed: int, messages: float) -> None:
     if not needed <= messages:
         raise ValueError(f"it takes {needed} messages a user, more than the {messages:g} allowed")
@@ -211,6 +240,8 @@ SYSTEMS: Mapping[str, _System] = {
     "devices-poisson": _System(_devices("poisson"), 4.9, limited=True),
     "devices-masked": _System(_devices("masked"), 4.9, limited=True),
     "split-mix": _System(_split_mix, 1.4, limited=True),
+    "ddps": _System(_unary("exact"), 4.3, limited=True),
+    "ddps:published": _System(_unary("published"), 4.3, limited=True),
     "one-report": _System(_one_report, math.inf, limited=False),
     "laplace": _System(_laplace, 1.4, limited=False, model="central"),
     "gaussian": _System(_gaussian, 4.2, limited=False, model="central"),

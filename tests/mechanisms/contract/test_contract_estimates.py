@@ -58,6 +58,7 @@ def rows(mechanism) -> Iterator[tuple[Floats, Floats, Floats]]:
 MOMENTS: Mapping[str, Moments] = {
     "frequency": frequencies,
     "mean": means,
+    "sum": means,
     "vector": rows,
     "group means": groups,
 }

@@ -59,7 +59,7 @@ def test_the_bracket_of_a_batch_holds_what_is_lost_with_and_without_dropouts(cas
     """From below if all users add their dummies, from above if only the honest ones do."""
     mechanism = case.mechanism
     # Ten users' messages fill arrays of as many dimensions as there are values.
-    larger = 10 if case.parameters["domain_size"] == 2 and case.facts.stands_in is None else 0
+    larger = 10 if case.parameters.get("domain_size") == 2 and case.facts.stands_in is None else 0
     for n, epsilon in product({mechanism.n, max(mechanism.n, larger)}, LOSSES):
         lower, upper = mechanism.batch_delta(n, epsilon)
         assert within(lower, exact_delta(case, n, epsilon), 1.0), (n, epsilon)
