@@ -107,12 +107,13 @@ def distribution(
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, model: Literal['local', 'shuffle'] = 'shuffle', epsilon_local: float | None = None,
-    honest_share: float | None = None, min_reports: int | None = None, unusable: str = 'hide',
-    bounds: _Bounds | None = None, choose_bounds: bool = False, group_by: str | None = None,
-    groups: _Values | None = None, mechanism: str = 'auto', bins: int | None = None, quantiles:
-    str | None = None, smooth: bool = False, ledger: _Path | None = None, population: str | None
-    = None, beam: Sequence[str] = (), debug: bool = False,
+    False, selection_share: float = 0.5, model: Literal['local', 'shuffle'] = 'shuffle',
+    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
+    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
+    False, group_by: str | None = None, groups: _Values | None = None, mechanism: str = 'auto',
+    bins: int | None = None, quantiles: str | None = None, quantile: float | None = None,
+    smooth: bool = False, ledger: _Path | None = None, population: str | None = None, beam:
+    Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The histogram and the quantiles of a column of numbers."""
 
@@ -144,9 +145,10 @@ def count(
     'shuffler', 'devices'] | None = None, enrolled: int | None = None, group: _ValuesOf = (),
     undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, selection_share: float
     = 0.5, honest_share: float | None = None, max_messages: float | None = None, column: str |
-    None = None, domain: _Values | None = None, group_by: str | None = None, by: str | None =
-    None, by_domain: _Values | None = None, per_value: int = 1, ledger: _Path | None = None,
-    population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    None = None, domain: _Values | None = None, group_by: str | None = None, groups: _Values |
+    None = None, by: str | None = None, by_domain: _Values | None = None, per_value: int = 1,
+    ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug:
+    bool = False,
 ) -> Release:
     """How many users or events there are, of each declared value if asked."""
 

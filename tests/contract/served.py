@@ -57,6 +57,7 @@ FORMS = {
     "shuffler": "dummies of the shuffler",
     "devices": "dummies of devices",
     "job": "integers added by the job",
+    "quantile": "integers added by the job",
     "the job": "integers added by the job",
     SPLIT_MIX: "split and mix",
 }
@@ -76,6 +77,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "variance": ("variance", {"group_by": None, "groups": None}),
     "variance by group": ("variance", {}),
     "distribution": ("distribution", {}),
+    "distribution, one quantile": ("distribution", {"quantile": 0.5}),
     "vector-mean": ("vector-mean", {}),
     "count": ("count", {}),
     "sum": ("sum", {}),
