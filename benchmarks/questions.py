@@ -133,8 +133,33 @@ def of_trips(log: Any) -> Iterator[Question]:
     yield Question("city and hour, trips", "cross_tab", options, truth, tables([6, 25]))
 
 
+def ranks(numbers: Any, bounds: tuple[int, int], level: float) -> list[float]:
+    """How many rows one quantile is off on average: drawn alone, and by the tree of several."""
+    rows, frame = np.sort(numbers), pd.DataFrame({"x": numbers})
+    asked, target, means = {"input": frame, "column": "x", "bounds": bounds}, level * len(rows), []
+    for more in ({"quantile": level}, {"quantiles": (level,)}):
+        off = []
+        for _ in range(RUNS):
+            release = hushbeam.distribution(**asked, **more, epsilon=EPSILON)
+            (value,) = release.tables["quantiles"]["estimate"].to_pylist()
+            ends = [np.searchsorted(rows, value, side) for side in ("left", "right")]
+            off.append(max(ends[0] - target, target - ends[1], 0))
+        means.append(float(np.mean(off)))
+    return means
+
+
 def main() -> None:
-    """Print the table, and refuse a ratio that is too large beyond doubt."""
+    """Print the tables, and refuse a ratio that is too large beyond doubt."""
+    sets = {
+        "seconds of trips": (trips()["seconds"].to_numpy(int), (0, _BOUND)),
+        "a skewed set": (np.random.default_rng(1).lognormal(5, 1, 20_000).clip(0, 5000), (0, 5000)),
+    }
+    table = Table("quantile", "drawn alone", "of a tree", title="rows off on average")
+    for name, (numbers, bounds) in sets.items():
+        for level in (0.5, 0.95):
+            means = ranks(numbers, bounds, level)
+            table.add_row(f"{name}, {level:g}", *(f"{mean:.2f}" for mean in means))
+    Console().print(table)
     table = Table("figure", "the job", "a collector", "ratio", "± s.e.", title=f"{RUNS} releases")
     log, far = trips(), []
     for question in (*of_users(log), *of_trips(log)):

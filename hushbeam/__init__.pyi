@@ -107,10 +107,10 @@ def ratio(
     'replace'] = 'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, honest_share: float | None = None, max_messages: float | None = None, group_by: str |
-    None = None, groups: _Values | None = None, over: str | None = None, over_bounds: str =
-    '0,1', ledger: _Path | None = None, population: str | None = None, beam: Sequence[str] = (),
-    debug: bool = False,
+    False, sessions: str | None = None, honest_share: float | None = None, max_messages: float |
+    None = None, group_by: str | None = None, groups: _Values | None = None, over: str | None =
+    None, over_bounds: str = '0,1', ledger: _Path | None = None, population: str | None = None,
+    beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The sum of one column over that of another, or over how many rows."""
 
@@ -123,12 +123,13 @@ def distribution(
     'add or remove', rows_per_user: int = 1, expected: int | None = None, drawn_by:
     Literal['job', 'each-report', 'shuffler', 'devices'] | None = None, enrolled: int | None =
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
-    False, sessions: str | None = None, model: Literal['local', 'shuffle'] = 'shuffle',
-    epsilon_local: float | None = None, honest_share: float | None = None, min_reports: int |
-    None = None, unusable: str = 'hide', bounds: _Bounds | None = None, choose_bounds: bool =
-    False, group_by: str | None = None, groups: _Values | None = None, mechanism: str = 'auto',
-    bins: int | None = None, quantiles: str | None = None, smooth: bool = False, ledger: _Path |
-    None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool = False,
+    False, sessions: str | None = None, selection_share: float = 0.5, model: Literal['local',
+    'shuffle'] = 'shuffle', epsilon_local: float | None = None, honest_share: float | None =
+    None, min_reports: int | None = None, unusable: str = 'hide', bounds: _Bounds | None = None,
+    choose_bounds: bool = False, group_by: str | None = None, groups: _Values | None = None,
+    mechanism: str = 'auto', bins: int | None = None, quantiles: str | None = None, quantile:
+    float | None = None, smooth: bool = False, ledger: _Path | None = None, population: str |
+    None = None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The histogram and the quantiles of a column of numbers."""
 
@@ -161,9 +162,9 @@ def count(
     undeclared: Literal['other', 'drop'] = 'other', by_row: bool = False, sessions: str | None =
     None, selection_share: float = 0.5, honest_share: float | None = None, max_messages: float |
     None = None, column: str | None = None, domain: _Values | None = None, group_by: str | None
-    = None, by: str | None = None, by_domain: _Values | None = None, per_value: int = 1, ledger:
-    _Path | None = None, population: str | None = None, beam: Sequence[str] = (), debug: bool =
-    False,
+    = None, groups: _Values | None = None, by: str | None = None, by_domain: _Values | None =
+    None, per_value: int = 1, ledger: _Path | None = None, population: str | None = None, beam:
+    Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """How many users or events there are, of each declared value if asked."""
 

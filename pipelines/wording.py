@@ -273,3 +273,7 @@ def one_line(guarantee: Guarantee) -> str:
         f"delta {upward(guarantee.delta, 4):g}, per {guarantee.whose}"
         + ("" if guarantee.neighbours == "replace" else ", presence hidden")
     )
+
+
+ONE_QUANTILE = "one quantile is drawn by exact ranks: let the job draw, or say --quantiles"
+"""Why no other noise serves it."""

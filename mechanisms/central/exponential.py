@@ -75,16 +75,19 @@ class ExponentialMechanism:
             ValueError: a score is not finite, or 64 bits do not suffice for so many options at
                 so small an epsilon.
         """
-        steps = self._steps(scores)
+        # Cells of a long table share few scores: each is turned into a weight once.
+        array, places = np.unique(np.asarray(scores, np.float64), return_inverse=True)
+        steps = self._steps(array if np.ndim(scores) == 1 else scores)
         best, extra = max(steps), self._extra
-        top, decay = self._top(len(steps)), self._decay(len(steps))
+        top, decay = self._top(places.size), self._decay(places.size)
         farthest = math.ceil(64 / decay)  # beyond it nothing but the extra is left
+        gaps = [min(best - step, farthest) for step in steps]
         by_gap = {
-            gap: math.floor(top * exponential_bounds(-min(gap, farthest) * decay)[0]) + extra
-            for gap in {best - step for step in steps}
+            gap: math.floor(top * exponential_bounds(-gap * decay)[0]) + extra for gap in {*gaps}
         }
-        table = [by_gap[best - step] for step in steps]
-        return np.array(table, np.uint64), sum(table)
+        times = np.bincount(places).tolist()
+        total = sum(by_gap[gap] * n for gap, n in zip(gaps, times, strict=True))
+        return np.array([by_gap[gap] for gap in gaps], np.uint64)[places], total
 
     def _steps(self, scores: ArrayLike) -> list[int]:
         """The scores in units of sensitivity / resolution, rounded down exactly."""

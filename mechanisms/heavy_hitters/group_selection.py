@@ -68,8 +68,9 @@ class GroupSelection:
         selection: of the noise of weights: Laplace noise goes with weights 1 / n, Gaussian with
             1 / sqrt(n).
         threshold: the largest weight that is not published.
-        parts: what is added to the totals of a group, if there are any.
-        laws: of the noise of these.
+        parts: what is added to the totals of a group, if there are any: several alike to as many
+            levels of a tree.
+        laws: of the noise of these, all of them one.
         rows: of how many rows a unit adds it, once for each, and perhaps to the same group.
         neighbours: which inputs look alike.
         epsilon: of all that is published, in nats.
@@ -97,7 +98,7 @@ class GroupSelection:
         require_integer("rows", self.rows, 1)
         require_integer("most_groups", self.most_groups, 1, MOST)
         require_integer("threshold", self.threshold, 0)
-        if not len(self.parts) == len(self.laws) <= 1:
+        if len(self.parts) != len(self.laws) or len({*self.laws}) > 1:
             raise ValueError("totals of a group have one law of noise")
 
     @classmethod
@@ -182,7 +183,7 @@ class GroupSelection:
             totals = np.ceil(totals)
         if self.neighbours == "replace":  # whoever comes in its place has all that others have
             weights = totals = np.ones_like(weights)
-        return alone, [weights, totals]
+        return alone, [weights, *[totals] * len(self.parts)]
 
     def _passing(self, weights: NDArray[np.int64]) -> Floats:
         """The probability that a group of one unit is published, by its weight there."""
@@ -251,7 +252,7 @@ class GroupSelection:
         """Noise on (m,) weights and (m, L) totals of groups that somebody has, drawn once."""
         noisy = np.asarray(weights, np.int64) + self.selection.draw(np.size(weights), rng)
         kept, exact = noisy > self.threshold, np.array(totals, np.int64)
-        for law in self.laws:
+        for law in self.laws[:1]:
             exact[kept] += law.draw(exact[kept].size, rng).reshape(-1, exact.shape[1])
         return PublishedGroups(kept, noisy[kept], exact[kept])
 
@@ -281,6 +282,11 @@ class GroupSelection:
     def column_variance(self) -> float:
         """Of a total."""
         return self.law.var()
+
+    @property
+    def variances(self) -> list[float]:
+        """Of totals of each part, and of what stands beside them elsewhere: nothing."""
+        return [*(law.var() for law in self.laws), 0.0]
 
     @property
     def lifts(self) -> list[int]:
@@ -319,7 +325,8 @@ def _least(common: tuple[Any, ...], share: float, like: Law) -> GroupSelection |
     neighbours, epsilon, delta = said[1:]
     aside, slack, laws = _ALONE if neighbours == "replace" else _ASIDE, 0.0, list[Law]()
     moves = [m for _, m in shape._moved]
-    shares = [*zip((share, 1 - share), moves, strict=False)]
+    own = [(1 - share) / max(len(parts), 1)] * len(parts)
+    shares = [*zip((share, *own), moves, strict=True)]
     try:
         if kind is ExactGeometric:
             spent = [int(epsilon * part * _PARTS * (1 - 1e-9)) for part, _ in shares]
@@ -327,9 +334,9 @@ def _least(common: tuple[Any, ...], share: float, like: Law) -> GroupSelection |
             laws = [ExactGeometric.falling(Fraction(part, _PARTS) / m.all) for part, m in pairs]
         for _ in range(3 * (kind is RoundedGaussian)):  # what a draw is off by goes with the noise
             mu = gaussian_mu(epsilon - slack, delta * (1 - aside)) * (1 - 1e-6)
-            own = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
-            slack = 1.1 * sum(m.totals * law.slack for law, m in zip(own, moves, strict=True))
-            laws = [*own]
+            noise = [RoundedGaussian(math.sqrt(m.squares / part) / mu) for part, m in shares]
+            slack = 1.1 * sum(m.totals * law.slack for law, m in zip(noise, moves, strict=True))
+            laws = [*noise]
     except ValueError:
         return None
     made = replace(shape, selection=laws[0], laws=tuple(laws[1:]))

@@ -49,6 +49,8 @@ UNDECLARED = "pipelines.metrics.counting.undeclared:OfUndeclaredGroups"
 """The same of groups that nobody declared."""
 REPORTED = "pipelines.metrics.reports.by_reports:ByReports"
 """One randomised report of each unit."""
+TREES = "pipelines.metrics.counting.undeclared_trees:OfUndeclaredTrees"
+"""The same of trees over bins."""
 
 # Where, and by which way, and not what.
 _WHERE = {

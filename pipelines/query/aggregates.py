@@ -17,7 +17,7 @@ PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_r
 _TABLES = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), "variance")
 _TABLES |= dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP"), "deviation")
 _NUMBERS = {"SUM": "sum", "AVG": "mean"} | dict.fromkeys(_TABLES, "variance")
-_QUANTILES = ("PERCENTILE_CONT", "APPROX_QUANTILES")
+_QUANTILES = ("PERCENTILE_CONT", "PERCENTILE_DISC", "APPROX_QUANTILES")
 TOTALS = ("COUNT", "COUNTIF", "SUM")
 AGGREGATES = ("COUNT", "COUNTIF", *_NUMBERS, *_QUANTILES)
 _MOST_PARTS = 100
@@ -143,7 +143,7 @@ class Aggregates:
             refuse(node, f"a quantile is of rows: write {call}")
         bounds = bounds or self._chosen(node, row, call)
         share, parts = literal(plain[1]), whole(plain[1])
-        if name == "PERCENTILE_CONT":
+        if name != "APPROX_QUANTILES":
             if share is None or not 0 < share < 1:
                 refuse(plain[1], "a quantile lies between 0 and 1, as in 0.5")
             shares = [float(share)]
@@ -231,6 +231,8 @@ def top_counted(node: exp.Select, unit: str | None) -> exp.Select:
     if len(call.expressions) != 2 or any(node.args.get(one) for one in ("group", "order", "limit")):
         refuse(call, REFUSED["APPROX_TOP_COUNT"])
     value, number = (one.copy() for one in call.expressions)
+    if not (whole(number) or 0) > 0:
+        refuse(number, "APPROX_TOP_COUNT(x, n) takes a whole number n from 1 on")
     made.set("expressions", [exp.alias_(value, "value"), exp.alias_(counted, "count")])
     made.set("group", exp.Group(expressions=[value.copy()]))
     order = exp.Ordered(this=exp.column("count"), desc=True)

@@ -168,16 +168,18 @@ class QueryResult:
         known = [values for _, values in self.groups if values is not None]
         if len(known) == len(self.groups):
             return [*product(*known)], tables
-        places: dict[str, dict[Any, int]] = {}
+        places: dict[str, dict[Any, list[int]]] = {}
         for one in (part for figure in self.figures for part in figure.over or (figure,)):
             names = (value_names if one.kind == "count" else group_names)(self.groups)
             for file in one.tables:
                 columns = (tables[file][name].to_pylist() for name in names)
-                places[file] = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+                places[file] = {}
+                for i, key in enumerate(zip(*columns, strict=True)):  # a quantile after the other
+                    places[file].setdefault(key, []).append(i)
         first, *others = places.values()
         rows = [key for key in first if all(key in one for one in others)]
         parts = {
-            name: tables[name].take(pa.array([one[key] for key in rows], pa.int64()))
+            name: tables[name].take(pa.array([i for key in rows for i in one[key]], pa.int64()))
             for name, one in places.items()
         }
         return rows, parts

@@ -206,6 +206,8 @@ class _Compiler:
         if is_aggregate(node):
             return self._figure(node, name)
         if (parts := _quotient(node)) is not None:
+            if parts[0] == parts[1]:
+                refuse(node, "a figure over itself is 1: divide two figures")
             over = tuple(self._figures[int(self._figure(part, "")[1:])] for part in parts)
             meaning = " over ".join(one.meaning for one in over)
             self._figures.append(ResultColumn(name, "", "ratio", (), meaning, over=over))
@@ -233,6 +235,8 @@ class _Compiler:
         if self._undeclared and not issubclass(registry.options(statistic.kind), DiscoveryOptions):
             line = _DECLARED.format(self._groups[0].label)
             refuse(node, f"{name_of(node)} is of groups that are declared: {line}")
+        if self._undeclared and len(self._groups) > 1 and statistic.quantiles:
+            refuse(node, "quantiles are of groups of one column: CONCAT them, or declare them")
         for name, one in self._metrics.items():
             kinds = {one.kind, statistic.kind}
             if one.options == statistic.options and (len(kinds) == 1 or kinds == _MOMENTS):
@@ -264,8 +268,11 @@ class _Compiler:
         for name, statistic in self._metrics.items():
             must = [*where, *statistic.options.get("where", ())]
             own = {**statistic.options, **common, **({"where": must} if must else {})}
-            if statistic.quantiles:
-                own["quantiles"] = ",".join(repr(one) for one in sorted({*statistic.quantiles}))
+            if levels := sorted({*statistic.quantiles}):
+                one = len(levels) == 1 and not self._undeclared  # drawn by ranks, if that is nearer
+                own |= {"quantile": levels[0]} if one else {
+                    "quantiles": ",".join(map(repr, levels))
+                }  # fmt: skip
             metrics.append({"name": name, "kind": statistic.kind, **own})
         return tuple(metrics)
 

@@ -188,6 +188,10 @@ def quantiles(log: Log) -> dict[Key, float]:
     return {(str(p),): float(numbers[int(np.ceil(p * numbers.size)) - 1]) for p in levels}
 
 
+def median(log: Log) -> dict[Key, float]:
+    return {key: value for key, value in quantiles(log).items() if key == ("0.5",)}
+
+
 def features(log: Log) -> dict[Key, float]:
     return {(f"f{k:02}",): float(np.mean(log[f"f{k:02}"])) for k in range(_FEATURES)}
 
@@ -449,6 +453,7 @@ EXAMPLES = {
             "job": Form(
                 _COUNTED | {"bins": FINE}, _counted_shape(rows_between_ends, below_ends)
             ),
+            "quantile": Form(_COUNTED, (replace(_QUANTILES, of=median),)),
         },
     ),
     "vector-mean": Example(

@@ -20,8 +20,8 @@ def offered(kind: str) -> dict[str, dict[str, Any]]:
     """Name of a form -> the options that ask for it.
 
     Who adds the noise (each report in the local or the shuffle model, the collector, the shuffler's
-    dummies, the devices'), and whatever else another class answers: split and mix, two rounds,
-    totals that go on from window to window.
+    dummies, the devices'), and whatever else another class answers: split and mix, two rounds, one
+    quantile, totals that go on from window to window.
     """
     options = registry.options(kind)
     if "search" not in options.model_fields:
@@ -49,6 +49,8 @@ def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = found or {"the job": {}}
     for name, value in _answered_otherwise(kind):
         found[name] = value
+    if "quantile" in options.model_fields:
+        found["quantile"] = {"quantile": 0.5}
     if options.running:
         found[HORIZON] = {"horizon": 8}
     return found

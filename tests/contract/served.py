@@ -57,6 +57,7 @@ FORMS = {
     "shuffler": "dummies of the shuffler",
     "devices": "dummies of devices",
     "job": "integers added by the job",
+    "quantile": "integers added by the job",
     "the job": "integers added by the job",
     SPLIT_MIX: "split and mix",
 }
@@ -78,6 +79,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "ratio": ("ratio", {"group_by": None, "groups": None}),
     "ratio by group": ("ratio", {}),
     "distribution": ("distribution", {}),
+    "distribution, one quantile": ("distribution", {"quantile": 0.5}),
     "vector-mean": ("vector-mean", {}),
     "count": ("count", {}),
     "sum": ("sum", {}),

@@ -160,6 +160,8 @@ CASES: tuple[Case, ...] = (
     Case("mean-choose-bounds", (
         f"mean {_LOG} --column number --choose-bounds --user-column user --epsilon 3",)),
     Case("distribution", (f"distribution {_NUMBER} --epsilon 1 --bins 8 --smooth",)),
+    Case("distribution-found", (f"distribution {_NUMBER} --group-by group --epsilon 2",)),
+    Case("quantile", (f"distribution {_NUMBER} --epsilon 1 --quantile 0.5",)),
     Case("vector-mean", (f"{_ROWS} --drawn-by each-report --epsilon 2",)),
     Case("vector-mean-categories", (
         f"{_ROWS} --category group=groups.txt --user-column user --min-reports 600 --model local "

@@ -145,8 +145,8 @@ def test_a_query_asks_for_a_quantile_by_group(log: pa.Table, run) -> None:
     ("more", "told"),
     [
         (f"{BY} --drawn-by each-report", "--group-by: one randomised report tells too little of"),
-        ("--group-by version", "--group-by and --groups go together"),
-        ("--group version", "--group"),
+        ("--groups versions.txt", "--group-by and --groups go together"),
+        ("--group version --drawn-by shuffler", "found by the job alone"),
         ("--user-column user --rows-per-user 3", "a user counts once here, whatever its rows are"),
         (f"{BY} --user-column user --rows-per-user 9", "a user has 4 different values at the most"),
         (

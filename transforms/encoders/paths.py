@@ -102,7 +102,7 @@ class PathReporting(Levelled):
         unusable = np.unique(users).size - np.unique(users[some]).size
         users, cells = users[some], cells[some]
         if self.rows is None:
-            few, places, kept = self._chosen(users, cells, n, rng)
+            few, places, kept = self.chosen(users, cells, n, rng)
             cells, totals = added_up(places, cells[kept], few.users.size, self.parts, rng)
             cut = few.cut
         else:
@@ -151,7 +151,7 @@ class PathReporting(Levelled):
             np.where(cells < 0, -1, groups * level.counters + bins // size) for size, level in nodes
         ]
 
-    def _chosen(
+    def chosen(
         self, users: NDArray[np.int64], cells: NDArray[np.int64], n: int, rng: RandomSource
     ) -> tuple[Pairs, NDArray[np.int64], NDArray[np.bool_]]:
         """The groups that units may have; of which of them each row is that stays, and which do."""
@@ -169,7 +169,7 @@ class PathReporting(Levelled):
     ) -> tuple[Slots, NDArray[np.bool_]]:
         """(n, k) a cell of each group that a unit may have; (n,) which units have more groups."""
         some = cells != self._none
-        few, places, kept = self._chosen(users[some], cells[some], n, rng)
+        few, places, kept = self.chosen(users[some], cells[some], n, rng)
         order = np.lexsort((rng.words(places.size), places))
         first = np.searchsorted(places[order], np.arange(few.users.size))
         drawn = np.full((n, self.most_groups), -1)

@@ -16,6 +16,7 @@ from mechanisms.counters.device_design import DeviceCounters
 from mechanisms.counters.device_slots import SlottedDevices
 from mechanisms.counters.dummies import Independent
 from mechanisms.counters.job_totals import JobTotals
+from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
@@ -38,7 +39,7 @@ from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import MANY, Share
 from pipelines.releases.statement import head, versions
 from pipelines.views.digits import three_digits
-from pipelines.wording import FUSED, RAISING_NONE, among
+from pipelines.wording import FUSED, ONE_QUANTILE, RAISING_NONE, among
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import LIMITED, UNUSABLE
 from transforms.encoders.users import UserDigest
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "of how many is not published"
 _BY_SHAPE = {
     "prefixes": "pipelines.metrics.counting.shapes.tree:TREE",
+    "quantile": "pipelines.metrics.counting.shapes.tree:QUANTILE",
     "tables": "pipelines.metrics.counting.shapes.tables:TABLES",
     "row": "pipelines.metrics.counting.shapes.row:ROW",
     "days": "pipelines.metrics.counting.shapes.days:DAYS",
@@ -102,6 +104,8 @@ class ByCounters(OfStatistic):
         """
         if work.shape == "strings":
             return "strings that nobody declared have no counters"
+        if work.shape == "quantile":
+            return ONE_QUANTILE
         if work.shape == "arms":
             return "arms are compared by exact totals to which the job adds noise: let the job draw"
         if work.shape == "row" and drawn_by == "devices":
@@ -438,7 +442,7 @@ class ByCounters(OfStatistic):
 
     def _cut(self, estimate: Counted) -> dict[str, Any]:
         """How many units lost something, by counters of their own."""
-        if not self.reporting.beside:
+        if not self.reporting.beside or isinstance(self.design, QuantileChoice):
             return {}
         counts, spread = self.design.centred(estimate.counts)[-1], self.design.variances[-1]
         return {

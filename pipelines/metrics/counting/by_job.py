@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee, together
 from mechanisms.counters.job_totals import JobTotals
+from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.randomness import RandomSource
 from pipelines.errors import RequestError
 from pipelines.metrics.counting.by_counters import ByCounters, counts_alone, error_words
@@ -34,6 +35,7 @@ WHO = (
     "noise to each total before anything was published. The promise is against who sees this "
     "release, if the job drew honestly and has told nobody what it counted or drew."
 )
+_NOISE, _CHOICE = "added noise to each total", "drew a quantile and noise of counts around it"
 _SOURCES = {
     False: "Ghosh, Roughgarden, Sundararajan, STOC 2009; drawn as of Canonne, Kamath, Steinke, "
     "NeurIPS 2020, Algorithm 2",
@@ -47,7 +49,7 @@ class ByJob(ByCounters):
 
     draws_once = True
 
-    design: JobTotals
+    design: Any  # JobTotals or QuantileChoice
 
     def __post_init__(self) -> None:
         if self.design.rows != (self.statistic.workload.rows or 1):
@@ -76,11 +78,18 @@ class ByJob(ByCounters):
 
     @property
     def protection(self) -> Protection:
-        return super().protection._replace(system="job-totals", model="central")
+        system = self.design.name if self.chooses else "job-totals"
+        return super().protection._replace(system=system, model="central")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it draws cells of quantiles, and no noise of totals."""
+        return isinstance(self.design, QuantileChoice)
 
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
-        nobody = "the job reads exact numbers and adds noise to totals alone"
+        what = "draws by ranks" if self.chooses else "adds noise to totals"
+        nobody = f"the job reads exact numbers and {what} alone"
         own = replace(self.design.guarantee, unit=self.unit)
         if self.first is not None:
             # How the loss is spread follows from the first round's answer. Epsilon and delta were
@@ -106,7 +115,8 @@ class ByJob(ByCounters):
 
     @property
     def prospect(self) -> str | None:
-        return f"the job sees the rows, and adds noise to exact totals: {error_words(self)}"
+        what = "draws by exact ranks" if self.chooses else "adds noise to exact totals"
+        return f"the job sees the rows, and {what}: {error_words(self)}"
 
     @property
     def undivided(self) -> str:
@@ -152,7 +162,7 @@ class ByJob(ByCounters):
         ]
 
     def _who(self) -> str:
-        return WHO
+        return WHO.replace(_NOISE, _CHOICE) if self.chooses else WHO
 
     def _liars(self) -> str:
         return (
@@ -173,12 +183,12 @@ def mechanism_of(release: ByCounters) -> dict[str, Any]:
     """
     return {
         "name": release.protection.system,
-        "source": _SOURCES[release.design.delta > 0],
+        "source": getattr(release.design, "source", _SOURCES[release.design.delta > 0]),
         "constants": release.design.constants,
         "messages_per_user": release.protection.messages,
     }
 
 
-def noisy(design: JobTotals, counted: Counted, rng: RandomSource) -> Counted:
+def noisy(design: JobTotals | QuantileChoice, counted: Counted, rng: RandomSource) -> Counted:
     """What leaves the step in which totals were exact."""
     return counted._replace(counts=design.noisy(counted.counts, rng))

@@ -103,7 +103,7 @@ class CountOptions(CountingOptions, DiscoveryOptions):
     sizing: ClassVar[str] = "pipelines.size.counters:CountsQuestion"
     running: ClassVar[str] = "pipelines.running.options:RunningCountOptions"
     growing: ClassVar[str] = "pipelines.running.options:TotalCountOptions"
-    files: ClassVar[tuple[str, ...]] = ("domain", "by_domain", "group")
+    files: ClassVar[tuple[str, ...]] = ("domain", "by_domain", "groups", "group")
     brief: ClassVar[str] = "how many users or events there are, of each declared value if asked"
     description: ClassVar[str] = (
         "How many users, events or rows there are: all of them, or of each declared value of a "
@@ -138,6 +138,10 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
         "needed. Groups of few users are absent",
         None, metavar="COLUMN",
     )  # fmt: skip
+    groups: str | None = option(
+        "the groups of --group-by, as with --domain: all of them are then published",
+        None, metavar="FILE|LOW..HIGH", min_length=1,
+    )  # fmt: skip
     by: str | None = option(
         "a second column: one count for each pair of values", None, metavar="COLUMN"
     )
@@ -151,6 +155,10 @@ report.html, statement.json. docs/running-totals.md has its errors, and how to k
         1, group=PROMISE, metavar="B", figure=True, le=1 << 20,
     )  # fmt: skip
     output: str = published("count.parquet")
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        return super().unsaid | ({"groups"} - self.model_fields_set)
 
 
 class SumOptions(CountingOptions, DiscoveryOptions):

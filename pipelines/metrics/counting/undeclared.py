@@ -49,7 +49,7 @@ class OfUndeclaredGroups(ByJob):
 
     what: ClassVar[str] = "group"
 
-    design: GroupSelection  # type: ignore[assignment]
+    design: GroupSelection
     reporting: GroupSums
 
     def __post_init__(self) -> None:
@@ -199,7 +199,7 @@ class OfUndeclaredGroups(ByJob):
         said = {"what": self.what, "unit": self.unit, "root": root, "most": design.most_groups}
         counts = _COUNTS[design.most_groups > 1].format(**said)
         said |= {"counts": counts, "threshold": design.threshold / design.grid}
-        words = _CHOSEN.format(**said, alone=self.limit, own=_OWN * len(design.laws))
+        words = _CHOSEN.format(**said, alone=self.limit, own=_OWN * bool(design.laws))
         return [*super().words, words]
 
     @property

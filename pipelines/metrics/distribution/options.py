@@ -7,11 +7,7 @@ from typing import Any, ClassVar
 from mechanisms.catalog import of_task
 from mechanisms.distribution import LEAST_BINS, MOST_BINS, MOST_COUNTED
 from mechanisms.planner import AUTO
-from pipelines.metrics.options import (
-    GroupedOptions,
-    NumberOptions,
-    published,
-)
+from pipelines.metrics.options import TREES, DiscoveryOptions, NumberOptions, published
 from pipelines.request.options import PROMISE, RESULT, option
 from pipelines.request.requests import Whole
 
@@ -27,7 +23,7 @@ def _about_mechanisms() -> str:
     )
 
 
-class DistributionOptions(NumberOptions, GroupedOptions):
+class DistributionOptions(NumberOptions, DiscoveryOptions):
     """What a person asks for; every number is checked before anything is read."""
 
     metric: ClassVar[str] = "pipelines.metrics.statistics.distribution:Distribution"
@@ -53,7 +49,7 @@ examples:
     )
     groups: str | None = option(
         "the groups: a text file with one a line, or a range of integers; public knowledge, not "
-        "taken from the data",
+        "taken from the data. Without it groups are those that enough users have",
         None, metavar="FILE|LOW..HIGH", min_length=1,
     )  # fmt: skip
     mechanism: str = option(_about_mechanisms, AUTO, group=PROMISE, metavar="NAME")
@@ -68,6 +64,11 @@ examples:
         "which quantiles are published (default: 0.01,0.05,0.1,0.25,0.5,0.75,0.9,0.95,0.99)",
         None, group=RESULT, metavar="P,P,...", min_length=1,
     )  # fmt: skip
+    quantile: float | None = option(
+        "this quantile alone, and no shares: the job draws it by the exponential mechanism, a few "
+        "rows from the truth, or takes it from the tree, whichever errs less",
+        None, group=RESULT, metavar="P", gt=0, lt=1,
+    )  # fmt: skip
     smooth: bool = option(
         "smooth the estimated shares (EMS): closer where the distribution is smooth, biased and "
         "far off where it has spikes; intervals, unbiased shares and the mean stay as they are",
@@ -75,8 +76,17 @@ examples:
     )  # fmt: skip
 
     @property
+    def hidden_by(self) -> str:
+        return TREES if self.undeclared_columns else super().hidden_by
+
+    @property
+    def shared(self) -> bool:
+        return super().shared or (self.unit == "user" and self.hidden_by == TREES)
+
+    @property
     def unsaid(self) -> frozenset[str]:
-        return super().unsaid | {"choose_bounds"}  # no part of what reports of plans mean
+        said = {"choose_bounds"} | ({"quantile"} - self.model_fields_set)
+        return super().unsaid | said  # no part of what reports of plans mean
 
     @property
     def unstated(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from pipelines.metrics.counting.options import require_randomised
 from pipelines.metrics.of_statistic import Ingredients, OfStatistic
 from pipelines.metrics.randomised import Randomised
 from pipelines.metrics.statistics.labels import label_columns, with_labels
+from pipelines.wording import ONE_QUANTILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,7 @@ class ByReports(OfStatistic, Randomised):
 
 
 _UNTOLD = {
+    "quantile": ONE_QUANTILE,
     "arms": "arms are compared by exact totals to which the job adds noise: let the job draw",
     "days": "one report tells one value, and many days of a user are needed",
     "steps": "one report tells one row, and the order of all rows of a user is needed",

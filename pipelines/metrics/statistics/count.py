@@ -37,6 +37,7 @@ class Count(Statistic):
         pairs = (
             ("--column", options.column, "--domain", options.domain),
             ("--by", options.by, "--by-domain", options.by_domain),
+            ("--group-by", options.group_by, "--groups", options.groups),
         )
         telemetry = source.open(options, empty=True)
         statistic = cls(options=options, domains=divided(telemetry, options, *pairs))

@@ -15,8 +15,8 @@ from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import are_whole, open_numbers, read_bounds
-from pipelines.metrics.counting.design import declared
-from pipelines.metrics.counting.options import grouped, require_bounded, require_pairs
+from pipelines.metrics.counting.design import divided
+from pipelines.metrics.counting.options import require_bounded
 from pipelines.metrics.distribution.options import DistributionOptions
 from pipelines.metrics.heading import Heading
 from pipelines.metrics.options import DEVICES, JOB, SHUFFLER
@@ -40,7 +40,12 @@ _READING = (
     "below are the rising curve nearest to what comes out. Limits of shares and of quantiles are "
     "of the numbers as they were, clipped."
 )
+_OF_RANK = (
+    "The error is of its rank: how many numbers lie between it and the quantile. Limits are of the "
+    "numbers as they were, clipped."
+)
 _BINS = 1024  # of counters, where nobody says
+_CELLS = 1 << 16  # the same of one quantile, whose error no further cell adds to
 _FEWEST_BINS, _USUAL_CELLS = 64, 1 << 20  # the same of many groups
 _MOST_CELLS = 1 << 23  # of all groups
 _MOST_QUANTILES = 1000
@@ -77,16 +82,22 @@ class Distribution(Statistic):
         cls, options: DistributionOptions, source: inputs.Source
     ) -> tuple[Distribution, inputs.Telemetry]:
         pair = ("--group-by", options.group_by, "--groups", options.groups)
-        require_pairs(pair)
+        if options.undeclared_columns and options.quantile is not None:
+            raise RequestError("--quantile: groups that nobody declared have --quantiles alone")
         if options.group_by and not options.hides_presence:
             raise RequestError(
                 f"--group-by: one randomised report tells too little of groups: say --drawn-by "
                 f"{JOB}, {SHUFFLER} or {DEVICES}, or ask one group by --where"
             )
-        bounds, probabilities = read_bounds(options.bounds), read_quantiles(options.quantiles)
+        bounds, text = read_bounds(options.bounds), options.quantiles
+        if options.quantile is not None:
+            if text is not None:
+                raise RequestError("--quantile, --quantiles: say one of them")
+            text = repr(options.quantile)
+        probabilities = read_quantiles(text)
         telemetry = open_numbers(options, source, empty=options.hides_presence)
         statistic = cls(
-            options=options, domains=declared(telemetry, pair, *grouped(options)), bounds=bounds,
+            options=options, domains=divided(telemetry, options, pair), bounds=bounds,
             probabilities=probabilities, whole=are_whole(telemetry, options.column, bounds),
         )  # fmt: skip
         if options.hides_presence:
@@ -105,7 +116,8 @@ class Distribution(Statistic):
                 f"say --by-row, with --drawn-by {JOB}, for so many rows of each"
             )
         require_bounded(self.options, self.groups)
-        if self.groups * self.bins > _MOST_CELLS:
+        declared = not self.options.undeclared_columns
+        if declared and self.groups * self.bins > _MOST_CELLS:
             raise RequestError(
                 f"--bins: {self.groups:,} groups of {self.bins:,} bins are more than "
                 f"{_MOST_CELLS:,}: name fewer of either"
@@ -119,7 +131,8 @@ class Distribution(Statistic):
     @property
     def bins(self) -> int:
         """How many bins a group has."""
-        few = max(_FEWEST_BINS, min(_BINS, _USUAL_CELLS // self.groups))
+        usual = _BINS if self.options.quantile is None else _CELLS
+        few = max(_FEWEST_BINS, min(usual, _USUAL_CELLS // self.groups))
         return int(self.options.bins or few)
 
     @property
@@ -136,8 +149,9 @@ class Distribution(Statistic):
         rows, k = self.options.rows, self.options.rows_per_user
         users = self.options.unit == "user"
         return Workload(
-            self.groups * self.bins, k if rows is None else 1, people="all", shape="prefixes",
-            rows=rows, limited=users and (rows is not None or self.groups > k),
+            self.groups * self.bins, k if rows is None else 1, people="all",
+            shape="prefixes" if self.options.quantile is None else "quantile", rows=rows,
+            limited=users and (rows is not None or self.groups > k),
         )  # fmt: skip
 
     @property
@@ -155,6 +169,9 @@ class Distribution(Statistic):
         headline = {"table": QUANTILES, "rows": MIDDLE, "picture": BARS if self.domains else LINE}
         by = f" by {self.options.group_by}" * bool(self.options.group_by)
         title = f"{self.options.column}: distribution{by}"
+        if self.options.quantile is not None:
+            figures, title = {QUANTILES: QUANTILE}, f"{self.options.column}: quantile{by}"
+            headline["picture"] = BARS
         return Heading(title, figures, value_group(self.domains), headline)
 
     @property
@@ -169,6 +186,10 @@ class Distribution(Statistic):
         if shared:
             what = f"Each number of a user, all of which share its one alike{where},"
         whole = " All are whole, as are ends of bins and quantiles." * self.whole
+        if self.options.quantile is not None:
+            errors = ErrorTerms(_OF_RANK, "the noise", "standard_error_of_its_rank", " of its rank")
+            what = what or "The number of a row"
+            return Wording(errors, [f"{what} was told by its bin of {self.bins:,}."])
         sentence = f"{what or 'The number of a row'} was told by its bin of {self.bins:,}."
         of = "A share below is of the numbers less than the `high` of a bin."
         besides = (
@@ -190,22 +211,28 @@ class Distribution(Statistic):
         return columns
 
     def tables(self, evidence: PrefixEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
+        if self.options.quantile is not None:
+            return {QUANTILES: self._quantiles(evidence)}
         edges = evidence.edges
         ends = {
             name: np.tile(end, self.groups)
             for name, end in (("low", edges[:-1]), ("high", edges[1:]))
         }
         shares = ends | self.columns(evidence, self.options.confidence)
+        return {
+            BINS: with_labels(self._labels(edges.size - 1), shares),
+            QUANTILES: self._quantiles(evidence),
+        }
+
+    def _quantiles(self, evidence: PrefixEvidence) -> pa.Table:
+        """What is published of quantiles."""
         # Of one distribution the band says what holds together.
         numbers: NDArray[Any] = evidence.quantiles[:, : 5 if self.domains else 3]
         if self.whole:
             numbers = whole_quantiles(numbers, self.bounds)
         named = dict(zip(_LIMITS, numbers.T, strict=False))
         levels = {"p": np.tile(self.probabilities, self.groups)}
-        return {
-            BINS: with_labels(self._labels(edges.size - 1), shares),
-            QUANTILES: with_labels(self._labels(len(self.probabilities)), levels | named),
-        }
+        return with_labels(self._labels(len(self.probabilities)), levels | named)
 
     def _labels(self, times: int) -> dict[str, pa.Array]:
         """Column -> the group of each row, of so many rows a group."""
@@ -227,6 +254,8 @@ class Distribution(Statistic):
         error, of = accuracy.total.standard_error, people // self.groups
         group = " of a group" * bool(self.domains)
         words = f"share below ± {100 * error / max(of, 1):.2g} % of {of:,}{group}"
+        if self.options.quantile is not None:
+            words = f"rank ± {error:.2g} of {of:,}{group}"
         return Forecast(max(of, 1), error, error, words)
 
 

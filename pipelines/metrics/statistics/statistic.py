@@ -19,7 +19,9 @@ from pipelines.metrics.unusable.share import Share
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 
-Shape = Literal["cells", "prefixes", "tables", "row", "days", "steps", "arms", "strings"]
+Shape = Literal[
+    "cells", "prefixes", "quantile", "tables", "row", "days", "steps", "arms", "strings",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class Workload:
             whom each adds one number.
         limited: whether units are counted of which something was left out.
         shape: what the totals are of: "cells" of one table, "prefixes" of cells in their order,
-            "tables" that share cells, the numbers of a "row", "days" on which units were seen,
-            "steps" that they reached one after the other, "arms" of an experiment, or "strings"
-            that nobody declared, which are no totals.
+            one "quantile" of them, "tables" that share cells, the numbers of a "row", "days" on
+            which units were seen, "steps" that they reached one after the other, "arms" of an
+            experiment, or "strings" that nobody declared, which are no totals.
         rows: how many rows of a unit count, each for itself; None where those of a group are put
             together.
     """

@@ -23,6 +23,7 @@ from tests.oracles.statistics import follows, sample_size
 from transforms.encoders.undeclared import GroupSums, as_numbers
 
 NUMBERS = (Portion(1, -3, 5),)
+LEVELS = (Portion(1, 0, 4),) * 3  # of a tree
 WIDE = {"epsilon": 1.0, "delta": 0.1}  # groups of one user pass now and then
 
 
@@ -55,7 +56,7 @@ def passing(design: GroupSelection, n: int) -> float:
     return float(stats.norm.sf((design.threshold + 0.5 - weight) / law.sigma))
 
 
-@pytest.mark.parametrize("parts", [(), NUMBERS], ids=["weights", "numbers"])
+@pytest.mark.parametrize("parts", [(), NUMBERS, LEVELS], ids=["weights", "numbers", "levels"])
 @pytest.mark.parametrize(
     ("most", "epsilon"),
     [(3, 0.5), *(pytest.param(*one, marks=pytest.mark.verify) for one in ((9, 1.0), (12, 2.0)))],
@@ -103,7 +104,7 @@ def test_one_group_a_unit_costs_what_enumeration_says(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 100, 5000])
-@pytest.mark.parametrize("parts", [(), NUMBERS, (Portion(2, 0, 9),)])
+@pytest.mark.parametrize("parts", [(), NUMBERS, (Portion(2, 0, 9),), LEVELS])
 @pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
 def test_what_was_made_meets_its_target(most, parts, neighbours: Neighbours) -> None:
     for epsilon, delta, rows in ((0.1, 1e-9, 1), (1.0, 1e-6, 1), (4.0, 1e-3, min(most, 5))):

@@ -108,6 +108,7 @@ FORBIDDEN = {
     "SELECT APPROX_TOP_COUNT(city, 3) FROM t GROUP BY hour": "stands alone",
     "SELECT APPROX_TOP_COUNT(city) FROM t": "stands alone",
     "SELECT APPROX_TOP_COUNT(rider, 3) FROM t": "unit column",
+    "SELECT APPROX_TOP_COUNT(city, 0) FROM t": "from 1 on",
     "SELECT CORR(x, y) FROM t": "not answered yet",
     "SELECT STDDEV(x) FROM t": "write STDDEV\\(x, contribution_bounds_per_group",
     f"SELECT city, APPROX_QUANTILES(x, 1, {ONE}) FROM t {CITIES} GROUP BY city":
@@ -124,14 +125,15 @@ FORBIDDEN = {
     "SELECT COUNT(*) / 2 FROM t": "an aggregate stands alone",
     f"SELECT AVG(x, {ONE}) / COUNT(*) FROM t": "an aggregate stands alone",
     "SELECT SAFE_DIVIDE(COUNT(*)) FROM t": "an aggregate stands alone",
+    "SELECT COUNT(*) / COUNT(*) FROM t": "a figure over itself is 1",
     "SELECT COUNT(COUNT(*)) FROM t": "no function of rows",
     "SELECT COUNT(*) FROM t WHERE COUNT(*) > 1": "no function of rows",
     "SELECT ANON_COUNT(*) FROM t": "COUNT\\(\\.\\.\\., contribution_bounds_per_group",
     # groups
     "SELECT city, hour, COUNT(*) FROM t GROUP BY city, hour": "or of none.*--groups city=FILE",
     "SELECT a, b, c, COUNT(*) FROM t GROUP BY a, b, c": "two columns that nobody declared",
-    f"SELECT city, PERCENTILE_CONT(x, 0.5, {ONE}) FROM t GROUP BY city":
-        "PERCENTILE_CONT is of groups that are declared.*--groups city=FILE",
+    f"SELECT city, y, PERCENTILE_CONT(x, 0.5, {ONE}) FROM t GROUP BY city, y":
+        "quantiles are of groups of one column",
     f"SELECT city, STDDEV(x, {ONE}) FROM t GROUP BY city": "STDDEV is of groups that are decl",
     "SELECT hour, COUNT(*) FROM t GROUP BY ROLLUP(hour)": "ROLLUP",
     "SELECT hour, COUNT(*) FROM t GROUP BY CUBE(hour)": "CUBE",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.tree import Tree
+from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.distribution.quantiles import quantile_limits, quantiles
 from mechanisms.postprocess.simplex import rising
 from pipelines.errors import RequestError
-from pipelines.metrics.counting.design import MOST_SEALED, meeting
+from pipelines.metrics.counting.design import MOST_SEALED, meeting, target_of
 from pipelines.metrics.counting.result import FigureError, Noisy
 from pipelines.metrics.counting.shapes.shape import (
     Shape,
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 # (children of a node, growth of a level's weight from one level to the next one down)
 _SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
 # The same for the job, whose noise follows by formulas: within 1 % of the best of a hundred shapes.
-_BY_JOB = tuple(product((2, 3, 4, 5, 8, 10, 16, 32, 64), (1.15, 1.3)))
+FANOUTS = (2, 3, 4, 5, 8, 10, 16, 32, 64)
+_BY_JOB = tuple(product(FANOUTS, (1.15, 1.3)))
 
 
 class _Paths(Shape):
@@ -58,7 +61,7 @@ class _Paths(Shape):
         most = MOST_SEALED if sealed and options.drawn_by == "shuffler" else math.inf
         by_job = options.drawn_by == JOB
         parts = parts_of(options) if work.rows is None else 1
-        error = _on_average if by_job else _of_half
+        error = on_average if by_job else _of_half
         for fanout, growth in _BY_JOB if by_job else _SHAPES:
             reporting = PathReporting(
                 Tree.uniform(bins, fanout, growth), statistic.groups, work.most_groups, work.rows,
@@ -131,6 +134,55 @@ TREE = _Paths()
 """Prefixes of bins in their order."""
 
 
+class _Quantile(_Paths):
+    """One quantile of each group: drawn by exact ranks, or from its tree where that errs less."""
+
+    def least(self, statistic: Any, sealed: bool) -> tuple[Any, Any]:
+        usual, paths = super().least(statistic, sealed)
+        one = replace(paths, tree=Tree(statistic.bins, (statistic.bins,)))
+        neighbours, epsilon, _ = target_of(statistic.options)
+        own = statistic.groups, statistic.probabilities[0], neighbours, epsilon
+        try:
+            design = QuantileChoice(one.levels, *own, statistic.workload.rows or 1, one.parts)
+            _ = design.noise, design.mechanism.weights(np.zeros(statistic.bins))
+        except ValueError:  # 64 bits do not serve so small an epsilon
+            return usual, paths
+        of_tree = on_average(paths.tree, usual.variances[:-1])
+        return (design, one) if design.column_variance <= of_tree else (usual, paths)
+
+    def accuracy(self, release: ByCounters) -> Accuracy:
+        if not isinstance(release.design, QuantileChoice):
+            return super().accuracy(release)
+        error = math.sqrt(release.unit_error)
+        return Accuracy(FigureError(None, error, rounding=rounding_of(release)))
+
+    def evidence(self, release: ByCounters, estimate: Counted) -> PrefixEvidence:
+        if not isinstance(release.design, QuantileChoice):
+            return super().evidence(release, estimate)
+        statistic, columns = release.statistic, list[Floats]()
+        edges, none = statistic.edges, np.empty(0)
+        for together in (1, statistic.groups):
+            known = release.design.limits(estimate.counts, release.options.confidence, together)
+            cell, lower, upper = known.T
+            low, high, first, last = (edges[x] for x in (lower, upper, cell, cell + 1))
+            if statistic.whole:  # a cell but the last ends with the number before the next one
+                high = np.ceil(high) - (upper < edges.size - 1)
+                first, last = np.ceil(first), np.maximum(np.ceil(first), np.ceil(last) - 1)
+            columns += [np.clip((first + last) / 2, low, high), low, high]
+        quantiles = np.stack([*columns[:3], *columns[4:]], axis=1)
+        return PrefixEvidence(
+            none, np.zeros(1), release.accuracy, lambda *_: None, edges=edges, bins={},
+            cumulative=none, limits={}, quantiles=quantiles,
+        )  # fmt: skip
+
+    def influence(self, release: ByCounters) -> float:
+        return 1.0
+
+
+QUANTILE = _Quantile()
+"""One quantile of bins in their order."""
+
+
 def _quantiles(statistic: Any, edges: Floats, cumulative: Floats, ends: Sequence[Limits]) -> Floats:
     """(groups * quantiles, 5) as of `PrefixEvidence`, by limits of each and of so many."""
     levels, whole, numbers = statistic.probabilities, statistic.whole, []
@@ -160,7 +212,7 @@ def _of_half(tree: Tree, variances: Sequence[float]) -> float:
     return tree.variance((index < tree.cells // 2) - 0.5, variances)
 
 
-def _on_average(tree: Tree, variances: Sequence[float]) -> float:
+def on_average(tree: Tree, variances: Sequence[float]) -> float:
     """The same of all ends of cells, of each less its part of all."""
     shares = np.linspace(0, 1, tree.cells + 1)
     return float(tree.below_variances(shares, variances).mean())
