@@ -287,7 +287,7 @@ def test_two_shufflers_in_a_row_publish_what_one_does(small, run, log, workspace
     assert (outcome.code, "2,000 dropped: sent on before" in outcome.err) == (1, True)
 
     # Who is among both would count twice.
-    assert run([*client[:6], "--output", "once.bin"]).code == 0
+    assert run([*client[:7], "--output", "once.bin"]).code == 0
     once = [word if word != "mixed" else "once" for word in _shuffle(small, "once.bin")]
     assert run([*once, *seal, "--shuffle-memory", "other"]).code == 0
     outcome = run([*collect, "--input", "again", "once"])
@@ -322,7 +322,7 @@ def test_a_second_shuffler_notices_what_the_first_has_done(small, run, log, work
     outcome = run([*again, "copied", "--input", "handed.bin"])
     assert outcome.code == 0, outcome.err
     assert "500 dropped: duplicate" in outcome.out
-    assert "300 dropped: does not open" in outcome.out
+    assert "300 dropped: seal does not open" in outcome.out
     assert (
         json.loads(Path("copied/shuffle.json").read_text())["metrics"]["which"]["sent_on"] == 1700
     )

@@ -48,7 +48,6 @@ class ShuffleSealed(beam.PTransform):
     twice: bool = False
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
-        form = Form(sealed=True, shuffled=True, twice=self.twice)
         known = reports | "Known keys" >> beam.Map(
             _to_known_keys, self.metric, self.keys
         ).with_output_types(Reports)
@@ -63,7 +62,7 @@ class ShuffleSealed(beam.PTransform):
             | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
-                OrderSealedDoFn(self.fingerprint, self.min_reports, form, self.open_rng),
+                OrderSealedDoFn(self.fingerprint, self.min_reports, self.open_rng, self.twice),
                 sizes=AsDict(sizes),
             )
         )
@@ -112,9 +111,10 @@ class OrderSealedDoFn(DrawingDoFn):
     """Puts a bucket into uniform random order, without the batches that are too small."""
 
     def __init__(
-        self, fingerprint: bytes, min_reports: int, form: Form, open_rng: Generator
+        self, fingerprint: bytes, min_reports: int, open_rng: Generator, twice: bool = False
     ) -> None:
-        self._fingerprint, self._min_reports, self._form = fingerprint, min_reports, form
+        self._fingerprint, self._min_reports = fingerprint, min_reports
+        self._form = Form(sealed=True, shuffled=True, twice=twice)
         self._open_rng = open_rng
 
     def process(
