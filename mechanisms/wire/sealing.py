@@ -77,15 +77,7 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
 
 
 def seal_again(reports: Reports, key: X25519PublicKey) -> Reports:
-    """Sealed reports whose seal only a second shuffler can take out: the first one sees no more.
-
-    Args:
-        reports: n that are sealed to the collector's key.
-        key: the second shuffler's.
-
-    Returns:
-        n of form `twice`, in the same order and with the same report ids.
-    """
+    """Sealed reports, with their key id and seal sealed to a second shuffler's key; as `seal`."""
     twice, name = reports.recast(replace(reports.form, twice=True)), key_id(key)
     twice.records["key_id"] = int.from_bytes(name, "little")
     metrics = reports.records["metric"].tolist()
@@ -226,13 +218,10 @@ class KeyRing:
             context = info(plan, metric, name, _AGAIN) if twice else context
             opened[mine], inside = self.decrypt(name, reports.records["sealed"][mine], context)
             words = inside.view("<u8")
+            plain.records["key_id" if twice else "message"][mine] = words[:, 0]
             if twice:
-                plain.records["key_id"][mine], plain.records["sealed"][mine] = (
-                    words[:, 0], inside[:, 8:]
-                )  # fmt: skip
+                plain.records["sealed"][mine] = inside[:, 8:]
                 plain.records["report_id"][mine] = words[:, 1:3]
-            else:
-                plain.records["message"][mine] = words[:, 0]
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
         return Screened(plain.where(opened), dropped)

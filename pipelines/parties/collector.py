@@ -49,10 +49,10 @@ ONLY_REPORTS = (
     "holds, and so it is over several windows if clients draw their noise once and for all."
 )
 TWO_SHUFFLERS = (
-    "Two shufflers mixed the reports in a row, which clients had sealed in two layers: neither "
-    "knows the whole order. The promises of the shuffle hold if at least one of the two keeps to "
-    "itself what it knows, and if the first passes on one report of each user, all that came and "
-    "none of its own."
+    "By the summary of the shuffle, two shufflers mixed the reports in a row, which clients had "
+    "sealed in two layers: neither knows the whole order. The promises of the shuffle hold if at "
+    "least one of the two keeps to itself what it knows, and if the first passes on one report of "
+    "each user, all that came and none of its own."
 )
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 
@@ -161,10 +161,8 @@ class CollectPlan(beam.PTransform):
             reports | metric.name >> CollectMetric(metric, place, self.said)
             for place, metric in enumerate(self.parted.metrics)
         )
-        names, target = (
-            tuple(m.name for m in self.parted.metrics),
-            _of_reports(self.target, self.said),
-        )
+        target = _of_reports(self.target, self.said)
+        names = tuple(metric.name for metric in self.parted.metrics)
         step = ReleaseCollectedDoFn(target, names, form.sealed, self.copies, self.size)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return released(begin, step, contents, AsDict(dropped), AsDict(counted))

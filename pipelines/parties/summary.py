@@ -70,7 +70,7 @@ class Summary(BaseModel):
     fingerprint: str
     window: str
     sealed: bool
-    second: str = ""
+    second: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
     shufflers: int = 1
     reports: int = 0
     dropped: dict[str, int] = Field(default_factory=dict)
