@@ -6,18 +6,21 @@ Format version 2. Every integer is unsigned and little-endian. A file is a heade
          0      8  magic: 89 48 55 53 48 42 0D 0A ("\x89HUSHB\r\n": a transfer as text ruins it)
          8      2  format version: 2
         10      2  form: 0 submitted, 1 submitted and sealed, 2 shuffled, 3 shuffled and sealed;
-                  of noisy counters: 5 submitted and sealed, 7 shuffled and sealed
+                  of noisy counters: 5 submitted and sealed, 7 shuffled and sealed;
+                  sealed to a second shuffler besides: 17 submitted, 19 shuffled
         12     16  fingerprint of the plan
 
     bytes  record                           forms
-        2  length of the rest: 26, 82, 10, 66 for forms 0 .. 3, 26 + 56 F for 5, 68 for 7
-        2  metric                           0 1 2 3 5 7
-       16  report id                        0 1     5
+        2  length of the rest: 26, 82, 10, 66 for forms 0 .. 3, 26 + 56 F for 5, 68 for 7,
+           138 for 17, 122 for 19
+        2  metric                           0 1 2 3 5 7 17 19
+       16  report id                        0 1     5   17
         2  level                                      7
         8  message                          0   2
-        8  key id                             1   3 5 7
+        8  key id                             1   3 5 7 17 19
        56  sealed message                     1   3   7
      56 F  sealed messages, one a slot              5
+      112  key id and sealed message, sealed            17 19
 
 The magic and the version keep their place in every later version; nothing else has to. A reader
 takes any bytes whatever: what is not a report of the expected plan is counted by reason.
@@ -36,7 +39,7 @@ from mechanisms.wire.screening import Expected, Screened, merged, tallied
 
 MAGIC = b"\x89HUSHB\r\n"
 
-_KINDS = (0, 1, 2, 3, 5, 7)
+_KINDS = (0, 1, 2, 3, 5, 7, 17, 19)
 _HEADER = struct.Struct("<8sHH16s")
 HEADER = _HEADER.size  # bytes
 _BLOCK = 1 << 22  # bytes read at a time: far more than the longest record of 2 + 65,535

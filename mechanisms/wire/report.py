@@ -37,6 +37,8 @@ class Form:
             each goes on alone once it is shuffled, and says its level. 0 for any other report.
         crowd: it is a string with the noisy number of units that hold it, in the place of reports:
             sealed, in the room of so many slots.
+        twice: key id and seal are sealed once more, to a second shuffler's key: the 8 + 56 bytes
+            take the room of two seals.
 
     >>> [Form.of(kind).dtype.itemsize for kind in range(4)]
     [28, 84, 12, 68]
@@ -50,16 +52,18 @@ class Form:
     shuffled: bool = False
     slots: int = 0
     crowd: bool = False
+    twice: bool = False
 
     @classmethod
     def of(cls, kind: int) -> "Form":
         """The form with a number."""
-        return cls(bool(kind & 1), bool(kind & 2), kind >> 2 & 1, bool(kind & 8))
+        return cls(bool(kind & 1), bool(kind & 2), kind >> 2 & 1, bool(kind & 8), bool(kind & 16))
 
     @property
     def kind(self) -> int:
-        """The number of the form, whatever its width: 0 .. 15."""
-        return self.sealed + 2 * self.shuffled + 4 * bool(self.slots) + 8 * self.crowd
+        """The number of the form, whatever its width: 0 .. 31."""
+        kind = self.sealed + 2 * self.shuffled + 4 * bool(self.slots) + 8 * self.crowd
+        return kind + 16 * self.twice
 
     @property
     def wide(self) -> bool:
@@ -69,7 +73,7 @@ class Form:
     @property
     def seals(self) -> int:
         """How many of `SEALED` bytes a record has room for, if it is sealed."""
-        return self.slots if self.wide else 1
+        return self.slots if self.wide else 1 + self.twice
 
     def fitted(self, width: int) -> "Form | None":
         """This form with as many slots as a number of sealed bytes makes; None if it has none."""
@@ -85,7 +89,7 @@ class Form:
         fields += [] if self.shuffled else [("report_id", "<u8", (2,))]
         fields += [("level", "<u2")] if self.slots and not self.wide else []
         fields += [("value", "<u8")] if self.crowd else []
-        shape = (self.slots, SEALED) if self.wide else (SEALED,)
+        shape = (self.slots, SEALED) if self.wide else (SEALED * self.seals,)
         sealed = [("key_id", "<u8"), ("sealed", "u1", shape)]
         return np.dtype(fields + (sealed if self.sealed else [("message", "<u8")]))
 
@@ -185,7 +189,8 @@ class Reports:
         """The same reports in another form; fields that this one lacks are zeros."""
         records = form.empty(len(self))
         for name in set(form.dtype.names or ()) & set(self.form.dtype.names or ()) - {"length"}:
-            records[name] = self.records[name]
+            if records.dtype[name] == self.form.dtype[name]:  # not a seal within another one
+                records[name] = self.records[name]
         return Reports(self.fingerprint, form, records)
 
     def apart(self, types: ArrayLike) -> "Reports":

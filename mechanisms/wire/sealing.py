@@ -25,6 +25,7 @@ from mechanisms.wire.hpke import KEY, TAG, Context
 from mechanisms.wire.report import SEALED, VERSION, Form, Reports
 from mechanisms.wire.screening import Screened, tallied
 
+_AGAIN = b"hushbeam second"
 _INFO, _SLOT_INFO = struct.Struct("<15sHH8s16s"), struct.Struct("<13sHHH8s16s")
 
 
@@ -71,8 +72,19 @@ def seal(reports: Reports, key: X25519PublicKey) -> Reports:
     sealed.records["key_id"] = int.from_bytes(name, "little")
     metrics = reports.records["metric"].tolist()
     contexts = {m: Context(key, info(reports.fingerprint, m, name)) for m in {*metrics}}
-    sealed.records["sealed"] = _boxes(reports.records["message"], metrics, contexts)
+    sealed.records["sealed"] = _boxes(_words(reports.records["message"]), metrics, contexts)
     return sealed
+
+
+def seal_again(reports: Reports, key: X25519PublicKey) -> Reports:
+    """Sealed reports, with their key id and seal sealed to a second shuffler's key; as `seal`."""
+    twice, name = reports.recast(replace(reports.form, twice=True)), key_id(key)
+    twice.records["key_id"] = int.from_bytes(name, "little")
+    metrics = reports.records["metric"].tolist()
+    contexts = {m: Context(key, info(reports.fingerprint, m, name, _AGAIN)) for m in {*metrics}}
+    inside = np.hstack([_words(reports.records["key_id"]), reports.records["sealed"]])
+    twice.records["sealed"] = _boxes(inside, metrics, contexts)
+    return twice
 
 
 def seal_slots(
@@ -128,18 +140,23 @@ def seal_words(
     records["key_id"] = int.from_bytes(name, "little")
     own = records["level"].tolist()
     contexts = {lv: Context(key, slot_info(fingerprint, metric, lv, name)) for lv in {*own}}
-    records["sealed"] = _boxes(words, own, contexts)
+    records["sealed"] = _boxes(_words(words), own, contexts)
     return Reports(fingerprint, form, records)
 
 
+def _words(words: ArrayLike) -> NDArray[np.uint8]:
+    """(n, 8) the bytes of some words."""
+    return np.asarray(words).astype("<u8").view(np.uint8).reshape(-1, 8)
+
+
 def _boxes(
-    words: Messages, kinds: Sequence[int], contexts: Mapping[int, Context]
+    inside: NDArray[np.uint8], kinds: Sequence[int], contexts: Mapping[int, Context]
 ) -> NDArray[np.uint8]:
-    """(n, SEALED) words, each sealed in the context of its kind."""
-    data = words.astype("<u8").tobytes()
+    """(n, size + 48) of (n, size) bytes, each row sealed in the context of its kind."""
     # One by one, since the shuffler parts a user's messages from each other.
-    boxes = [contexts[kind].seal(data[8 * i : 8 * i + 8]) for i, kind in enumerate(kinds)]
-    return np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, SEALED)
+    boxes = [contexts[kind].seal(row.tobytes()) for row, kind in zip(inside, kinds, strict=True)]
+    size = inside.shape[1] + KEY + TAG
+    return np.frombuffer(b"".join(boxes), np.uint8).reshape(-1, size)
 
 
 class KeyRing:
@@ -179,15 +196,18 @@ class KeyRing:
         return list(self._keys)
 
     def open(self, reports: Reports) -> Screened:
-        """The messages inside the seals.
+        """The messages inside the seals; of those sealed twice, the reports inside the outer one.
 
         Args:
             reports: n sealed ones.
 
         Returns:
-            Plain reports of the same shuffling, in the same order, less what does not open.
+            Plain reports of the same shuffling, in the same order, less what does not open; or
+            sealed ones, whose ids are random words of the seal: a copy has the same.
         """
-        plain = reports.recast(replace(reports.form, sealed=False))
+        twice = reports.form.twice
+        form = replace(reports.form, sealed=twice, twice=False)
+        plain = reports.recast(replace(form, shuffled=False) if twice else form)
         opened, unknown = np.zeros(len(reports), np.bool_), 0
         for name, metric, level, mine in groups(reports):
             if name not in self._keys:
@@ -195,8 +215,13 @@ class KeyRing:
                 continue
             plan, slots = reports.fingerprint, reports.form.slots
             context = slot_info(plan, metric, level, name) if slots else info(plan, metric, name)
-            opened[mine], words = self.decrypt(name, reports.records["sealed"][mine], context)
-            plain.records["message"][mine] = words.view("<u8")[:, 0]
+            context = info(plan, metric, name, _AGAIN) if twice else context
+            opened[mine], inside = self.decrypt(name, reports.records["sealed"][mine], context)
+            words = inside.view("<u8")
+            plain.records["key_id" if twice else "message"][mine] = words[:, 0]
+            if twice:
+                plain.records["sealed"][mine] = inside[:, 8:]
+                plain.records["report_id"][mine] = words[:, 1:3]
         unopened = len(reports) - unknown - int(np.count_nonzero(opened))
         dropped = tallied({screening.UNKNOWN_KEY: unknown, screening.UNOPENED: unopened})
         return Screened(plain.where(opened), dropped)

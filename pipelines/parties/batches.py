@@ -164,12 +164,14 @@ class BatchFiles(NamedTuple):
         copies: how many reports are in those that are not.
         batches: whose they are -> a file of each.
         reports: batch -> how many reports its files hold.
+        shufflers: how many have mixed the reports in a row.
     """
 
     files: tuple[str, ...]
     copies: int
     batches: Mapping[str, str]
     reports: Mapping[str | None, int]
+    shufflers: int = 1
 
     @property
     def size(self) -> int | None:
@@ -278,8 +280,16 @@ def _warn(line: str) -> None:
     warnings.warn(line, Caution, stacklevel=3)
 
 
-def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> BatchFiles:
+def chosen_of(
+    inputs: Sequence[str], parted: Split, sealed: bool, second: Sequence[bytes] = ()
+) -> BatchFiles:
     """The files of shuffled reports, each once; of folders, those of this window that are done.
+
+    Args:
+        inputs: files, globs or folders.
+        parted: the window.
+        sealed: whether they are sealed.
+        second: the ids of a second shuffler's keys, who is to open an outer seal.
 
     Raises:
         RequestError: a folder holds another shuffle, or one that did not finish; or two were made
@@ -292,6 +302,7 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> BatchFiles:
         patterns.append(name if summary is None else FileSystems.join(name, f"{PREFIX}*"))
         if summary is not None:
             _require_same(name, summary, parted, sealed)
+            _require_layers(name, summary, second)
             summaries[summary.shuffle_id] = summary
     chosen = distinct(find(patterns).files)
     if parted.counters:
@@ -304,7 +315,13 @@ def chosen_of(inputs: Sequence[str], parted: Split, sealed: bool) -> BatchFiles:
             summary = nearby(file)
             summaries |= {} if summary is None else {summary.shuffle_id: summary}
     require_disjoint(chosen.batches, summaries)
-    return chosen
+    times = {summaries[b].shufflers if b in summaries else 1 for b in chosen.reports} or {1}
+    if len(times) > 1:
+        raise RequestError(
+            "--input: some reports passed one shuffler and some two, and nobody can tell whether a "
+            "user is among both: collect those that passed two"
+        )
+    return chosen._replace(shufflers=min(times))
 
 
 def _require_one(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> None:
@@ -332,6 +349,20 @@ def _require_all(summary: Summary, reports: int) -> None:
         raise RequestError(
             f"--input: shuffle {summary.shuffle_id} sent on {sent_on:,} reports, and the files in "
             f"its folder hold {reports:,}: hand over all that the shuffle has left"
+        )
+
+
+def _require_layers(folder: str, summary: Summary, second: Sequence[bytes]) -> None:
+    """Refuse a batch that is not this party's to open."""
+    if second and not summary.second:
+        raise RequestError(
+            f"--input: the reports in {folder} have no outer seal, so a second shuffle would gain "
+            "nothing: their shuffler knows whose each is; let clients name your key with --second"
+        )
+    if summary.second and summary.second not in [key.hex() for key in second]:
+        raise RequestError(
+            f"--input: the reports in {folder} are sealed once more, to key {summary.second}: "
+            "its owner shuffles them first, with --key"
         )
 
 

@@ -16,7 +16,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
-from mechanisms.wire.sealing import public_key, seal
+from mechanisms.wire.sealing import public_key
 from pipelines.errors import DONE, RequestError, reason
 from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import beam_options, run_beam
@@ -29,12 +29,12 @@ from pipelines.parties.command import ClientRequest
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
-from pipelines.parties.submit import SubmitReports, unfinished
+from pipelines.parties.submit import SubmitReports, sealed, unfinished
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
-from pipelines.plan.split import Split, require_counters, require_sealable, split
+from pipelines.plan.split import Split, require_counters, require_sealable, require_twice, split
 from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.storage import secrets
@@ -66,6 +66,9 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     parted = split(plan, window)
     places = [parted.place(name) for name in request.metric] or list(range(len(parted.metrics)))
     pem = None if request.seal is None else read_public(request.seal)
+    second = None if request.second is None else read_public(request.second, "--second")
+    if second is not None:
+        require_twice(parted, pem is not None, "--second")
     if parted.counters:
         require_counters(parted, [name for name in [request.seal] if name], "--seal")
         _require_one_width(parted, places, request.output)
@@ -77,7 +80,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     require_new(request.output)
     if _STANDARD_INPUT in request.input or request.user_secret is not None:
         no_more(beam_arguments)
-        return _one_user(request, parted, places, pem, crowd_key)
+        return _one_user(request, parted, places, (pem, second), crowd_key)
     if plan.permanent is not None:
         raise RequestError(
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
@@ -88,11 +91,12 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     telemetry = inputs.open_telemetry(request.input, hidden, plan.reading, absent=hidden)
     ready = _checked_against(parted, places, telemetry)
     named = _naming(request, plan), request.devices or "", request.crowd_key or ""
-    job = SubmitReports(parted, ready, telemetry, request.output, pem, *named)
+    job = SubmitReports(parted, ready, telemetry, request.output, pem, *named, second)
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready), job.work)
         if counted is not None:
-            _require_written(request.output, counted.get(REPORTS), parted, pem is not None, devices)
+            form = parted.form(pem is not None, [0], second is not None)
+            _require_written(request.output, counted.get(REPORTS), parted, form, devices)
     except Exception as error:
         _take_back(request.output)
         require_nothing_lost()
@@ -156,7 +160,7 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
 
 
 def _require_written(
-    output: str, reports: int | None, parted: Split, sealed: bool, devices: int
+    output: str, reports: int | None, parted: Split, form: Form, devices: int
 ) -> None:
     if reports is None:  # a runner that cannot be asked
         return
@@ -165,7 +169,7 @@ def _require_written(
         if is_parquet(output):
             written = pq.ParquetFile(stream).metadata.num_rows
         else:
-            expected = parted.expected(parted.form(sealed, [0]))
+            expected = parted.expected(form)
             written = sum(len(screened.reports) for screened in binary.read(stream, expected))
     if written != reports or (devices and written != devices):
         fail_lost()
@@ -234,7 +238,7 @@ def _one_user(
     request: ClientRequest,
     parted: Split,
     places: Sequence[int],
-    pem: bytes | None,
+    pems: tuple[bytes | None, bytes | None],
     crowd_key: bytes,
 ) -> int:
     """The reports of one user, whose values are few."""
@@ -257,8 +261,8 @@ def _one_user(
         if (permanent := parted.job.plan.permanent) is not None:
             _say_over_time(device, permanent)
         tables = _tables(request.input, device.metric, parted.job.plan)
-        if parted.counters and pem is not None:
-            reports, tallies = device.sealed(tables, public_key(pem), crowd_key)
+        if parted.counters and pems[0] is not None:
+            reports, tallies = device.sealed(tables, public_key(pems[0]), crowd_key)
             blocks.append(reports)
         else:
             reports, tallies = device.report(tables)
@@ -266,7 +270,7 @@ def _one_user(
         counted.update(tallies)
     if not blocks:
         whole = Reports(parted.fingerprint, Form(), np.concatenate(sent))
-        blocks = [whole if pem is None else seal(whole, public_key(pem))]
+        blocks = [sealed(whole, *pems)]
     _write(request.output, blocks)
     rows = {name: size for name, size in counted.items() if name != ROWS}
     _say(request.output, rows | {"reports": sum(map(len, blocks))}, parted)

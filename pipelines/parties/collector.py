@@ -48,6 +48,12 @@ ONLY_REPORTS = (
     "it is given; against shuffler and collector together only what is promised of a single report "
     "holds, and so it is over several windows if clients draw their noise once and for all."
 )
+TWO_SHUFFLERS = (
+    "By the summary of the shuffle, two shufflers mixed the reports in a row, which clients had "
+    "sealed in two layers: neither knows the whole order. The promises of the shuffle hold if at "
+    "least one of the two keeps to itself what it knows, and if the first passes on one report of "
+    "each user, all that came and none of its own."
+)
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 
 
@@ -88,7 +94,9 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
             return CollectWords(
                 parted, chosen.files, target, open_ring, words, tuple(metrics), taken
             )
-        return CollectPlan(parted, chosen.files, target, open_ring, chosen.copies, chosen.size)
+        said = f"{ONLY_REPORTS} {TWO_SHUFFLERS}" if chosen.shufflers > 1 else ONLY_REPORTS
+        collected = parted, chosen.files, target, open_ring, chosen.copies, chosen.size
+        return CollectPlan(*collected, said)
 
     def prepared(*_: Any) -> PlanJob:
         return job
@@ -124,6 +132,7 @@ class CollectPlan(beam.PTransform):
         open_ring: reads the private keys on each worker, if reports are sealed.
         copies: how many reports were in files that were left out, being copies of others.
         size: how many reports the files hold, by their own account; None if they give none.
+        said: of what this job saw, in the statement.
     """
 
     parted: Split
@@ -132,6 +141,7 @@ class CollectPlan(beam.PTransform):
     open_ring: Callable[[], KeyRing] | None = None
     copies: int = 0
     size: int | None = None
+    said: str = ONLY_REPORTS
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         form = Form(sealed=self.open_ring is not None, shuffled=True)
@@ -148,19 +158,20 @@ class CollectPlan(beam.PTransform):
             reports |= "Unseal" >> beam.ParDo(UnsealDoFn(plain, self.open_ring))
             sizes.append(reports | "How many opened" >> counting("opened"))
         contents = tuple(
-            reports | metric.name >> CollectMetric(metric, place)
+            reports | metric.name >> CollectMetric(metric, place, self.said)
             for place, metric in enumerate(self.parted.metrics)
         )
-        names, target = tuple(m.name for m in self.parted.metrics), _of_reports(self.target)
+        target = _of_reports(self.target, self.said)
+        names = tuple(metric.name for metric in self.parted.metrics)
         step = ReleaseCollectedDoFn(target, names, form.sealed, self.copies, self.size)
         counted = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
         return released(begin, step, contents, AsDict(dropped), AsDict(counted))
 
 
-def _of_reports(target: ReleaseTarget) -> ReleaseTarget:
+def _of_reports(target: ReleaseTarget, said: str) -> ReleaseTarget:
     """The release of a job that has seen no row."""
     words = target.statement["in_words"]
-    return target.telling(in_words=[ONLY_REPORTS if text == RAW_ROWS else text for text in words])
+    return target.telling(in_words=[said if text == RAW_ROWS else text for text in words])
 
 
 @dataclass
@@ -170,10 +181,12 @@ class CollectMetric(beam.PTransform):
     Attributes:
         metric: ready to run.
         place: in the plan.
+        said: as of `CollectPlan`.
     """
 
     metric: Metric
     place: int
+    said: str
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         messages = reports | "Messages" >> MessagesOf(self.place)
@@ -184,7 +197,7 @@ class CollectMetric(beam.PTransform):
             contents
             | "Diagnostic" >> Diagnostic(self.metric.mechanism, messages)
             | "Say what was read"
-            >> beam.Map(reworded, {RAW_ROWS: ONLY_REPORTS}).with_output_types(Content)
+            >> beam.Map(reworded, {RAW_ROWS: self.said}).with_output_types(Content)
             | named(self.metric.name)
         )
 

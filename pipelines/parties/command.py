@@ -76,6 +76,11 @@ class ClientRequest(PartyOptions):
     output: str = option("Parquet if its name ends in .parquet, binary if not", metavar="FILE")
     metric: tuple[str, ...] = option("report these alone (default: all)", (), metavar="NAME")
     seal: str | None = option("the collector's public key", None, metavar="PUBLIC.pem")
+    second: str | None = option(
+        "seal reports once more, to this second shuffler's public key: neither shuffler then knows "
+        "the whole order",
+        None, metavar="PUBLIC.pem",
+    )  # fmt: skip
     report_secret: str | None = option(
         "32 random bytes that stay here, made on first use: a user's second report of a window is "
         "known by them, and dropped by the shuffler (default: one for this account)",
@@ -106,6 +111,14 @@ class ShuffleRequest(PartyOptions):
         "reports are sealed, to one of these keys; each needs min_reports of its own (of counts "
         "and sums there is one key, and no least number)",
         (), metavar="PUBLIC.pem",
+    )  # fmt: skip
+    second: str | None = option(
+        "reports are sealed once more, to this key: mix them, for its owner to shuffle again",
+        None, metavar="PUBLIC.pem",
+    )  # fmt: skip
+    key: tuple[str, ...] = option(
+        "--input is what a first shuffler has sent on, sealed once more: the keys that open it",
+        (), metavar="PRIVATE.pem",
     )  # fmt: skip
     shuffle_secret: str | None = option(
         "32 random bytes that stay here, made on first use: by them it is seen that two shuffles "

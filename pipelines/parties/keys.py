@@ -65,27 +65,27 @@ def crowd(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def read_public(file: str) -> bytes:
+def read_public(file: str, flag: str = "--seal") -> bytes:
     """A public key's file, after a look at what is in it.
 
     Raises:
         RequestError: it cannot be read, or holds another thing.
     """
-    pem = _content("--seal", file)
+    pem = _content(flag, file)
     try:
         public_key(pem)
     except ValueError as error:
-        raise RequestError(f"--seal: {file}: {error}") from None
+        raise RequestError(f"{flag}: {file}: {error}") from None
     return pem
 
 
-def ids(files: Sequence[str]) -> tuple[bytes, ...]:
+def ids(files: Sequence[str], flag: str = "--seal") -> tuple[bytes, ...]:
     """The ids of public keys.
 
     Raises:
         RequestError: as `read_public`.
     """
-    return tuple(key_id(public_key(read_public(file))) for file in files)
+    return tuple(key_id(public_key(read_public(file, flag))) for file in files)
 
 
 def read_ring(files: tuple[str, ...]) -> KeyRing:

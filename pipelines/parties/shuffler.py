@@ -7,6 +7,7 @@ sealed message at all, and holds no statistic but how many reports came.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +22,10 @@ from pipelines.errors import DONE, Caution, FailedError, RequestError, WithheldE
 from pipelines.jobs.publishing import require_able, require_nothing_lost
 from pipelines.jobs.run import REPORT_COST, beam_options, run_beam, runs_here
 from pipelines.parties.asking import LAST, ask, shares_of, sweep
-from pipelines.parties.batches import remove
+from pipelines.parties.batches import chosen_of, remove
 from pipelines.parties.command import ShuffleRequest
 from pipelines.parties.drawing import shuffle_counters
-from pipelines.parties.keys import ids, read_public
+from pipelines.parties.keys import ids, read_public, read_ring
 from pipelines.parties.memory import (
     MEMORY,
     SENT_BEFORE,
@@ -39,7 +40,7 @@ from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.summary import SUMMARY, Summary, answered, nearby, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.plan.split import require_counters, require_sealable, split
+from pipelines.plan.split import require_counters, require_sealable, require_twice, split
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.storage.formats import OtherFormatError
@@ -76,12 +77,19 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     parted = split(plan, window_of(plan, request.window))
     if parted.counters:
         require_counters(parted, request.seal, "--seal")
-    elif request.seal:
+    elif request.seal or request.second:
         require_sealable(parted)
+    if request.second or request.key:
+        require_twice(parted, bool(request.seal) or not request.key, "--second or --key")
+    if request.second and (request.key or request.seal):
+        raise RequestError("--second: the first shuffler knows no other key: leave out the others")
     shares = shares_of(request.share, parted)
     secret = made_once(SHUFFLE, request.shuffle_secret)
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
-    files = find(request.input, or_none=bool(parted.counters))
+    inputs = request.input
+    if request.key:
+        inputs = chosen_of(inputs, parted, True, read_ring(request.key).ids).files
+    files = find(inputs, or_none=bool(parted.counters))
     place = default_place(MEMORY) if request.shuffle_memory is None else request.shuffle_memory
     memory = ShufflerMemory(beside("", place), parted.fingerprint, secret)
     with memory.lock():
@@ -105,11 +113,15 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
         earlier = memory.recall()
         require_readable(earlier)
         # By the bytes, for reports are not read before the job begins.
-        reports = files.about(Form(sealed=bool(request.seal)))
+        relayed = request.second is not None
+        reports = files.about(Form(sealed=bool(request.seal) or relayed))
         buckets = bucket_count(reports + sum(one.sent.reports for one in earlier))
-        keys = ids(request.seal)
+        keys = ids([request.second], "--second") if request.second else ids(request.seal)
+        rings = functools.partial(read_ring, request.key) if request.key else None
         here = runs_here(for_beam)
-        job = ShuffleReports(parted, files, keys, request.output, memory, earlier, buckets, here)
+        job = ShuffleReports(
+            parted, files, keys, request.output, memory, earlier, buckets, here, relayed, rings
+        )
         return _carry_out(job, for_beam, Screen())
 
 
@@ -288,5 +300,6 @@ def _others(folder: str, own: Summary) -> Iterator[tuple[str, Summary]]:
         # Its own summary lies in that folder as well.
         if summary is None or summary.shuffle_id == own.shuffle_id:
             continue
-        if summary.fingerprint == own.fingerprint:
+        # Of what a first shuffler hands to a second one, ids are others.
+        if (summary.fingerprint, summary.shufflers) == (own.fingerprint, own.shufflers):
             yield FileSystems.split(file)[0], summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -16,7 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsDict, AsList
 
 from mechanisms.wire.report import Form, Reports
-from mechanisms.wire.screening import DUPLICATE, tallied
+from mechanisms.wire.screening import DUPLICATE, UNOPENED, tallied
+from mechanisms.wire.sealing import KeyRing
 from pipelines.parties.batches import WriteBatch, mark_in, tidy
 from pipelines.parties.memory import SENT_BEFORE, Begun, EarlierShuffle, Sent, ShufflerMemory
 from pipelines.parties.report_files import ReadAll, ReportFiles, counting, under
@@ -32,7 +33,7 @@ from transforms.elements.conservation import Batches, LostError
 from transforms.elements.progress import LOST, tally
 from transforms.reports.duplicates import DropDuplicates
 from transforms.reports.reports import MessagesOf
-from transforms.reports.unseal import ShuffleSealed
+from transforms.reports.unseal import ShuffleSealed, UnsealDoFn, of_keys
 from transforms.shuffle.shuffle import Shuffle
 
 _ALL, _ONCE, _AGAIN, _BEFORE = (
@@ -41,7 +42,7 @@ _ALL, _ONCE, _AGAIN, _BEFORE = (
     "again",
     "before",
 )  # what is counted; of metrics, see `_count`
-_BATCH = "batch"
+_BATCH, _OUTER = "batch", "outer seals"
 
 
 @dataclass
@@ -57,6 +58,8 @@ class ShuffleReports(beam.PTransform):
         earlier: the shuffles that it holds.
         buckets: how many groups duplicates are looked for in, and each shuffle has.
         here: whether it ends with this process.
+        first: whether reports are sealed once more, to a second shuffler's key.
+        open_ring: reads the private keys on each worker, where this is the second shuffler.
     """
 
     parted: Split
@@ -67,6 +70,8 @@ class ShuffleReports(beam.PTransform):
     earlier: tuple[EarlierShuffle, ...] = ()
     buckets: int = 64
     here: bool = False
+    first: bool = False
+    open_ring: Callable[[], KeyRing] | None = None
     shuffle_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -81,11 +86,19 @@ class ShuffleReports(beam.PTransform):
         )  # fmt: skip
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys))
-        step = ReadAll(self.files.files, self.parted.expected(form), self.keys)
-        reports, dropped = begin | "Read" >> step
+        plan, form = self.parted.fingerprint, Form(sealed=bool(self.keys), twice=self.first)
+        expected, sizes = self.parted.expected(form), []
+        if self.open_ring is None:
+            reports, dropped = begin | "Read" >> ReadAll(self.files.files, expected, self.keys)
+        else:
+            outer = self.parted.expected(Form(sealed=True, shuffled=True, twice=True))
+            reports, dropped = begin | "Read" >> ReadAll(self.files.files, outer)
+            sizes.append(reports | "How many came" >> counting(_OUTER))
+            opened = reports | "Open" >> beam.ParDo(UnsealDoFn(expected, self.open_ring))
+            known = beam.Map(of_keys, self.keys).with_output_types(Reports)
+            reports = opened | "To known keys" >> known
         once, copies = reports | "Drop duplicates" >> DropDuplicates(plan, form, self.buckets)
-        sizes = [
+        sizes += [
             reports | "How many" >> counting(_ALL),
             copies | "How many again" >> beam.Map(under, _AGAIN),
         ]
@@ -111,7 +124,7 @@ class ShuffleReports(beam.PTransform):
                 SampleIds(self.memory.secret)
             )
             samples.append(sample | f"{metric.name} sampled" >> beam.Map(under, metric.name))
-        shuffled_form = Form(sealed=form.sealed, shuffled=True)
+        shuffled_form = replace(form, shuffled=True)
         facts = self._facts()
         written = (
             tuple(shuffled)
@@ -149,7 +162,8 @@ class ShuffleReports(beam.PTransform):
         """One metric's shuffler."""
         plan, metric = self.parted.fingerprint, self.parted.metrics[place]
         if self.keys:
-            return ShuffleSealed(plan, place, self.keys, metric.min_reports, self.buckets)
+            batch = plan, place, self.keys, metric.min_reports, self.buckets
+            return ShuffleSealed(*batch, twice=self.first)
         shuffle = Shuffle(
             metric.min_reports, self.parted.mechanisms[place].codes, self.buckets,
             batches=self.parted.batches(place),
@@ -169,6 +183,8 @@ class ShuffleReports(beam.PTransform):
             "plan": mark(job.plan).hex(),
             "design": job.design.hex(),
             "sealed": bool(self.keys),
+            "second": self.keys[0].hex() if self.first else "",
+            "shufflers": 1 + (self.open_ring is not None),
             "sample_key": key_name(read(SHUFFLE.flag, self.memory.secret)),
             "metrics": {metric.name: {"min_reports": metric.min_reports} for metric in job.metrics},
         }
@@ -234,6 +250,8 @@ class SummariseDoFn(beam.DoFn):
         written: Sequence[str],
     ) -> None:
         again = {DUPLICATE: sizes.get(_AGAIN, 0), SENT_BEFORE: sizes.get(_BEFORE, 0)}
+        read = sizes.get(_OUTER, sizes.get(_ALL, 0))
+        again[UNOPENED] = read - sizes.get(_ALL, 0)
         counts = tallied(dict(dropped), again)
         metrics = {
             name: {
@@ -244,7 +262,7 @@ class SummariseDoFn(beam.DoFn):
             for name, facts in self._facts["metrics"].items()
         }
         self._require_whole(sizes, metrics, written)
-        came = sizes.get(_ALL, 0) + sum(dropped.values())
+        came = read + sum(dropped.values())
         counted = {"reports": came, "dropped": dict(sorted(counts.items())), "metrics": metrics}
         # Of a metric that was held back nothing went on: its reports may come again.
         sent = [samples[name] for name, counts in metrics.items() if counts["sent_on"]]

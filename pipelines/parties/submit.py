@@ -17,7 +17,7 @@ from mechanisms.counters.choose import SlottedCounters
 from mechanisms.counters.levels import Layout
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
-from mechanisms.wire.sealing import public_key, seal, seal_slots
+from mechanisms.wire.sealing import public_key, seal, seal_again, seal_slots
 from mechanisms.wire.strings import seal_strings
 from pipelines.jobs.run import SEAL_COST
 from pipelines.logs.inputs import Telemetry
@@ -59,6 +59,7 @@ class SubmitReports(beam.PTransform):
         telemetry: the files of values.
         output: a file that is written whole or not at all.
         pem: the collector's public key, if reports are sealed.
+        second: a second shuffler's, if they are sealed twice.
         secret: the file under whose content users' reports are named; None where rows are the unit.
         devices: the list of those that send whether they have rows or not, if any do.
         crowd_key: the file of the key that all devices share, where strings are sealed whole.
@@ -72,6 +73,7 @@ class SubmitReports(beam.PTransform):
     secret: str | None = None
     devices: str = ""
     crowd_key: str = ""
+    second: bytes | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         columns = frozenset().union(*(columns_read(m) for m in self.metrics.values()))
@@ -80,7 +82,7 @@ class SubmitReports(beam.PTransform):
         sent = tuple(
             tables | metric.name >> self._sent(place) for place, metric in self.metrics.items()
         )
-        form = self.parted.form(sealed=self.pem is not None, places=self.metrics)
+        form = self.parted.form(self.pem is not None, self.metrics, self.second is not None)
         # A Parquet file of no reports where there are none, as its readers expect.
         none = [Reports(self.parted.fingerprint, form, form.empty(0))] * is_parquet(self.output)
         nobody = begin | "Nobody" >> beam.Create(none).with_output_types(Reports)
@@ -97,12 +99,12 @@ class SubmitReports(beam.PTransform):
         # Words of slots are sealed before they leave the worker that knows whose they are.
         apart = self.pem if metric.counters is None else None
         form = self.parted.form(self.pem is not None and apart is None, [place])
-        return SendReports(submit, ByIds(plan, form, self._buckets(form)), apart)
+        return SendReports(submit, ByIds(plan, form, self._buckets(form)), apart, self.second)
 
     @property
     def work(self) -> int:
         """What there is to do, as of `run_beam`; of users at the most."""
-        seals = sum(max(1, slots(metric)) for metric in self.metrics.values())
+        seals = sum(max(1, slots(m)) for m in self.metrics.values()) * (1 + bool(self.second))
         return 0 if self.pem is None else self.telemetry.rows * seals * SEAL_COST
 
     def _buckets(self, form: Form) -> int:
@@ -114,6 +116,14 @@ FLOW = "flow"  # the output of how many strings were sealed
 _SEALED = 1 << 8  # reports whose words are sealed at a time
 _CODER = ReportsCoder(Reports)
 _ALL_PASS = Shuffled(0, Batches(1))  # a client withholds nothing
+
+
+def sealed(reports: Reports, pem: bytes | None, second: bytes | None) -> Reports:
+    """Reports sealed to those keys that there are, the second one outside."""
+    if pem is None:
+        return reports
+    once = seal(reports, public_key(pem))
+    return once if second is None else seal_again(once, public_key(second))
 
 
 def unfinished(output: str) -> str:
@@ -152,20 +162,21 @@ class SendReports(beam.PTransform):
     Attributes:
         submit: makes them.
         by_ids: has them in order.
-        pem: the key that they are sealed to when they are in order, if they are not before: there
-            workers have divided them among themselves, and a log may be one row group.
+        pem, second: the keys that they are sealed to when they are in order, if they are not
+            before: there workers have divided them, and a log may be one row group.
     """
 
     submit: Submit
     by_ids: ByIds
     pem: bytes | None
+    second: bytes | None = None
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         reports = tables | "Submit" >> self.submit | "By id" >> self.by_ids
         return (
             reports
             if self.pem is None
-            else reports | "Seal" >> beam.ParDo(SealReportsDoFn(self.pem))
+            else reports | "Seal" >> beam.ParDo(SealReportsDoFn(self.pem, self.second))
         )
 
 
@@ -276,16 +287,13 @@ class SubmitDoFn(PerturbDoFn):
 @typehints.with_input_types(Reports)
 @typehints.with_output_types(Reports)
 class SealReportsDoFn(beam.DoFn):
-    """Reports, each sealed to the collector's key."""
+    """Reports, each sealed to the collector's key, and to a second shuffler's if there is one."""
 
-    def __init__(self, pem: bytes) -> None:
-        self._pem = pem
-
-    def setup(self) -> None:
-        self._key = public_key(self._pem)
+    def __init__(self, pem: bytes, second: bytes | None = None) -> None:
+        self._pem, self._second = pem, second
 
     def process(self, plain: Reports) -> Iterator[Reports]:
-        yield seal(plain, self._key)
+        yield sealed(plain, self._pem, self._second)
 
 
 @typehints.with_input_types(SlotBlock)

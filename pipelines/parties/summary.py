@@ -46,6 +46,8 @@ class Summary(BaseModel):
         plan: the fingerprint of the plan alone.
         design: of the plan and of what it has come to.
         sealed: whether the shuffler could not read the messages.
+        second: the id of the second shuffler's key, which they are sealed to besides; or "".
+        shufflers: how many have mixed them in a row, none of whom knows the whole order.
         reports: how many came, counting also those that were dropped.
         dropped: reason -> how many.
         metrics: by name.
@@ -68,6 +70,8 @@ class Summary(BaseModel):
     fingerprint: str
     window: str
     sealed: bool
+    second: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
+    shufflers: int = 1
     reports: int = 0
     dropped: dict[str, int] = Field(default_factory=dict)
     metrics: dict[str, OfMetric] = Field(default_factory=dict)

@@ -90,9 +90,10 @@ class Split:
         widths = tuple(form.slots if form.crowd else slots(metric) for metric in self.metrics)
         return Expected(self.fingerprint, (), form, widths)
 
-    def form(self, sealed: bool, places: Iterable[int]) -> Form:
+    def form(self, sealed: bool, places: Iterable[int], twice: bool = False) -> Form:
         """Of the reports of some metrics; where they differ in width, that of the first."""
-        return Form(sealed, slots=next((slots(self.metrics[place]) for place in places), 0))
+        width = next((slots(self.metrics[place]) for place in places), 0)
+        return Form(sealed, slots=width, twice=twice)
 
     def place(self, name: str) -> int:
         """Where a metric stands in the plan.
@@ -170,6 +171,21 @@ def require_sealable(parted: Split) -> None:
                 "it sends on groups below min_reports; leave out the seals, or let groups be "
                 "private (groups_public: false)"
             )
+
+
+def require_twice(parted: Split, sealed: bool, flag: str) -> None:
+    """Refuse a second shuffler where there is nothing for it to mix.
+
+    Raises:
+        RequestError: reports are not sealed, or dummies are the noise.
+    """
+    if parted.counters:
+        raise RequestError(
+            f"{flag}: two shufflers in a row are for metrics of each-report: here the one shuffler "
+            "draws dummies, or counts what it is handed"
+        )
+    if not sealed:
+        raise RequestError(f"{flag}: name the collector's key, too: --seal PUBLIC.pem")
 
 
 def require_counters(parted: Split, seals: Sequence[str], flag: str) -> None:

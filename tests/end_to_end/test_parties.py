@@ -18,6 +18,7 @@ from mechanisms.planner.search import search
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.sealing import KeyRing
 from pipelines.cli import cli
 from pipelines.metrics.randomised import Randomised
 from pipelines.plan.loading import load
@@ -224,6 +225,147 @@ def test_sealed_reports_pass_a_shuffler_that_cannot_read_them(small, run, log, w
     outcome = run([*collected, "--key", private])
     assert outcome.code == 0, outcome.err
     assert json.loads(Path("out/which/statement.json").read_text())["n"] == 2000
+
+
+def _keys(run, *folders: str) -> list[dict[str, str]]:
+    """Pairs of keys by their halves."""
+    pairs = []
+    for folder in folders:
+        assert run(["parties", "keys", "new", folder]).code == 0
+        halves = ("public", "private")
+        pairs.append({half: str(next(Path(folder).glob(f"*.{half}.pem"))) for half in halves})
+    return pairs
+
+
+def test_two_shufflers_in_a_row_publish_what_one_does(small, run, log, workspace) -> None:
+    """Neither can link a message to its sender: one sees no message, and one no order."""
+    collector, second, strange = _keys(run, "collector", "second", "strange")
+    path, seal = str(small / "plan.yaml"), ["--seal", collector["public"]]
+    client = ["parties", "client", path, "--input", log, *seal, "--second", second["public"]]
+    for name in ("twice.bin", "twice.parquet"):
+        outcome = run([*client, "--output", name])
+        assert outcome.code == 0, outcome.err
+    # The first sees no collector's key, and cannot be told the wrong layer.
+    assert run([*_shuffle(small, "twice.bin"), *seal]).code == 1
+    outcome = run([*_shuffle(small, "twice.bin"), "--second", strange["public"]])
+    assert (outcome.code, "2,000 dropped: unknown key" in outcome.err) == (1, True)
+    shutil.copy("twice.parquet", "copy.parquet")
+    files = ["twice.parquet", "copy.parquet"]
+    outcome = run([*_shuffle(small, *files), "--second", second["public"]])
+    assert outcome.code == 0, outcome.err
+    assert "2,000 dropped: duplicate" in outcome.out
+    first = json.loads(Path("mixed/shuffle.json").read_text())
+    assert (first["second"], first["shufflers"]) == (Path(second["public"]).name[:16], 1)
+    mixed = _records("mixed", Form(sealed=True, shuffled=True, twice=True), small)
+    key = bytes.fromhex(Path(collector["public"]).name[:16])
+    assert not any(key in one["sealed"].tobytes() for one in mixed)
+    assert len({one.tobytes() for one in mixed["sealed"]}) == 2000
+    collect = ["parties", "collect", path, "--output", "out", "--key", collector["private"]]
+    outcome = run([*collect, "--input", "mixed"])
+    assert (outcome.code, "its owner shuffles them first" in outcome.err) == (2, True)
+
+    again = ["parties", "shuffle", path, "--input", "mixed", "--output", "again", *seal,
+             "--shuffle-memory", "memory", "--shuffle-secret", "secret"]  # fmt: skip
+    assert "its owner shuffles them first" in run([*again, "--key", strange["private"]]).err
+    outcome = run([*again, "--key", second["private"]])
+    assert outcome.code == 0, outcome.err
+    assert json.loads(Path("again/shuffle.json").read_text())["shufflers"] == 2
+    # In the order of neither the first shuffle nor, as its ids are gone, the clients' file.
+    sealed = _records("again", Form(sealed=True, shuffled=True), small)
+    opened = KeyRing.of([Path(second["private"]).read_bytes()]).open(
+        Reports(parted(small / "plan.yaml").fingerprint,
+                Form(sealed=True, shuffled=True, twice=True), mixed)
+    ).reports.records["sealed"]  # fmt: skip
+    before = {one.tobytes(): place for place, one in enumerate(opened)}
+    places = np.array([before[one.tobytes()] for one in sealed["sealed"]])
+    assert sorted(places) == list(range(2000))
+    # Of uniform orders the correlation has a standard deviation of 1 / sqrt(1999): 7 of them.
+    assert abs(np.corrcoef(places, np.arange(2000))[0, 1]) < 7 / np.sqrt(1999)
+    # The same reports do not go on twice, not into another folder either.
+    other = ["elsewhere/again" if word == "again" else word for word in again]
+    outcome = run([*other, "--key", second["private"]])
+    assert (outcome.code, "2,000 dropped: sent on before" in outcome.err) == (1, True)
+
+    # Who is among both would count twice.
+    assert run([*client[:7], "--output", "once.bin"]).code == 0
+    once = [word if word != "mixed" else "once" for word in _shuffle(small, "once.bin")]
+    assert run([*once, *seal, "--shuffle-memory", "other"]).code == 0
+    outcome = run([*collect, "--input", "again", "once"])
+    assert (outcome.code, "some reports passed one shuffler and some two" in outcome.err) == (
+        2,
+        True,
+    )
+    outcome = run([*collect, "--input", "again"])
+    assert outcome.code == 0, outcome.err
+    for folder in ("out", "out/which"):
+        words = " ".join(json.loads(Path(folder, "statement.json").read_text())["in_words"])
+        assert "at least one of the two keeps to itself what it knows" in words
+    assert json.loads(Path("out/which/statement.json").read_text())["n"] == 2000
+
+
+def test_a_second_shuffler_notices_what_the_first_has_done(small, run, log, workspace) -> None:
+    """What is copied counts once, what is spoiled is counted, what is missing is refused."""
+    collector, second = _keys(run, "collector", "second")
+    path, seal = str(small / "plan.yaml"), ["--seal", collector["public"]]
+    outcome = run(["parties", "client", path, "--input", log, *seal, "--second", second["public"],
+                   "--output", "twice.bin"])  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert run([*_shuffle(small, "twice.bin"), "--second", second["public"]]).code == 0
+    again = ["parties", "shuffle", path, *seal, "--key", second["private"], "--shuffle-memory",
+             "memory", "--shuffle-secret", "secret", "--output"]  # fmt: skip
+    form = Form(sealed=True, shuffled=True, twice=True)
+    records, plan_mark = _records("mixed", form, small), parted(small / "plan.yaml").fingerprint
+    spoiled = records[:300].copy()
+    spoiled["sealed"][:, -1] ^= 1
+    copied = np.concatenate([records[300:], records[300:800], spoiled])
+    Path("handed.bin").write_bytes(binary.encode(Reports(plan_mark, form, copied)))
+    outcome = run([*again, "copied", "--input", "handed.bin"])
+    assert outcome.code == 0, outcome.err
+    assert "500 dropped: duplicate" in outcome.out
+    assert "300 dropped: seal does not open" in outcome.out
+    assert (
+        json.loads(Path("copied/shuffle.json").read_text())["metrics"]["which"]["sent_on"] == 1700
+    )
+    # min_reports holds at the second shuffler, too.
+    Path("few.bin").write_bytes(binary.encode(Reports(plan_mark, form, records[:900])))
+    few = [word if word != "memory" else "other" for word in again]
+    assert run([*few, "few", "--input", "few.bin"]).code == 1
+    # A folder of which a part is missing, or that is sealed once.
+    (file,) = Path("mixed").glob("reports*")
+    file.write_bytes(Path("copied").glob("reports*").__next__().read_bytes())
+    outcome = run([*again, "part", "--input", "mixed"])
+    assert (outcome.code, "hand over all that the shuffle has left" in outcome.err) == (2, True)
+    outcome = run([*again, "once", "--input", "copied"])
+    assert (outcome.code, "a second shuffle would gain nothing" in outcome.err) == (2, True)
+
+
+def test_a_second_shuffler_is_refused_where_it_can_do_nothing(small, run, log, workspace) -> None:
+    collector, second = _keys(run, "collector", "second")
+    client = ["parties", "client", str(small / "plan.yaml"), "--input", log, "--output", "x.bin"]
+    outcome = run([*client, "--second", second["public"]])
+    assert (outcome.code, "name the collector's key, too" in outcome.err) == (2, True)
+    outcome = run([*client, "--seal", collector["public"], "--second", second["private"]])
+    assert (outcome.code, "--second: " in outcome.err) == (2, True)
+    both = ["--second", second["public"], "--seal", collector["public"]]
+    outcome = run([*_shuffle(small, "x.bin"), *both])
+    assert (outcome.code, "leave out the others" in outcome.err) == (2, True)
+    text = (small / "plan.yaml").read_text()
+    counted = text.replace("min_reports: 1500\nhonest_share: 0.9\n", "drawn_by: shuffler\n")
+    counted = counted.replace("    mechanism: grr\n    epsilon_local: 3\n", "")
+    Path("counters.yaml").write_text(counted)
+    words = ["counters.yaml" if word.endswith("plan.yaml") else word for word in client]
+    outcome = run([*words, *both])
+    assert (outcome.code, "are for metrics of each-report" in outcome.err) == (2, True)
+
+
+def _records(folder: str, form: Form, site: Path) -> np.ndarray:
+    """All reports of a shuffle's folder, in their order."""
+    of_plan, records = parted(site / "plan.yaml"), []
+    for file in sorted(Path(folder).glob("reports*")):
+        with file.open("rb") as stream:
+            blocks = list(files_of_reports.read(stream, of_plan.expected(form)))
+        records += [block.reports.records for block in blocks]
+    return np.concatenate(records)
 
 
 def test_poisoned_reports_are_released_and_only_with_a_warning(small, run, workspace) -> None:

@@ -24,6 +24,26 @@ MUTANTS = (
         known_by="of_their_first",
     ),
     Mutant(
+        "second-shuffle-of-one-layer",
+        "A second shuffler mixes what is sealed once, and the statement says that two have.",
+        "pipelines/parties/batches.py",
+        "if second and not summary.second:",
+        "if second and not summary.sealed:",
+        ("tests/end_to_end/test_parties.py",),
+        known_by="second_shuffler",
+    ),
+    Mutant(
+        "inner-key-in-the-open",
+        "The first shuffler sees to which of the collector's keys a report is sealed.",
+        "mechanisms/wire/sealing.py",
+        'inside = np.hstack([_words(reports.records["key_id"]), reports.records["sealed"]])',
+        'inside = np.hstack([_words(reports.records["key_id"]), reports.records["sealed"]])\n'
+        '    name = reports.records["key_id"][:1].tobytes()\n'
+        '    twice.records["key_id"] = reports.records["key_id"]',
+        ("tests/end_to_end/test_parties.py",),
+        known_by="two_shufflers",
+    ),
+    Mutant(
         "perturbed-rows-in-the-order-of-the-log",
         "Perturbed rows stand as the log's do, so that a place tells whose each is.",
         "pipelines/metrics/reports/row_estimates.py",

@@ -21,15 +21,13 @@ from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource, SecureRandom
-from mechanisms.wire.report import SEALED, Form, Records, Reports
+from mechanisms.wire.report import Form, Records, Reports
 from mechanisms.wire.screening import DUPLICATE
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, PartitionDoFn, bucket_of
 from transforms.elements.pieces import Piece
 from transforms.elements.progress import tally
 
-_SEAL = np.dtype(
-    [("metric", "<u2"), ("level", "<u2"), ("key_id", "<u8"), ("sealed", "u1", (SEALED,))]
-)
+_SEAL = ("metric", "level", "key_id", "sealed")
 _DROPPED = "dropped"
 _COMPACT_AT = 1 << 18  # reports read between two compactions of a bucket's state
 
@@ -263,11 +261,12 @@ def distinct_seals(rows: Rows) -> Rows:
     """
     # Equal seals under other ids: who copies a report can change the id, and nothing that is
     # sealed.
-    kept = [name for name in _SEAL.names or () if name in (rows["record"].dtype.names or ())]
-    names = np.zeros(rows.size, _SEAL)
+    records = rows["record"]
+    kept = [name for name in _SEAL if name in (records.dtype.names or ())]
+    names = np.zeros(rows.size, [(n, records.dtype[n].base, records.dtype[n].shape) for n in kept])
     for name in kept:
-        names[name] = rows["record"][name]
-    packed = names.view(np.dtype((np.void, _SEAL.itemsize)))
+        names[name] = records[name]
+    packed = names.view(np.dtype((np.void, names.itemsize)))
     return _least(rows, np.unique(packed, return_inverse=True)[1].ravel())
 
 

@@ -21,8 +21,6 @@ from transforms.elements.pieces import Piece
 from transforms.elements.progress import WITHHELD, tally
 from transforms.reports.reports import kept
 
-_FORM = Form(sealed=True, shuffled=True)
-
 
 @dataclass
 class ShuffleSealed(beam.PTransform):
@@ -38,6 +36,7 @@ class ShuffleSealed(beam.PTransform):
         min_reports: the least batch of a key that is sent on.
         buckets: how many groups; each is ordered in one worker's memory. At most 65,536.
         open_rng: opens the generator on each worker.
+        twice: whether reports are sealed once more.
     """
 
     fingerprint: bytes
@@ -46,6 +45,7 @@ class ShuffleSealed(beam.PTransform):
     min_reports: int
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
+    twice: bool = False
 
     def expand(self, reports: beam.PCollection) -> beam.PCollection:
         known = reports | "Known keys" >> beam.Map(
@@ -62,7 +62,7 @@ class ShuffleSealed(beam.PTransform):
             | "Group by bucket" >> GroupOnce()
             | "Order by random keys"
             >> beam.ParDo(
-                OrderSealedDoFn(self.fingerprint, self.min_reports, self.open_rng),
+                OrderSealedDoFn(self.fingerprint, self.min_reports, self.open_rng, self.twice),
                 sizes=AsDict(sizes),
             )
         )
@@ -70,13 +70,17 @@ class ShuffleSealed(beam.PTransform):
 
 def _to_known_keys(reports: Reports, metric: int, keys: tuple[bytes, ...]) -> Reports:
     """A metric's reports that the collector should be able to open, without their ids."""
-    mine = reports.of_metric(metric).without_ids()
+    return of_keys(reports.of_metric(metric).without_ids(), keys)
+
+
+def of_keys(reports: Reports, keys: tuple[bytes, ...]) -> Reports:
+    """The reports that are sealed to one of these keys."""
     # As words: a list of Python's integers would be compared as doubles, 53 bits of them.
     ids = np.array([int.from_bytes(key, "little") for key in keys], np.uint64)
-    known = np.isin(mine.records["key_id"].astype(np.uint64), ids)
+    known = np.isin(reports.records["key_id"].astype(np.uint64), ids)
     if not known.all():
         tally(UNKNOWN_KEY, int(known.size - np.count_nonzero(known)))
-    return mine.where(known)
+    return reports.where(known)
 
 
 def _sizes(reports: Reports) -> Iterator[tuple[int, int]]:
@@ -106,14 +110,17 @@ class DrawSealedDoFn(PartitionDoFn, DrawingDoFn):
 class OrderSealedDoFn(DrawingDoFn):
     """Puts a bucket into uniform random order, without the batches that are too small."""
 
-    def __init__(self, fingerprint: bytes, min_reports: int, open_rng: Generator) -> None:
+    def __init__(
+        self, fingerprint: bytes, min_reports: int, open_rng: Generator, twice: bool = False
+    ) -> None:
         self._fingerprint, self._min_reports = fingerprint, min_reports
+        self._form = Form(sealed=True, shuffled=True, twice=twice)
         self._open_rng = open_rng
 
     def process(
         self, bucket: tuple[int, Iterable[bytes]], sizes: Mapping[int, int]
     ) -> Iterator[Reports]:
-        records = np.frombuffer(b"".join(bucket[1]), _FORM.dtype)
+        records = np.frombuffer(b"".join(bucket[1]), self._form.dtype)
         enough = [key for key, size in sizes.items() if size >= self._min_reports]
         large = np.isin(records["key_id"].astype("<i8"), np.array(enough, np.int64))
         if not large.all():
@@ -121,7 +128,7 @@ class OrderSealedDoFn(DrawingDoFn):
         records = records[large]
         if records.size:
             order = self._rng.permutation(records.size)
-            yield Reports(self._fingerprint, _FORM, records[order])
+            yield Reports(self._fingerprint, self._form, records[order])
 
 
 @typehints.with_input_types(Reports)
