@@ -21,6 +21,7 @@ _STUDIES = {
     "sum": "errors of sums, messages they take, and poisoning by malicious clients",
     "vector-mean": "errors of many means at once, predicted and measured",
     "key-value": "errors of keys' frequencies and of the means of their numbers",
+    "synthetic": "how near synthetic records come, beside AIM",
     "train": "how good private models get",
 }
 

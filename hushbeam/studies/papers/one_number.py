@@ -216,10 +216,11 @@ class CurrentStatus(Mechanism):
         shares, asked = self._shares(counts)
         known = asked > 0
         fitted = isotonic_regression(shares[known], weights=asked[known]).x
-        fitted = (np.clip(fitted, self._lie, 1 - self._lie) - self._lie) / (1 - 2 * self._lie)
+        fitted = np.clip((fitted - self._lie) / (1 - 2 * self._lie), 0, 1)
         places = np.flatnonzero(known) + 1
         edges = np.concatenate([[0], places, [self.values]])
-        return np.interp(np.arange(self.values + 1), edges, np.concatenate([[0.0], fitted, [1.0]]))
+        below = np.concatenate([[0.0], fitted, [1.0]])
+        return np.maximum.accumulate(np.interp(np.arange(self.values + 1), edges, below))
 
     @property
     def _lie(self) -> float:
