@@ -29,6 +29,7 @@ _ROUNDS = 16  # a column
 _ALPHA = 0.9  # of the budget, for noise on tables; the rest is for choosing them
 _MEGABYTES = 80.0  # of the model
 _ITERATIONS = 1000
+_JOINT = 1 << 22  # cells of all columns together, up to which their table is looked at
 _HALF = math.sqrt(2 / math.pi)  # the mean of a half-normal number
 _ORDERS = np.concatenate([1 + np.arange(1, 100) / 100, np.geomspace(2, 1 << 14, 200)])
 
@@ -125,9 +126,6 @@ def synthetic(
             domain, measured, iters=_ITERATIONS, warm_start=model, tol=1e-6
         )  # fmt: skip
 
-    def table(model: Any, clique: Clique) -> Floats:
-        return np.asarray(model.project(clique).datavector(), np.float64)
-
     for clique in (clique for clique in weights if len(clique) == 1):
         measure(clique)
         used += 0.5 / sigma**2
@@ -138,20 +136,17 @@ def synthetic(
             choice, last = math.sqrt(8 * (1 - _ALPHA) * (rho - used)), True
         used += 0.5 / sigma**2 + choice**2 / 8
         able = _able(mbi, domain, weights, model.cliques, _MEGABYTES * min(used / rho, 1.0))
+        now = _tables(model, sizes, able)
         scores = {
             clique: weights[clique]
-            * (
-                np.abs(exact[clique] - (now := table(model, clique))).sum()
-                - _HALF * sigma * now.size
-            )
-            for clique in able
+            * (float(np.abs(exact[clique] - table).sum()) - _HALF * sigma * table.size)
+            for clique, table in now.items()
         }
         chosen = _drawn(scores, max(weights[clique] for clique in able), choice, source)
         measure(chosen)
-        before = table(model, chosen)
         model = fitted(model)
-        moved = np.abs(table(model, chosen) - before).sum()
-        if moved <= _HALF * sigma * before.size:  # noise was all that it told
+        moved = np.abs(_tables(model, sizes, [chosen])[chosen] - now[chosen]).sum()
+        if moved <= _HALF * sigma * now[chosen].size:  # noise was all that it told
             sigma, choice = sigma / 2, choice * 2
     if not used <= rho * (1 + 1e-9):
         raise ValueError(f"the rounds spend rho {used}, more than {rho}")
@@ -174,6 +169,17 @@ def _able(
         if any({*clique} <= {*one} for one in own)
         or mbi.junction_tree.hypothetical_model_size(domain, [*own, clique]) <= megabytes
     ]
+
+
+def _tables(model: Any, sizes: Sequence[int], cliques: Sequence[Clique]) -> dict[Clique, Floats]:
+    """What a model says of some tables, as of `counted`."""
+    if len(cliques) == 1 or math.prod(sizes) > _JOINT:
+        return {c: np.asarray(model.project(c).datavector(), np.float64) for c in cliques}
+    # One program in place of one for each table, which take half a second each to compile.
+    columns = tuple(range(len(sizes)))
+    joint = np.asarray(model.project(columns).datavector(), np.float64).reshape(*sizes)
+    others = {c: tuple(column for column in columns if column not in c) for c in cliques}
+    return {clique: joint.sum(axis=rest).ravel() for clique, rest in others.items()}
 
 
 def _drawn(

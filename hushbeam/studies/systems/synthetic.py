@@ -43,10 +43,12 @@ def _of_tables(
             counts = design.centred(noisy(exact, rng))
             found = tabs.published(tabs.fitted(tabs.estimate(counts, design.variances)))
             singles = [found[((column, 1),)] for column in range(len(sizes))]
-            of_two = {
-                (one[0][0], one[1][0]): table for one, table in found.items() if len(one) == 2
+            several = {
+                tuple(column for column, _ in one): table
+                for one, table in found.items()
+                if len(one) > 1
             }
-            return synthetic_rows(singles, of_two, int(found[()]), rng)
+            return synthetic_rows(singles, several, int(found[()]), rng)
 
         return draw
 
@@ -93,6 +95,7 @@ def _singles(columns: int) -> Sequence[tuple[tuple[int, int], ...]]:
 SYSTEMS: Mapping[str, tuple[str, Build]] = {
     "tables": ("central", _of_tables(pairs, JobTotals.meeting)),
     "tables@shuffle": ("shuffle", _of_tables(pairs, Counters.meeting)),
+    "tables-3": ("central", _of_tables(partial(pairs, most=3), JobTotals.meeting)),
     "columns": ("central", _of_tables(_singles, JobTotals.meeting)),
     "aim": ("central", _by_aim(2)),
     "aim-3": ("central", _by_aim(3)),
