@@ -122,6 +122,7 @@ def show(screen: Console, results: Results, measures: Iterable[Measure]) -> None
 def summary(results: Results, data: StudyPopulation, measure: Measure, delta: float) -> Group:
     """Means for one population and one delta: a heading, a row a system, a column an epsilon."""
     epsilons = _spread(results.epsilons)
+    few = len(epsilons) < _WIDEST  # so that errors fit, too
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     shown.add_column("epsilon", no_wrap=True)
     for epsilon in epsilons:
@@ -135,7 +136,7 @@ def summary(results: Results, data: StudyPopulation, measure: Measure, delta: fl
              **({"standard_error": band.error} if measure.errors else {})}
             for epsilon, band in zip(epsilons, bands, strict=True)
         ))  # fmt: skip
-        shown.add_row(str(line), *(_said(band, measure.errors) for band in bands))
+        shown.add_row(str(line), *(_said(band, measure.errors and few) for band in bands))
     return Group(Text(f"{data.title}, delta {delta:g}: {measure.label}"), shown)
 
 
@@ -145,10 +146,12 @@ def say(screen: Console, line: str) -> None:
 
 
 def _said(band: Band, errors: bool) -> str:
-    """A mean, with its standard error where bands are of these."""
+    """A mean, with its standard error in per cent of it where bands are of these."""
     if np.isnan(band.middle):
         return "-"
-    return f"{band.middle:.3g}" + (f" ± {band.error:.1g}" if errors and band.error > 0 else "")
+    told = errors and band.error > 0 and band.middle > 0
+    per_cent = max(1, round(100 * band.error / band.middle)) if told else 0
+    return f"{band.middle:.3g}" + f" ±{per_cent}%" * told
 
 
 def _spread(values: list[float]) -> list[float]:
