@@ -26,6 +26,7 @@ from hushbeam.studies.systems import (
     means,
     number_sums,
     rows,
+    synthetic,
 )
 from hushbeam.studies.systems.treatments import TREATMENTS
 from mechanisms.heavy_hitters import fitting
@@ -37,7 +38,7 @@ APPENDIX = Path(__file__).parents[3] / "docs" / "appendix"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
 STUDIES = ["histogram", "poisoning", "heavy-hitters", "distribution", "mean", "sum", "vector-mean",
-           "key-value", "train"]  # fmt: skip
+           "key-value", "synthetic", "train"]  # fmt: skip
 MODULES = [f"hushbeam.studies.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, StudyCommand] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -57,6 +58,7 @@ NAMES = {
         *filter(None, TREATMENTS),
     ],
     "key-value": [*key_value.MECHANISMS, "privkv_published", "privkvm-C", "keys:N,D,S"],
+    "synthetic": [*synthetic.SYSTEMS, *synthetic.SETS, "people:N"],
     "train": [*gradients.SETS["all"], *dp_sgd.MODELS, *dssgd.RULES, *TABLES],
 }
 
