@@ -250,7 +250,7 @@ def _moved(
         near: (other columns, what is missing of all, changed in place) each.
     """
     own = rows[block, column]
-    wanted = sum(missing[_at(rows[block], others)] for others, missing in near)
+    wanted = np.sum([missing[_at(rows[block], others)] for others, missing in near], axis=0)
     best = wanted.argmax(axis=1)
     index = np.arange(block.size)
     # A row less here and one more there: squares fall by twice this, less twice for each table.

@@ -151,7 +151,7 @@ def synthetic(
     if not used <= rho * (1 + 1e-9):
         raise ValueError(f"the rounds spend rho {used}, more than {rho}")
     rows = max(1, round(float(model.total)))
-    made = synthetic_data.synthetic_data(model, rows, seed=int(source.integers(1 << 31)))
+    made = synthetic_data(model, rows, seed=int(source.integers(1 << 31)))
     columns = made.to_dict()
     return np.stack([np.asarray(columns[c], np.int64) for c in range(len(sizes))], axis=1), {
         "tables": float(len(measured))

@@ -12,11 +12,12 @@ import numpy as np
 from hushbeam.studies.engine.cells import FigureLine, expanded
 from hushbeam.studies.papers import aim
 from hushbeam.studies.populations.records import Records
-from mechanisms.counters.axes import flat
+from mechanisms.channel import Counts
+from mechanisms.counters.axes import Table, flat
 from mechanisms.counters.crosstabs import CrossTabs, pairs
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.postprocess.synthetic_rows import distance, synthetic_rows
+from mechanisms.postprocess.synthetic_rows import Pair, distance, synthetic_rows
 from mechanisms.randomness import SeededRandom
 
 Draw = Callable[[Records, SeededRandom], Records]
@@ -25,7 +26,7 @@ Build = Callable[[Sequence[int], float, float], Draw]
 
 
 def _of_tables(
-    tables: Callable[[int], Sequence[tuple[tuple[int, int], ...]]],
+    tables: Callable[[int], tuple[Table, ...]],
     meeting: Callable[..., Counters | JobTotals],
 ) -> Build:
     """What `hushbeam synthetic` makes of a cross-tab."""
@@ -61,7 +62,7 @@ def _exact(sizes: Sequence[int], epsilon: float, delta: float) -> Draw:
     def draw(records: Records, rng: SeededRandom) -> Records:
         columns = range(len(sizes))
         singles = [aim.counted(records, sizes, (c,)).astype(np.int64) for c in columns]
-        of_two = {
+        of_two: dict[Pair, Counts] = {
             pair: aim.counted(records, sizes, pair).astype(np.int64).reshape(
                 sizes[pair[0]], sizes[pair[1]]
             )
@@ -88,8 +89,8 @@ def _truth(sizes: Sequence[int], epsilon: float, delta: float) -> Draw:
     return lambda records, rng: records
 
 
-def _singles(columns: int) -> Sequence[tuple[tuple[int, int], ...]]:
-    return [((column, 1),) for column in range(columns)]
+def _singles(columns: int) -> tuple[Table, ...]:
+    return tuple(((column, 1),) for column in range(columns))
 
 
 SYSTEMS: Mapping[str, tuple[str, Build]] = {

@@ -77,7 +77,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
         estimation=SimpleNamespace(MirrorDescent=lambda: SimpleNamespace(estimate=estimate)),
         junction_tree=SimpleNamespace(hypothetical_model_size=lambda domain, cliques: 0.0),
     )
-    made = mbi, SimpleNamespace(synthetic_data=synthetic_data)
+    made = mbi, synthetic_data
     monkeypatch.setattr(aim, "require_mbi", lambda: made)
     return every
 
