@@ -78,7 +78,7 @@ def require_mbi() -> Any:
             import mbi
             from mbi.extensions import synthetic_data
     except ImportError:
-        raise ValueError("aim needs the package mbi: pip install 'hushbeam[aim]'") from None
+        raise ValueError("aim needs the package mbi: pip install '.[aim]'") from None
     jax.config.update("jax_enable_x64", True)
     return mbi, synthetic_data
 

@@ -86,7 +86,7 @@ systems, private where one record is added or removed:
   tables@shuffle   the same among a shuffler's dummies
   tables-3         the same from a cross-tab that has all tables of three columns besides
   columns          the same from tables of one column each: nothing goes together
-  aim, aim-3       AIM, for tables of two or of three columns; needs pip install 'hushbeam[aim]'
+  aim, aim-3       AIM, for tables of two or of three columns; needs pip install '.[aim]'
   exact-tables     records of the true tables of two columns: no privacy
   truth            the true records: no privacy
   all: all of them
