@@ -120,11 +120,11 @@ def _chained(
             )
         tables = [
             (
-                np.ravel_multi_index(tuple(values[:, i] for i in told), last.shape[:-1]),
+                np.ravel_multi_index(tuple(values[:, i] for i in rest), last.shape[:-1]),
                 last.reshape(-1, last.shape[-1]),
             )
-            for told, last in _telling(due, column)
-            if {*told} <= {*done}
+            for rest, last in _telling(due, column)
+            if {*rest} <= {*done}
         ]
         shares = _raked(tables, many, margins[column])
         counts = _rounded(shares, many, rng)

@@ -149,9 +149,9 @@ def _said(band: Band, errors: bool) -> str:
     """A mean, with its standard error in per cent of it where bands are of these."""
     if np.isnan(band.middle):
         return "-"
-    told = errors and band.error > 0 and band.middle > 0
-    per_cent = max(1, round(100 * band.error / band.middle)) if told else 0
-    return f"{band.middle:.3g}" + f" ±{per_cent}%" * told
+    known = errors and band.error > 0 and band.middle > 0
+    per_cent = max(1, round(100 * band.error / band.middle)) if known else 0
+    return f"{band.middle:.3g}" + f" ±{per_cent}%" * known
 
 
 def _spread(values: list[float]) -> list[float]:

@@ -183,8 +183,8 @@ class CurrentStatus(Mechanism):
         array, (true, other) = self._checked(cells).astype(np.uint64), self._bits
         draws = rng.integers(self.thresholds * (true + other), array.size)
         threshold, rest = np.divmod(draws, np.uint64(true + other))
-        told = (array <= threshold) == (rest < np.uint64(true))
-        return np.asarray(2 * threshold + told, np.uint64)
+        bits = (array <= threshold) == (rest < np.uint64(true))
+        return np.asarray(2 * threshold + bits, np.uint64)
 
     def weights(self, cell: int) -> tuple[Words, int]:
         below = int(self._checked([cell])[0]) <= np.arange(self.thresholds)
@@ -213,9 +213,9 @@ class CurrentStatus(Mechanism):
         Source: Robertson, Wright, Dykstra, "Order restricted statistical inference", 1988, section
             1.5, for both.
         """
-        shares, asked = self._shares(counts)
-        known = asked > 0
-        fitted = isotonic_regression(shares[known], weights=asked[known]).x
+        shares, reports = self._shares(counts)
+        known = reports > 0
+        fitted = isotonic_regression(shares[known], weights=reports[known]).x
         fitted = np.clip((fitted - self._lie) / (1 - 2 * self._lie), 0, 1)
         places = np.flatnonzero(known) + 1
         edges = np.concatenate([[0], places, [self.values]])
@@ -231,5 +231,7 @@ class CurrentStatus(Mechanism):
     def _shares(self, counts: Counts) -> tuple[Floats, Floats]:
         """Of each threshold the share of bits that say below, and how many there are."""
         bits = np.asarray(counts, np.float64).reshape(-1, 2)
-        asked = bits.sum(axis=1)
-        return np.divide(bits[:, 1], asked, out=np.full(len(bits), np.nan), where=asked > 0), asked
+        reports = bits.sum(axis=1)
+        return np.divide(
+            bits[:, 1], reports, out=np.full(len(bits), np.nan), where=reports > 0
+        ), reports

@@ -18,7 +18,7 @@ FORMS = "people:N or FILE.parquet:COLUMN:COLUMN..."
 _SIZES = np.array([3, 7, 9, 11, 12, 2])  # of the columns of made people
 _KINDS, _SHARE = 8, 0.5
 _LEAST, _MOST, _MOST_VALUES = 100, 10_000_000, 256
-_HELD_OUT = 5  # one record in so many is for testing
+_TEST_PART = 5  # one record in so many is for testing
 
 Records = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class RecordPopulation(StudyPopulation):
     @property
     def split(self) -> tuple[Records, Records]:
         """The records that are released of, and those that test what was learned of them."""
-        last = np.arange(self.n) % _HELD_OUT == _HELD_OUT - 1
+        last = np.arange(self.n) % _TEST_PART == _TEST_PART - 1
         return self.records[~last], self.records[last]
 
 
@@ -120,7 +120,7 @@ def _people(n: int) -> Records:
     chance = SeededRandom(n).generator()
     kind = chance.integers(0, _KINDS, n)
     rows = chance.integers(0, _SIZES, (n, _SIZES.size))
-    told = chance.random(rows.shape) < _SHARE
-    rows = np.where(told, kind[:, None] * np.array([1, 3, 5, 4, 7, 1]) % _SIZES, rows)
-    rows[:, -1] = np.where(told[:, -1], (rows[:, 1] + rows[:, 2]) % 2, rows[:, -1])
+    known = chance.random(rows.shape) < _SHARE
+    rows = np.where(known, kind[:, None] * np.array([1, 3, 5, 4, 7, 1]) % _SIZES, rows)
+    rows[:, -1] = np.where(known[:, -1], (rows[:, 1] + rows[:, 2]) % 2, rows[:, -1])
     return np.asarray(rows, np.int64)

@@ -16,7 +16,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _RANGE = 2.0  # from -1 to 1
 
 
-class Curve(NamedTuple):
+class DistributionCurve(NamedTuple):
     """A distribution whose mass is uniform inside bins.
 
     Attributes:
@@ -28,7 +28,7 @@ class Curve(NamedTuple):
     below: Floats
 
     @classmethod
-    def of(cls, shares: Floats, edges: Floats | None = None) -> Curve:
+    def of(cls, shares: Floats, edges: Floats | None = None) -> DistributionCurve:
         """That of the shares of bins, which are of equal width unless edges say otherwise."""
         known = np.linspace(-1, 1, shares.size + 1) if edges is None else edges
         below = np.concatenate([[0.0], np.cumsum(shares)])
@@ -57,11 +57,11 @@ class Curve(NamedTuple):
         means = np.where(crossed, (left**2 + right**2) / (2 * total), (high + low) / 2)
         true = truth.values[np.searchsorted(steps[1:], np.array(LEVELS) - 1e-12)]
         shares = np.diff(self.below)
-        found = quantiles(LEVELS, shares, self.edges)
+        own_quantiles = quantiles(LEVELS, shares, self.edges)
         mean = float(shares @ (self.edges[:-1] + self.edges[1:])) / 2
         return {
             "wasserstein": float(means @ np.diff(ends)) / _RANGE,
             "ks": float(high.max()),
-            "quantile_error": float(np.abs(found - true).mean()) / _RANGE,
+            "quantile_error": float(np.abs(own_quantiles - true).mean()) / _RANGE,
             "mean_error": abs(mean - truth.mean) / _RANGE,
         }

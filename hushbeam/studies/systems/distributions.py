@@ -14,7 +14,7 @@ from hushbeam.studies.engine.cells import FigureLine
 from hushbeam.studies.papers.one_number import CurrentStatus, NearestValues
 from hushbeam.studies.populations.numbers import NumberPopulation
 from hushbeam.studies.systems.bins import UniformBins
-from hushbeam.studies.systems.curves import Curve
+from hushbeam.studies.systems.curves import DistributionCurve
 from mechanisms.channel import Counts, Floats, Mechanism
 from mechanisms.counters.design import Counters
 from mechanisms.counters.device_design import DeviceCounters
@@ -37,7 +37,7 @@ from pipelines.metrics.counting.shapes.tree import BY_JOB, SHAPES, fitted_shares
 _FINE = 1024  # bins of the range, or cells of it, that papers' mechanisms tell apart
 _BINS = 1024  # of counters, as `hushbeam distribution` has them
 
-Draw = Callable[[NumberPopulation, SeededRandom], Curve]
+Draw = Callable[[NumberPopulation, SeededRandom], DistributionCurve]
 
 
 class Fitted(NamedTuple):
@@ -91,9 +91,9 @@ def _square_wave(smooth: bool) -> Build:
         wave: Window = _met(partial(noise, cells=_FINE), model, n, epsilon, delta)
         channel = UniformBins(wave.law.products, min(expectation_maximisation.bins_for(n), _FINE))
 
-        def draw(population: NumberPopulation, rng: SeededRandom) -> Curve:
+        def draw(population: NumberPopulation, rng: SeededRandom) -> DistributionCurve:
             counts = _counted(wave, population, rng, lambda values: wave.encode(values, rng))
-            return Curve.of(_likeliest(counts, channel, smooth))
+            return DistributionCurve.of(_likeliest(counts, channel, smooth))
 
         return Fitted(tight_epsilon(wave), channel.bins, draw)
 
@@ -116,11 +116,11 @@ def _nearest(make: Callable[[float, int], NearestValues], coarse: bool, em: bool
         whole = Dense.of(nearest).matrix
         channel = Dense(whole.reshape(values, bins, -1).mean(axis=2))
 
-        def draw(population: NumberPopulation, rng: SeededRandom) -> Curve:
+        def draw(population: NumberPopulation, rng: SeededRandom) -> DistributionCurve:
             counts = _counted(nearest, population, rng, lambda own: _places(own, values))
             if em is None:
-                return Curve.of(nearest.estimate(counts))
-            return Curve.of(_likeliest(counts, channel, em))
+                return DistributionCurve.of(nearest.estimate(counts))
+            return DistributionCurve.of(_likeliest(counts, channel, em))
 
         return Fitted(tight_epsilon(nearest), values if em is None else bins, draw)
 
@@ -138,9 +138,9 @@ def _status(model: str, n: int, epsilon: float, delta: float) -> Fitted:
     """One threshold a user, and isotonic regression."""
     status = _met(lambda spent: CurrentStatus(spent, _FINE), model, n, epsilon, delta)
 
-    def draw(population: NumberPopulation, rng: SeededRandom) -> Curve:
+    def draw(population: NumberPopulation, rng: SeededRandom) -> DistributionCurve:
         counts = _counted(status, population, rng, lambda own: _places(own, _FINE))
-        return Curve(np.linspace(-1, 1, _FINE + 1), status.likeliest(counts))
+        return DistributionCurve(np.linspace(-1, 1, _FINE + 1), status.likeliest(counts))
 
     return Fitted(tight_epsilon(status), _FINE, draw)
 
@@ -157,10 +157,10 @@ def _report(name: str) -> Build:
         mechanism, rounding = planned.design.mechanism, planned.rounding
         collector = planned.estimator()
 
-        def draw(population: NumberPopulation, rng: SeededRandom) -> Curve:
+        def draw(population: NumberPopulation, rng: SeededRandom) -> DistributionCurve:
             counts = _counted(mechanism, population, rng, lambda own: rounding.encode(own, rng))
             summary = collector.summarise(counts)
-            return Curve.of(summary.estimate, summary.edges)
+            return DistributionCurve.of(summary.estimate, summary.edges)
 
         return Fitted(tight_epsilon(mechanism), planned.bins, draw)
 
@@ -181,7 +181,7 @@ def _tree(
             candidates.append((on_average(tree, made.variances), tree, made))
         _, tree, made = min(candidates, key=lambda candidate: candidate[0])
 
-        def draw(population: NumberPopulation, rng: SeededRandom) -> Curve:
+        def draw(population: NumberPopulation, rng: SeededRandom) -> DistributionCurve:
             places = _places(population.values, _BINS)
             leaves = np.bincount(places, population.histogram, tree.leaves).astype(np.int64)
             sums = [leaves.reshape(-1, size).sum(axis=1) for size in tree.sizes[1:]]
@@ -191,7 +191,7 @@ def _tree(
             counts = made.centred(noisy(exact, rng))
             cells = tree.estimate(counts, made.variances, total=population.n)
             below = np.concatenate([[0.0], np.cumsum(cells) / population.n])
-            return Curve(np.linspace(-1, 1, _BINS + 1), fitted_shares(below[None])[0])
+            return DistributionCurve(np.linspace(-1, 1, _BINS + 1), fitted_shares(below[None])[0])
 
         return Fitted(None, _BINS, draw)
 

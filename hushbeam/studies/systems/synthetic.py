@@ -42,14 +42,14 @@ def _of_tables(
                 exact[start : start + own.size] += own
             noisy = design.noisy if isinstance(design, JobTotals) else design.simulate
             counts = design.centred(noisy(exact, rng))
-            found = tabs.published(tabs.fitted(tabs.estimate(counts, design.variances)))
-            singles = [found[((column, 1),)] for column in range(len(sizes))]
+            published = tabs.published(tabs.fitted(tabs.estimate(counts, design.variances)))
+            singles = [published[((column, 1),)] for column in range(len(sizes))]
             several = {
                 tuple(column for column, _ in one): table
-                for one, table in found.items()
+                for one, table in published.items()
                 if len(one) > 1
             }
-            return synthetic_rows(singles, several, int(found[()]), rng)
+            return synthetic_rows(singles, several, int(published[()]), rng)
 
         return draw
 

@@ -11,7 +11,7 @@ from scipy import stats
 from hushbeam.studies.engine.cells import Cell
 from hushbeam.studies.populations.numbers import read_numbers
 from hushbeam.studies.studies.distribution import fit
-from hushbeam.studies.systems.curves import LEVELS, Curve
+from hushbeam.studies.systems.curves import LEVELS, DistributionCurve
 from hushbeam.studies.systems.distributions import SETS, SYSTEMS, lines
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
@@ -32,7 +32,7 @@ def test_distances_are_those_of_a_fine_grid(bins: int) -> None:
     rng = np.random.default_rng(bins)
     shares = rng.dirichlet(np.ones(bins))
     (truth,) = read_numbers(["gauss:300,0.1,0.4"])
-    errors = Curve.of(shares).errors(truth)
+    errors = DistributionCurve.of(shares).errors(truth)
     fine = 1 << 14
     points = (np.arange(bins * fine) + 0.5) / (bins * fine) * 2 - 1
     weights = np.repeat(shares / fine, fine)
@@ -51,10 +51,12 @@ def test_distances_are_those_of_a_fine_grid(bins: int) -> None:
 
 def test_the_truth_is_no_distance_away_and_half_the_range_is_half() -> None:
     (low,), (beta,) = read_numbers(["spike:10,-1"]), read_numbers(["beta:100000,2,5"])
-    assert Curve.of(np.array([0.0, 1.0])).errors(low)["wasserstein"] == pytest.approx(0.75)
+    assert DistributionCurve.of(np.array([0.0, 1.0])).errors(low)["wasserstein"] == pytest.approx(
+        0.75
+    )
     edges = np.linspace(-1, 1, 513)
     shares = np.diff(np.searchsorted(np.repeat(beta.values, beta.histogram), edges)) / beta.n
-    errors = Curve.of(shares).errors(beta)
+    errors = DistributionCurve.of(shares).errors(beta)
     assert errors["wasserstein"] < 1 / 512
     assert errors["mean_error"] < 1e-5
 
