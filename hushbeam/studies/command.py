@@ -16,10 +16,12 @@ _STUDIES = {
     "histogram": "errors of histograms",
     "poisoning": "poisoning of histograms by malicious clients, and defences",
     "heavy-hitters": "what searches for undeclared strings find",
+    "distribution": "errors of distributions of a number, of their quantiles and means",
     "mean": "errors of means, and what one report gives away",
     "sum": "errors of sums, messages they take, and poisoning by malicious clients",
     "vector-mean": "errors of many means at once, predicted and measured",
     "key-value": "errors of keys' frequencies and of the means of their numbers",
+    "synthetic": "how near synthetic records come, beside AIM",
     "train": "how good private models get",
 }
 

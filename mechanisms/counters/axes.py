@@ -162,7 +162,7 @@ def flat(sizes: Sequence[int]) -> tuple[Axis, ...]:
 
 
 Table = tuple[tuple[int, int], ...]
-"""(column, level) of each of its columns, none to two, in the order of the columns."""
+"""(column, level) of each of its columns, none to three, in the order of the columns."""
 
 
 @dataclass(frozen=True)

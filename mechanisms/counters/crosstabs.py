@@ -1,8 +1,8 @@
-"""Cross-tabs as counters: tables of one or two columns that add up, each told by all of them.
+"""Cross-tabs as counters: tables of one to three columns that add up, each told by all of them.
 
-A table is a sum of details: the total, what each column says beyond it, and what two columns say
-beyond both. Any table that holds a detail's columns tells it, so it is estimated by all of them,
-each weighed by its precision; and tables are put together from details, so they agree. Where groups
+A table is a sum of details: the total, what each column says beyond it, and what several columns
+say beyond fewer. Any table that holds a detail's columns tells it, so it is estimated by all, each
+weighed by its precision; and tables are put together from details, so they agree. Where groups
 have equally many parts (columns without coarser groups always have) this is the weighted least
 squares estimate over all tables at once: the projections on details are orthogonal, and a table's
 normal matrix is their sum. Elsewhere it is one that agrees and is unbiased, a little above the
@@ -19,7 +19,7 @@ Source: for details as what tables of noisy counts are put together from, Xiao, 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -36,22 +36,22 @@ from mechanisms.postprocess.whole_tables import crossed, divided
 QUANTUM = 2.0**-20
 """Of a unit: what estimates are whole multiples of, so that sums of doubles are exact."""
 
-MOST_TABLES = 256
+MOST_TABLES, MOST_WAYS = 256, 3
 
 _ROUNDS = 2000
 _CLOSE = 1e-6  # relative, of the mean variance: when shares are good enough
 _NONE = 2e-3  # of the largest share, below which a table has no counters
 
 
-def pairs(columns: int) -> tuple[Table, ...]:
-    """All tables of one and of two columns, of columns without coarser groups.
+def pairs(columns: int, most: int = 2) -> tuple[Table, ...]:
+    """All tables of one and of two columns, or of more, of columns without coarser groups.
 
     >>> pairs(2)
     (((0, 1),), ((1, 1),), ((0, 1), (1, 1)))
     """
     return tuple(
         tuple((column, 1) for column in chosen)
-        for k in (1, 2)
+        for k in range(1, most + 1)
         for chosen in combinations(range(columns), k)
     )
 
@@ -82,8 +82,8 @@ class CrossTabs(Details):
             raise ValueError(f"{len(self.asked)} tables are more than {MOST_TABLES}")
         for table in self.asked:
             columns = [column for column, _ in table]
-            if not (1 <= len(columns) <= 2 and columns == sorted({*columns})):
-                raise ValueError("a table is of one column, or of two, in their order")
+            if not (1 <= len(columns) <= MOST_WAYS and columns == sorted({*columns})):
+                raise ValueError(f"a table is of one to {MOST_WAYS} columns, in their order")
             if not all(c < len(self.axes) and 1 <= lv <= self.axes[c].depth for c, lv in table):
                 raise ValueError("a table is of a column or a level that there is not")
 
@@ -115,15 +115,14 @@ class CrossTabs(Details):
     @property
     def candidates(self) -> list[Table]:
         """What may have counters: what is asked, and what that adds up to."""
-        parts = ((table, *((part,) for part in table)) for table in self.asked)
-        return list(dict.fromkeys(table for part in parts for table in part))
+        return list(dict.fromkeys(part for table in self.asked for part in _parts(table)))
 
     @cached_property
     def finest(self) -> dict[tuple[int, ...], Table]:
-        """Of none, one and two columns the coarsest table that tells all that are asked for."""
+        """Of any columns the coarsest table that tells all that are asked for."""
         depth: dict[tuple[int, ...], dict[int, int]] = {(): {}}
         for table in self.asked:
-            for part in (*((part,) for part in table), table):
+            for part in _parts(table):
                 own = depth.setdefault(_columns(part), {})
                 own |= {column: max(own.get(column, 0), level) for column, level in part}
         ordered = sorted(depth.items(), key=lambda part: len(part[0]))
@@ -222,20 +221,26 @@ class CrossTabs(Details):
 
         The total is divided among each column's groups, the coarsest first, and these among the
         cells of pairs of columns: two tables that share a column agree on it because both were made
-        to. That all of them together are of one table of all columns is not promised.
+        to. That all of them together are of one table of all columns is not promised, and of three
+        columns only that they add up to the table of the first two, and to that of the third.
 
         Args:
             finest: as `estimate` gives them.
         """
         tables: dict[Table, Counts] = {}
-        for table in self.finest.values():
+        of = self.finest
+        for table in of.values():
             if not table:
                 tables[table] = np.maximum(np.rint(finest[table]), 0).astype(np.int64)
             elif len(table) == 1:
                 tables[table] = self._divided(finest[table], table, tables[()])
             else:
-                margins = (self.due(tables, table, along) for along in (1, 0))
-                tables[table] = crossed(finest[table], *margins)
+                last = self.coarsened(
+                    tables[of[_columns(table[-1:])]], of[_columns(table[-1:])], table[-1:]
+                )
+                first = self.due(tables, table, len(table) - 1).ravel()
+                own = finest[table].reshape(first.size, -1)
+                tables[table] = crossed(own, first, last).reshape(self.shape(table))
         return tables
 
     def _divided(self, estimate: Floats, table: Table, total: Counts) -> Counts:
@@ -344,6 +349,12 @@ class CrossTabs(Details):
             for detail in self.details(table):
                 precisions[detail] = precisions.get(detail, 0.0) + self._precision(table, variances)
         return precisions
+
+
+def _parts(table: Table) -> Iterator[Table]:
+    """A table, and all that it adds up to but the total; the largest first."""
+    for ways in range(len(table), 0, -1):
+        yield from combinations(table, ways)
 
 
 def _columns(table: Table) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Rows of made people whose tables of two columns are those that were published, or near them.
+"""Rows of made people whose tables of some columns are those that were published, or near them.
 
 Columns come one after another, each as random as the tables of it and of those before it allow:
 given these, its values have the law of greatest entropy (the joint table raked to all of them),
@@ -15,7 +15,7 @@ Source: for raking Deming, Stephan, "On a least squares adjustment of a sampled 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ from mechanisms.channel import Counts, Floats
 from mechanisms.postprocess.whole_tables import crossed, divided
 from mechanisms.randomness import RandomSource
 
-Pair = tuple[int, int]
+Pair = tuple[int, ...]
+"""Two columns, or three."""
 
 MOST_CELLS = 1 << 25
 """Of different rows times the values of a further column: 1.5 GB while they are raked."""
@@ -47,17 +48,16 @@ def distance(one: NDArray[np.number], other: NDArray[np.number]) -> float:
 
 
 def table(rows: NDArray[np.integer], pair: Pair, sizes: Sequence[int]) -> Counts:
-    """How many rows have each pair of values.
+    """How many rows have each combination of values.
 
     Args:
         rows: (n, columns) places of values.
-        pair: which two columns.
+        pair: which columns.
         sizes: how many values each column has.
     """
-    first, second = pair
-    cells = rows[:, first] * sizes[second] + rows[:, second]
-    counts = np.bincount(cells, minlength=sizes[first] * sizes[second])
-    return counts.reshape(sizes[first], sizes[second])
+    shape = tuple(sizes[column] for column in pair)
+    cells = np.ravel_multi_index(tuple(rows[:, column] for column in pair), shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
 
 def synthetic_rows(
@@ -68,7 +68,8 @@ def synthetic_rows(
     Args:
         singles: of each column the table: whole numbers, none below 0.
         pairs: (i, j), i < j -> the table of two columns, whose sums are those of `singles`. Two
-            columns of which there is none depend as far as others make them.
+            columns of which there is none depend as far as others make them. (i, j, k) likewise,
+            of which there must be the table of the first two.
         n: of rows.
         rng: of their order, and of which of those that are alike is which.
 
@@ -88,11 +89,13 @@ def synthetic_rows(
         raise ValueError("rows need a column, and each table somebody")
     sizes = [single.size for single in singles]
     margins = [divided(n, single * (n / single.sum())) for single in singles]
-    due = {
-        (i, j): crossed(table * (n / table.sum()), margins[i], margins[j])
-        for (i, j), table in pairs.items()
-    }
-    made = _chained(margins, due | {(j, i): table.T for (i, j), table in due.items()}, rng)
+    due: dict[Pair, Counts] = {}
+    for key in sorted(pairs, key=len):
+        first = margins[key[0]] if len(key) == 2 else due[key[:2]].ravel()
+        scaled = pairs[key] * (n / pairs[key].sum())
+        flat = crossed(scaled.reshape(first.size, -1), first, margins[key[-1]])
+        due[key] = flat.reshape(pairs[key].shape)
+    made = _chained(margins, due, rng)
     made = made[rng.permutation(n)]
     _move(made, due, sizes, rng)
     return made
@@ -102,7 +105,8 @@ def _chained(
     margins: Sequence[Counts], due: Mapping[Pair, Counts], rng: RandomSource
 ) -> NDArray[np.int64]:
     """Rows, column after column."""
-    first, *others = order(margins, due)
+    turned = {(j, i): table.T for (i, j), table in _of_two(due).items()}
+    first, *others = order(margins, _of_two(due) | turned)
     values = np.zeros((margins[first].size, len(margins)), np.int64)
     values[:, first] = np.arange(margins[first].size)
     many, done = margins[first], [first]
@@ -114,7 +118,14 @@ def _chained(
                 f"{values.shape[0]:,} different rows, and {margins[column].size:,} values of a "
                 "further column, are too many for the memory"
             )
-        tables = [(values[:, i], due[i, column]) for i in done if (i, column) in due]
+        tables = [
+            (
+                np.ravel_multi_index(tuple(values[:, i] for i in rest), last.shape[:-1]),
+                last.reshape(-1, last.shape[-1]),
+            )
+            for rest, last in _telling(due, column)
+            if {*rest} <= {*done}
+        ]
         shares = _raked(tables, many, margins[column])
         counts = _rounded(shares, many, rng)
         rows, places = np.nonzero(counts)
@@ -124,7 +135,20 @@ def _chained(
     return np.repeat(values, many, axis=0)
 
 
-def order(margins: Sequence[Counts], due: Mapping[Pair, Counts]) -> list[int]:
+def _of_two(due: Mapping[Pair, Counts]) -> dict[tuple[int, int], Counts]:
+    """The tables of two columns among some."""
+    return {(key[0], key[1]): table for key, table in due.items() if len(key) == 2}
+
+
+def _telling(due: Mapping[Pair, Counts], column: int) -> Iterator[tuple[Pair, Counts]]:
+    """(the other columns, the table with this one last) of each table that holds a column."""
+    for key, table in due.items():
+        if column in key:
+            along = key.index(column)
+            yield (*key[:along], *key[along + 1 :]), np.moveaxis(table, along, -1)
+
+
+def order(margins: Sequence[Counts], due: Mapping[tuple[int, int], Counts]) -> list[int]:
     """Columns, each after the one that it depends on most: Prim's tree of mutual information.
 
     Args:
@@ -195,15 +219,14 @@ def _move(
 ) -> None:
     """Change values, one of a row at a time, as long as tables come nearer, in squares."""
     missing = {pair: gap - table(rows, pair, sizes) for pair, gap in due.items()}
-    missing |= {(j, i): gap.T for (i, j), gap in missing.items()}  # views of the same numbers
     for _ in range(_PASSES):
         moved = 0
         for column in range(len(sizes)):
-            near = [(i, gap) for (i, j), gap in missing.items() if j == column]
+            near = [*_telling(missing, column)]  # views of the same numbers
             if not near:
                 continue
             # Whoever stays where rows are not too many costs no look at all other values.
-            own = sum(gap[rows[:, other], rows[:, column]] for other, gap in near)
+            own = sum(gap[_at(rows, others, rows[:, column])] for others, gap in near)
             many = np.flatnonzero(own < 0)
             turn = many[rng.permutation(many.size)]
             for start in range(0, turn.size, _BLOCK):
@@ -216,7 +239,7 @@ def _moved(
     rows: NDArray[np.int64],
     block: NDArray[np.int64],
     column: int,
-    near: Sequence[tuple[int, Counts]],
+    near: Sequence[tuple[Pair, Counts]],
 ) -> int:
     """Give some rows another value of a column; returns how many.
 
@@ -224,29 +247,35 @@ def _moved(
         rows: all of them, changed in place.
         block: which may be moved.
         column: the values of which change.
-        near: (another column, what is missing of both, changed in place) each.
+        near: (other columns, what is missing of all, changed in place) each.
     """
     own = rows[block, column]
-    wanted = sum(missing[rows[block, other]] for other, missing in near)
+    wanted = np.sum([missing[_at(rows[block], others)] for others, missing in near], axis=0)
     best = wanted.argmax(axis=1)
     index = np.arange(block.size)
     # A row less here and one more there: squares fall by twice this, less twice for each table.
     gain = wanted[index, best] - wanted[index, own] - len(near)
     chosen = np.flatnonzero((gain > 0) & (best != own))
     kept = np.ones(chosen.size, np.bool_)
-    for other, missing in near:
-        places = rows[block[chosen], other]
+    for others, missing in near:
         for values in (own[chosen], best[chosen]):
+            cells = _at(rows[block[chosen]], others, values)
             # Of many that want the same cell some go: half of what is missing, so that it is met.
-            most = np.maximum(np.abs(missing[places, values]) // 2, 1)
-            kept &= _turn(places * missing.shape[1] + values) < most
+            most = np.maximum(np.abs(missing[cells]) // 2, 1)
+            kept &= _turn(np.ravel_multi_index(cells, missing.shape)) < most
     chosen = chosen[kept]
-    for other, missing in near:
-        places = rows[block[chosen], other]
-        np.add.at(missing, (places, own[chosen]), 1)
-        np.add.at(missing, (places, best[chosen]), -1)
+    for others, missing in near:
+        np.add.at(missing, _at(rows[block[chosen]], others, own[chosen]), 1)
+        np.add.at(missing, _at(rows[block[chosen]], others, best[chosen]), -1)
     rows[block[chosen], column] = best[chosen]
     return int(chosen.size)
+
+
+def _at(
+    rows: NDArray[np.int64], others: Pair, *last: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], ...]:
+    """The cells of rows in a table whose last column is another one."""
+    return (*(rows[:, other] for other in others), *last)
 
 
 def _turn(cells: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -38,8 +38,8 @@ _SYNTHETIC = "synthetic"
 _SAID = (
     "These rows are synthetic: no row is a person's. They were drawn from the published tables of "
     "one release, and from nothing else. What it promises of its tables holds of these rows, at no "
-    "further cost. Their tables of two columns are those of the release, noise included, but for "
-    "the distances that are given here; what three columns or more say together was not measured, "
+    "further cost. Their tables of {of} columns are those of the release, noise included, but for "
+    "the distances that are given here; what {more} columns or more say together was not measured, "
     "and is as random as these tables allow."
 )
 
@@ -81,7 +81,7 @@ def run(options: SyntheticOptions, open_rng: Generator = SecureRandom) -> int:
     tables = read(options.release)
     try:
         rows = synthetic_rows(
-            tables.singles, tables.pairs, options.rows or min(tables.total, _MOST), open_rng()
+            tables.singles, tables.whole_pairs, options.rows or min(tables.total, _MOST), open_rng()
         )
     except ValueError as error:
         raise RequestError(f"--rows: {error}; ask for fewer rows") from None
@@ -93,8 +93,8 @@ def run(options: SyntheticOptions, open_rng: Generator = SecureRandom) -> int:
     print(f"{len(rows):,} synthetic rows in {output}; {beside} says what they are made from")
     if tables.pairs:
         print(
-            f"tables of two columns, total variation distance on average: {said['distance']:.2g} "
-            f"from those published, whose noise alone is up to {said['noise']:.2g}"
+            f"tables of {_of(tables)} columns, total variation distance on average: "
+            f"{said['distance']:.2g} from those published, whose noise alone is up to {said['noise']:.2g}"
         )
     return DONE
 
@@ -113,7 +113,7 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
     noise = {pair: tables.noise(pair) for pair in apart}
     return {
         "synthetic": True,
-        "in_words": _SAID,
+        "in_words": _SAID.format(of=_of(tables), more="four" if tables.widest > 2 else "three"),
         "rows": len(rows),
         "columns": list(tables.names),
         "release": {
@@ -131,6 +131,11 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
         "tables_not_used": list(tables.left_out),
         "versions": {"hushbeam": version("hushbeam")},
     }  # fmt: skip
+
+
+def _of(tables: Tables) -> str:
+    """Of how many columns tables are."""
+    return "two and three" if tables.widest > 2 else "two"
 
 
 def _mean(numbers: dict[Any, float]) -> float | None:

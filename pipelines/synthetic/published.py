@@ -52,8 +52,19 @@ class Tables:
 
     @cached_property
     def pairs(self) -> dict[Pair, Counts]:
-        """The tables of two columns, whole numbers."""
-        return {(key[0], key[1]): self._fitted(key) for key in self.blocks if len(key) == 2}
+        """The tables of two columns and of three, whole numbers."""
+        return {key: self._fitted(key) for key in self.blocks if len(key) >= 2}
+
+    @property
+    def widest(self) -> int:
+        """Of how many columns a table is, at the most."""
+        return max(map(len, self.blocks))
+
+    @cached_property
+    def whole_pairs(self) -> dict[Pair, Counts]:
+        """The same, and those of the first two of three columns that are no table of their own."""
+        implied = {key[:2]: table.sum(axis=2) for key, table in self.pairs.items() if len(key) > 2}
+        return implied | self.pairs
 
     @cached_property
     def singles(self) -> list[Counts]:
@@ -90,7 +101,7 @@ class Tables:
         return min(1.0, 0.5 * math.sqrt(2 / math.pi) * float(errors.sum()) / self.total)
 
     def distances(self, rows: NDArray[np.int64]) -> dict[Pair, float]:
-        """Of each table of two columns, that of rows from that of the release."""
+        """Of each table of several columns, that of rows from that of the release."""
         return {
             pair: distance(table(rows, pair, self.sizes), counts)
             for pair, counts in self.pairs.items()
@@ -100,7 +111,8 @@ class Tables:
         if (column,) in self.blocks:
             return self._fitted((column,))
         pair = next(pair for pair in self.pairs if column in pair)
-        return np.asarray(self.pairs[pair].sum(axis=1 - pair.index(column)))
+        others = tuple(along for along, one in enumerate(pair) if one != column)
+        return np.asarray(self.pairs[pair].sum(axis=others))
 
     def _fitted(self, key: tuple[int, ...]) -> Counts:
         counts = self.blocks[key]["fitted"].to_numpy()

@@ -113,6 +113,38 @@ def test_rows_say_what_the_release_says(run, log: pa.Table) -> None:
     assert said["distance"] < 0.1 * said["noise"] < 0.02
 
 
+def test_what_three_columns_say_together_is_in_the_rows(run, log: pa.Table) -> None:
+    """Their table is published under the one price, and rows are as near as noise lets them."""
+    both = ["city,version,group", "version"]
+    refused = run(canaries.words("cross-tab", ASKED | {"tables": both, "drawn_by": "each-report"}))
+    assert (refused.code, "--drawn-by" in refused.said) == (2, True)
+    four = run(canaries.words("cross-tab", ASKED | {"tables": ["city,version,group,country"]}))
+    assert (four.code, "1 to 3" in four.said or "one to 3" in four.said) == (2, True)
+    released(run, tables=both)
+    outcome = run(["synthetic", "out", "--output", "made.parquet"])
+    assert "tables of two and three columns" in outcome.out
+    whole = json.loads(Path("out/statement.json").read_text())
+    assert whole["guarantees"]["release"]["epsilon"] == 2.0
+    made, said = pq.read_table("made.parquet"), statement()
+    assert [one["table"] for one in said["tables"]] == ["city × version × group"]
+    assert "what four columns" in said["in_words"]
+    error = whole["error"]["standard_error_of_a_cell"]
+
+    def counts(table: pa.Table) -> dict[tuple[object, ...], int]:
+        known = {"version": {1, 2, 3, 4}, "group": {"=free", "paid"}, "city": {*PLACES}}
+        columns = [
+            [value if value in values else None for value in table[name].to_pylist()]
+            for name, values in known.items()
+        ]
+        cells = list(zip(*columns, strict=True))
+        return {cell: cells.count(cell) for cell in {*cells}}
+
+    true, found = counts(log), counts(made)
+    for cell in true.keys() | found.keys():
+        assert abs(true.get(cell, 0) - found.get(cell, 0)) < FAR * error + 3
+    assert max(abs(many - N / len(true)) for many in true.values()) > 2 * FAR * error
+
+
 @pytest.mark.verify
 def test_the_finest_level_that_has_tables_is_taken(run) -> None:
     released(run, tables=["country,group", "version"])

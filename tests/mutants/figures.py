@@ -33,7 +33,7 @@ MUTANTS = (
         "shares-below-from-shares-raised-to-nothing",
         "Shares are made nonnegative one by one, and their bias adds up below each number.",
         "pipelines/metrics/counting/shapes/tree.py",
-        "cumulative = _fitted(known)",
+        "cumulative = fitted_shares(known)",
         "cumulative = np.append(0.0, np.cumsum((s := np.maximum(np.diff(known), 0)) / s.sum()))",
         _TREE,
         known_by="least_squares",

@@ -26,6 +26,11 @@ class Band(NamedTuple):
     low: float
     high: float
 
+    @property
+    def error(self) -> float:
+        """The standard error of the mean, where the band reaches two of them."""
+        return (self.high - self.middle) / 2
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from hushbeam.studies.engine.cells import Cell, FigureLine, Outcome
 from hushbeam.studies.engine.journal import write_whole
-from hushbeam.studies.engine.measure import Measure
+from hushbeam.studies.engine.measure import Band, Measure
 from hushbeam.studies.populations.population import StudyPopulation
 from pipelines.request import answers
 
@@ -122,25 +122,36 @@ def show(screen: Console, results: Results, measures: Iterable[Measure]) -> None
 def summary(results: Results, data: StudyPopulation, measure: Measure, delta: float) -> Group:
     """Means for one population and one delta: a heading, a row a system, a column an epsilon."""
     epsilons = _spread(results.epsilons)
+    few = len(epsilons) < _WIDEST  # so that errors fit, too
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     shown.add_column("epsilon", no_wrap=True)
     for epsilon in epsilons:
         shown.add_column(f"{epsilon:g}", justify="right", no_wrap=True)
     for line in results.lines:
         cells = (Cell(data.name, line, epsilon, delta) for epsilon in epsilons)
-        means = [measure.band(results.outcomes[cell])[0] for cell in cells]
+        bands = [measure.band(results.outcomes[cell]) for cell in cells]
         settings = {"data": data.name, "measure": measure.column, "system": str(line)}
         answers.add("rows", *(
-            {**settings, "epsilon": epsilon, "delta": delta, "mean": mean}
-            for epsilon, mean in zip(epsilons, means, strict=True)
+            {**settings, "epsilon": epsilon, "delta": delta, "mean": band.middle,
+             **({"standard_error": band.error} if measure.errors else {})}
+            for epsilon, band in zip(epsilons, bands, strict=True)
         ))  # fmt: skip
-        shown.add_row(str(line), *("-" if np.isnan(mean) else f"{mean:.3g}" for mean in means))
+        shown.add_row(str(line), *(_said(band, measure.errors and few) for band in bands))
     return Group(Text(f"{data.title}, delta {delta:g}: {measure.label}"), shown)
 
 
 def say(screen: Console, line: str) -> None:
     """Print a line as it is, however long."""
     screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _said(band: Band, errors: bool) -> str:
+    """A mean, with its standard error in per cent of it where bands are of these."""
+    if np.isnan(band.middle):
+        return "-"
+    known = errors and band.error > 0 and band.middle > 0
+    per_cent = max(1, round(100 * band.error / band.middle)) if known else 0
+    return f"{band.middle:.3g}" + f" ±{per_cent}%" * known
 
 
 def _spread(values: list[float]) -> list[float]:

@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 import pyarrow as pa
 
 from mechanisms.counters.axes import Axis, Table
+from mechanisms.counters.crosstabs import MOST_WAYS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from transforms.encoders.attributes import Category
@@ -90,10 +91,10 @@ def read_dimensions(
 
 
 def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[Table, ...]:
-    """The tables that are asked for; all of them, if nobody names any.
+    """The tables that are asked for; all of one and two columns, if nobody names any.
 
     Args:
-        words: a name, or two with a comma between.
+        words: a name, or two or three with commas between.
         dimensions: the columns.
 
     Raises:
@@ -116,8 +117,8 @@ def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[
                 f"{', '.join(places)}"
             )
         table = tuple(sorted(places[name] for name in names))
-        if len(table) > 2 or len({column for column, _ in table}) < len(table):
-            raise RequestError(f"--tables: {word} must be one column, or two different ones")
+        if len(table) > MOST_WAYS or len({column for column, _ in table}) < len(table):
+            raise RequestError(f"--tables: {word} must be one to {MOST_WAYS} different columns")
         if table in tables:
             raise RequestError(f"--tables: {word} is named twice; once is enough")
         tables.append(table)

@@ -64,8 +64,8 @@ examples, with the files of the repository:
         (), metavar="COLUMN=FILE",
     )  # fmt: skip
     tables: tuple[str, ...] = option(
-        "the tables, each a column or coarser level, or two of different columns with a comma "
-        "between (default: all of them)",
+        "the tables, each a column or coarser level, or two or three of different columns with "
+        "commas between; three where the job or dummies hide them (default: all of one and two)",
         (), metavar="NAME[,NAME]",
     )  # fmt: skip
     max_messages: float | None = option(

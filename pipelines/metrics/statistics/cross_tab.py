@@ -35,6 +35,9 @@ _READING = (
     "never below 0, and so a little too large where there is little: for reading, and not for "
     "averages. That all tables together are those of one table of all columns is not promised."
 )
+_OF_THREE = (
+    " Of three columns `fitted` adds up to the table of the first two and to that of the third."
+)
 _TABLE = "cross-tab.parquet"
 OTHER, ALL, TIMES = "(any other)", "all", " × "
 
@@ -109,6 +112,12 @@ class CrossTab(Statistic):
         columns = [name for word in options.columns for name in word.split(",")]
         dimensions = read_dimensions(columns, options.domains, options.hierarchies, telemetry)
         tables = read_tables(options.tables, dimensions)
+        three = any(len(table) > 2 for table in tables)
+        if three and not counted:
+            raise RequestError(
+                "--tables: of three columns the job, a shuffler or devices hide who is counted; "
+                "say --drawn-by, or name two columns"
+            )
         try:
             tabs = CrossTabs(tuple(dimension.axis for dimension in dimensions), tables)
         except ValueError as error:
@@ -163,7 +172,8 @@ class CrossTab(Statistic):
         users = self.options.unit == "user" and not shared
         drawn = "; of each user one row, drawn uniformly" * users
         errors = ErrorTerms(
-            _READING, f"the noise of the dummies{drawn}", "standard_error_of_a_cell",
+            _READING + _OF_THREE * any(len(table) > 2 for table in self.tabs.asked),
+            f"the noise of the dummies{drawn}", "standard_error_of_a_cell",
             " of a cell, on average,",
         )  # fmt: skip
         whose = "One row of each user, drawn uniformly among all of its rows," * users

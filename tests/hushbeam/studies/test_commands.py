@@ -18,7 +18,16 @@ from hushbeam.studies.engine.command import StudyCommand
 from hushbeam.studies.papers import dssgd
 from hushbeam.studies.populations.tables import TABLES
 from hushbeam.studies.studies import dp_sgd, key_value, mean, vector_mean
-from hushbeam.studies.systems import gradients, histograms, liars, means, number_sums, rows
+from hushbeam.studies.systems import (
+    distributions,
+    gradients,
+    histograms,
+    liars,
+    means,
+    number_sums,
+    rows,
+    synthetic,
+)
 from hushbeam.studies.systems.treatments import TREATMENTS
 from mechanisms.heavy_hitters import fitting
 from pipelines.cli import cli
@@ -28,8 +37,8 @@ from tests.fakes.few import few
 APPENDIX = Path(__file__).parents[3] / "docs" / "appendix"
 ONE_JOB = ["--jobs", "1"]  # starting processes takes seconds
 
-STUDIES = ["histogram", "poisoning", "heavy-hitters", "mean", "sum", "vector-mean", "key-value",
-           "train"]  # fmt: skip
+STUDIES = ["histogram", "poisoning", "heavy-hitters", "distribution", "mean", "sum", "vector-mean",
+           "key-value", "synthetic", "train"]  # fmt: skip
 MODULES = [f"hushbeam.studies.studies.{name.replace('-', '_')}" for name in STUDIES]
 COMMANDS: dict[str, StudyCommand] = {
     name: import_module(module).COMMAND for name, module in zip(STUDIES, MODULES, strict=True)
@@ -39,6 +48,7 @@ NAMES = {
     "histogram": [*histograms.SYSTEMS, *histograms.SETS, "normal:N,D"],
     "poisoning": [*histograms.SYSTEMS, *liars.ATTACKS, "normal:N,D"],
     "heavy-hitters": fitting.SYSTEMS,
+    "distribution": [*distributions.SYSTEMS, *distributions.SETS, "beta:N,A,B"],
     "mean": [*means.MEANS, *means.PUBLISHED, *means.SUMMED, *mean.SETS, "nm-em", "nm-ems"],
     "sum": [*number_sums.SYSTEMS, "gauss:N,MEAN,SD"],
     "vector-mean": [
@@ -48,6 +58,7 @@ NAMES = {
         *filter(None, TREATMENTS),
     ],
     "key-value": [*key_value.MECHANISMS, "privkv_published", "privkvm-C", "keys:N,D,S"],
+    "synthetic": [*synthetic.SYSTEMS, *synthetic.SETS, "people:N"],
     "train": [*gradients.SETS["all"], *dp_sgd.MODELS, *dssgd.RULES, *TABLES],
 }
 

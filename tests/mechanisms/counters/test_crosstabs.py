@@ -22,7 +22,18 @@ UNEVENLY = CrossTabs(
     (UNEVEN, EVEN, *flat([2])),
     (((0, 1),), ((0, 3),), ((0, 2), (1, 1)), ((0, 1), (1, 2)), ((0, 3), (2, 1)), ((1, 2), (2, 1))),
 )  # fmt: skip
-ALL = {"all": FLAT, "some": SOME, "even groups": EVENLY, "uneven groups": UNEVENLY}
+THREE = CrossTabs(flat([3, 2, 4, 2]), pairs(4, 3))
+MIXED = CrossTabs(flat([3, 2, 4, 5]), (((0, 1), (1, 1), (3, 1)), ((2, 1),), ((1, 1), (2, 1))))
+EVEN_OF_THREE = CrossTabs((EVEN, *flat([3, 2])), (((0, 1), (1, 1), (2, 1)), ((0, 2), (2, 1))))
+ALL = {
+    "of three": THREE,
+    "one of three": MIXED,
+    "even of three": EVEN_OF_THREE,
+    "all": FLAT,
+    "some": SOME,
+    "even groups": EVENLY,
+    "uneven groups": UNEVENLY,
+}
 every = pytest.mark.parametrize("name", ALL)
 
 
@@ -50,7 +61,7 @@ def estimated(tabs: CrossTabs, rows: list[np.ndarray], variances: list[float]) -
     return tabs.published(tabs.estimate(rows, variances))
 
 
-@pytest.mark.parametrize("name", ["all", "some", "even groups"])
+@pytest.mark.parametrize("name", [name for name in ALL if name != "uneven groups"])
 def test_least_squares_by_its_definition(name: str) -> None:
     tabs = ALL[name]
     rows, variances = noisy(tabs)
@@ -92,9 +103,14 @@ def test_tables_add_up_to_the_last_digit(name: str) -> None:
     tabs = ALL[name]
     rows, variances = noisy(tabs)
     finest = tabs.estimate([1e6 * row for row in rows], variances)
-    for tables in (tabs.published(finest), tabs.published(tabs.fitted(finest))):
+    for fitted in (False, True):
+        tables = tabs.published(tabs.fitted(finest) if fitted else finest)
         for (one, array), (other, coarse) in product(tables.items(), repeat=2):
-            levels = dict(one)
+            levels, columns = dict(one), [column for column, _ in other]
+            # Of three columns whole numbers add up to the first two, and to the third, alone.
+            of_three = fitted and len(one) == 3 and len(other) < 3
+            if of_three and not ({*columns} <= {*[*levels][:2]} or columns == [*levels][2:]):
+                continue
             if all(level <= levels.get(column, 0) for column, level in other):
                 added = np.zeros(coarse.shape, array.dtype)
                 places = [
@@ -152,7 +168,7 @@ def test_units_raise_one_cell_of_each_table() -> None:
         (flat([2, 2]), (((0, 1), (0, 1)),)),
         (flat([2, 2]), (((2, 1),),)),
         (flat([2, 2]), (((0, 2),),)),
-        (flat([2, 2, 2]), (((0, 1), (1, 1), (2, 1)),)),
+        (flat([2, 2, 2, 2]), (((0, 1), (1, 1), (2, 1), (3, 1)),)),
     ],
 )  # fmt: skip
 def test_tables_that_cannot_be(columns: tuple[Axis, ...], asked: tuple[Table, ...]) -> None:

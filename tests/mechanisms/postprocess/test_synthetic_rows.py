@@ -88,6 +88,24 @@ def test_three_columns_are_as_random_as_their_tables_allow() -> None:
     assert np.abs(cells / N - 1 / 8).max() < 0.01
 
 
+@pytest.mark.parametrize("turn", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_what_three_columns_say_together_is_had_where_their_table_is_given(turn) -> None:
+    """The same hidden parity, beside a column of 5 values that depends on nothing."""
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2, (N, 2))
+    hidden = np.column_stack([bits, bits[:, 0] ^ bits[:, 1]])[:, turn]
+    true = np.insert(hidden, 1, rng.integers(0, 5, N), axis=1)
+    sizes, key = (2, 5, 2, 2), (0, 2, 3)
+    given = {pair: made.table(true, pair, sizes) for pair in combinations(range(4), 2)}
+    ones = [np.bincount(true[:, i]) for i in range(4)]
+    for three, least in (({}, 0.4), ({key: made.table(true, key, sizes)}, 0.0)):
+        rows = made.synthetic_rows(ones, given | three, N, SeededRandom(2))
+        odd = (rows[:, 0] ^ rows[:, 2] ^ rows[:, 3]).mean()
+        assert least <= odd < (0.6 if least else 0.002)
+        for pair, table in given.items():
+            assert made.distance(made.table(rows, pair, sizes), table) < 0.002
+
+
 def test_columns_of_which_there_is_no_table_are_independent() -> None:
     true = people()
     given = {(0, 1): tables(true)[0, 1]}

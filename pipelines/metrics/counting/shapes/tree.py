@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from transforms.collector.collect_counts import Counted
 
 # (children of a node, growth of a level's weight from one level to the next one down)
-_SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
+SHAPES = ((2, 1.15), (3, 1.15), (4, 1.3), (8, 1.5), (16, 2.0))
 # The same for the job, whose noise follows by formulas: within 1 % of the best of a hundred shapes.
 FANOUTS = (2, 3, 4, 5, 8, 10, 16, 32, 64)
-_BY_JOB = tuple(product(FANOUTS, (1.15, 1.3)))
+BY_JOB = tuple(product(FANOUTS, (1.15, 1.3)))
 
 
 class _Paths(Shape):
@@ -61,8 +61,8 @@ class _Paths(Shape):
         most = MOST_SEALED if sealed and options.drawn_by == "shuffler" else math.inf
         by_job = options.drawn_by == JOB
         parts = parts_of(options) if work.rows is None else 1
-        error = on_average if by_job else _of_half
-        for fanout, growth in _BY_JOB if by_job else _SHAPES:
+        error = on_average if by_job else of_half
+        for fanout, growth in BY_JOB if by_job else SHAPES:
             reporting = PathReporting(
                 Tree.uniform(bins, fanout, growth), statistic.groups, work.most_groups, work.rows,
                 parts, work.limited,
@@ -84,7 +84,7 @@ class _Paths(Shape):
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a count of a group up to the middle, if as many lie above it."""
-        error = math.sqrt(_of_half(*_tree(release)))
+        error = math.sqrt(of_half(*_tree(release)))
         return Accuracy(FigureError(None, error, rounding=rounding_of(release)))
 
     def evidence(self, release: ByCounters, estimate: Counted) -> PrefixEvidence:
@@ -206,7 +206,7 @@ def _spread(tree: Tree, variances: Sequence[float]) -> float:
     return math.sqrt(tree.variance(np.ones(tree.cells), variances))
 
 
-def _of_half(tree: Tree, variances: Sequence[float]) -> float:
+def of_half(tree: Tree, variances: Sequence[float]) -> float:
     """The variance of how many lie below the middle, less half of all."""
     index = np.arange(tree.cells)
     return tree.variance((index < tree.cells // 2) - 0.5, variances)
@@ -246,7 +246,7 @@ def _shares_below(
     tree, variances = _tree(release)
     total, known = below[:, -1:], np.tile(np.linspace(0.0, 1.0, places.size), (len(below), 1))
     np.divide(below, total, out=known, where=(total > 0) & (places > 0) & (places < places[-1]))
-    cumulative = _fitted(known)
+    cumulative = fitted_shares(known)
     shares = np.zeros((len(below), tree.cells + 1))
     shares[:, places] = np.clip(known, 0, 1)
     errors = np.sqrt(tree.below_variances(shares, variances)[:, places])
@@ -265,7 +265,7 @@ def _shares_below(
     # ones held in 97.3 to 99.4 % after it, and in 97.3 to 98.1 % before: a flat stretch has one
     # limit, and not hundreds of which some miss. It must come before they are cut to 0 .. 1: those
     # that are held in 64 % of a stretch where nothing is.
-    fitted = [[_fitted(end) for end in pair] for pair in ends[:2]]
+    fitted = [[fitted_shares(end) for end in pair] for pair in ends[:2]]
     one, few = (  # to the last bit
         (np.minimum(low, cumulative), np.maximum(high, cumulative)) for low, high in fitted
     )
@@ -276,7 +276,7 @@ def _shares_below(
     return known, cumulative, one, (np.minimum(low, one[0]), np.maximum(high, one[1])), few
 
 
-def _fitted(shares: Floats) -> Floats:
+def fitted_shares(shares: Floats) -> Floats:
     """The rising shares nearest to those of each row, of which the first is 0 and the last is 1."""
     fitted = np.zeros_like(shares)
     fitted[:, -1] = 1.0
