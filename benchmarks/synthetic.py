@@ -55,7 +55,9 @@ def _errors(values: np.ndarray, epsilon: float) -> tuple[float, float, float, fl
         counts = design.centred(design.simulate(raised, rng))
         fitted = tabs.published(tabs.fitted(tabs.estimate(counts, design.variances)))
         singles = [fitted[((column, 1),)] for column in columns]
-        given = {(one[0], other[0]): fitted[one, other] for one, other in true}
+        given: dict[tuple[int, ...], Any] = {
+            (one[0], other[0]): fitted[one, other] for one, other in true
+        }
         start = time.process_time()
         rows = synthetic_rows(singles, given, int(fitted[()]), rng)
         seconds += time.process_time() - start

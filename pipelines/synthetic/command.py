@@ -94,7 +94,8 @@ def run(options: SyntheticOptions, open_rng: Generator = SecureRandom) -> int:
     if tables.pairs:
         print(
             f"tables of {_of(tables)} columns, total variation distance on average: "
-            f"{said['distance']:.2g} from those published, whose noise alone is up to {said['noise']:.2g}"
+            f"{said['distance']:.2g} from those published, whose noise alone is up to "
+            f"{said['noise']:.2g}"
         )
     return DONE
 
