@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -55,7 +56,7 @@ def _errors(values: np.ndarray, epsilon: float) -> tuple[float, float, float, fl
         counts = design.centred(design.simulate(raised, rng))
         fitted = tabs.published(tabs.fitted(tabs.estimate(counts, design.variances)))
         singles = [fitted[((column, 1),)] for column in columns]
-        given: dict[tuple[int, ...], Any] = {
+        given: dict[tuple[int, ...], NDArray[np.int64]] = {
             (one[0], other[0]): fitted[one, other] for one, other in true
         }
         start = time.process_time()
