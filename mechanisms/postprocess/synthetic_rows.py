@@ -105,8 +105,9 @@ def _chained(
     margins: Sequence[Counts], due: Mapping[Pair, Counts], rng: RandomSource
 ) -> NDArray[np.int64]:
     """Rows, column after column."""
-    turned = {(j, i): table.T for (i, j), table in _of_two(due).items()}
-    first, *others = order(margins, _of_two(due) | turned)
+    of_two = {(key[0], key[1]): table for key, table in due.items() if len(key) == 2}
+    turned = {(j, i): table.T for (i, j), table in of_two.items()}
+    first, *others = order(margins, of_two | turned)
     values = np.zeros((margins[first].size, len(margins)), np.int64)
     values[:, first] = np.arange(margins[first].size)
     many, done = margins[first], [first]
@@ -133,11 +134,6 @@ def _chained(
         values[:, column] = places
         done.append(column)
     return np.repeat(values, many, axis=0)
-
-
-def _of_two(due: Mapping[Pair, Counts]) -> dict[tuple[int, int], Counts]:
-    """The tables of two columns among some."""
-    return {(key[0], key[1]): table for key, table in due.items() if len(key) == 2}
 
 
 def _telling(due: Mapping[Pair, Counts], column: int) -> Iterator[tuple[Pair, Counts]]:

@@ -93,7 +93,7 @@ def run(options: SyntheticOptions, open_rng: Generator = SecureRandom) -> int:
     print(f"{len(rows):,} synthetic rows in {output}; {beside} says what they are made from")
     if tables.pairs:
         print(
-            f"tables of {_of(tables)} columns, total variation distance on average: "
+            f"tables of {tables.ways} columns, total variation distance on average: "
             f"{said['distance']:.2g} from those published, whose noise alone is up to "
             f"{said['noise']:.2g}"
         )
@@ -114,7 +114,7 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
     noise = {pair: tables.noise(pair) for pair in apart}
     return {
         "synthetic": True,
-        "in_words": _SAID.format(of=_of(tables), more="four" if tables.widest > 2 else "three"),
+        "in_words": _SAID.format(of=tables.ways, more="three" if tables.ways == "two" else "four"),
         "rows": len(rows),
         "columns": list(tables.names),
         "release": {
@@ -132,11 +132,6 @@ def statement(tables: Tables, rows: Any) -> dict[str, Any]:
         "tables_not_used": list(tables.left_out),
         "versions": {"hushbeam": version("hushbeam")},
     }  # fmt: skip
-
-
-def _of(tables: Tables) -> str:
-    """Of how many columns tables are."""
-    return "two and three" if tables.widest > 2 else "two"
 
 
 def _mean(numbers: dict[Any, float]) -> float | None:

@@ -56,9 +56,9 @@ class Tables:
         return {key: self._fitted(key) for key in self.blocks if len(key) >= 2}
 
     @property
-    def widest(self) -> int:
-        """Of how many columns a table is, at the most."""
-        return max(map(len, self.blocks))
+    def ways(self) -> str:
+        """Of how many columns tables of several are."""
+        return "two and three" if max(map(len, self.blocks)) > 2 else "two"
 
     @cached_property
     def whole_pairs(self) -> dict[Pair, Counts]:
