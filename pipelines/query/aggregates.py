@@ -241,6 +241,29 @@ def top_counted(node: exp.Select, unit: str | None) -> exp.Select:
     return made
 
 
+def with_single_quantiles(tree: exp.Expr) -> exp.Expr:
+    """Of APPROX_QUANTILES(x, n)[OFFSET(k)], the k-th alone: PERCENTILE_DISC(x, k / n).
+
+    Args:
+        tree: of a whole query, which is changed.
+
+    Raises:
+        SqlError: it is an end, which is one row's value, or beyond.
+    """
+    for node in [*tree.find_all(exp.Bracket)]:
+        call, places = node.this, node.expressions
+        parts, place = whole([*call.expressions, None, None][1]), whole(places[0])
+        if name_of(call) != "APPROX_QUANTILES" or len(places) != 1 or not parts:
+            refuse(node)
+        place = -1 if place is None else place - node.args.get("offset", 0)
+        if not 0 < place < parts:
+            refuse(node, f"a quantile of {parts} is at OFFSET(1) to OFFSET({parts - 1})")
+        call.set("this", "PERCENTILE_DISC")
+        call.expressions[1].replace(exp.Literal.number(repr(round(place / parts, 12))))
+        node.replace(call)
+    return tree
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a call is answered by a statistic.
 

@@ -68,6 +68,7 @@ _WHY = {
     "all": "GROUP BY ALL is not answered: name the columns",
     "db": "a table has one name, and the log's files stand in quotes: FROM 'trips/*.parquet'",
     "recursive": "a CTE does not call itself",
+    "Bracket": "brackets stand behind a quantile alone: APPROX_QUANTILES(x, 100)[OFFSET(95)]",
 }  # fmt: skip
 REFUSED = {
     "ANY_VALUE": "ANY_VALUE would publish one row's value: GROUP BY it, declared",

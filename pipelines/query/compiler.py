@@ -24,6 +24,7 @@ from pipelines.query.aggregates import (
     column_of,
     is_aggregate,
     top_counted,
+    with_single_quantiles,
 )
 from pipelines.query.allowed import refuse, require_allowed
 from pipelines.query.answer import QueryResult, ResultColumn
@@ -95,7 +96,7 @@ def compiled(text: str, terms: QueryTerms, where: str = "query", name: str = "qu
         RequestError: it is not answered: one line with its place, which quotes no value.
     """
     try:
-        tree = parsed(text)
+        tree = with_single_quantiles(parsed(text))
         require_allowed(tree)
         return _Compiler(terms, name, text, where).query(tree)
     except SqlError as error:

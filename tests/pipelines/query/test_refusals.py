@@ -111,6 +111,9 @@ FORBIDDEN = {
     "SELECT APPROX_TOP_COUNT(city, 0) FROM t": "from 1 on",
     "SELECT CORR(x, y) FROM t": "not answered yet",
     "SELECT STDDEV(x) FROM t": "write STDDEV\\(x, contribution_bounds_per_group",
+    f"SELECT APPROX_QUANTILES(x, 4, {ONE})[OFFSET(4)] FROM t": "at OFFSET.1. to OFFSET.3.",
+    f"SELECT APPROX_QUANTILES(x, 4, {ONE})[OFFSET(0)] FROM t": "at OFFSET.1. to OFFSET.3.",
+    "SELECT x[OFFSET(0)] FROM t": "brackets stand behind a quantile alone",
     f"SELECT city, APPROX_QUANTILES(x, 1, {ONE}) FROM t {CITIES} GROUP BY city":
         "a whole number of parts is needed, 2 to 100",
     f"SELECT PERCENTILE_CONT(x, 0.5, {ONE}) OVER () FROM t": "window",
