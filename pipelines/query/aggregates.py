@@ -154,7 +154,7 @@ class Aggregates:
             shares = [round(i / parts, 12) for i in range(1, parts)]
         options = {"column": self._column(plain[0], row), "bounds": "{!r},{!r}".format(*bounds)}
         users = self._terms.unit is not None
-        of = "rows of users, all of which share a user's one" if users else "rows"
+        of = "rows, those of a user counted together as one" if users else "rows"
         if self._groups != 1:
             of += " in each of its groups" * users
             options |= self._by_group(self._terms.most_groups or self._terms.rows)

@@ -239,7 +239,7 @@ def test_quantiles_of_rows_are_said_to_be_of_rows() -> None:
     text = f"SELECT PERCENTILE_CONT(x, 0.5, {ROW} => (0, 9)) FROM t"
     assert (
         query(text).answer.figures[0].meaning
-        == "rows of users, all of which share a user's one, clipped"
+        == "rows, those of a user counted together as one, clipped"
     )
     assert query(text, unit=None, rows=None).answer.figures[0].meaning == "rows, clipped"
 
