@@ -163,6 +163,11 @@ class QuantileChoice(InLevels):
             drawn.append([cell, *self.rings(cell, own, rng)])
         return np.array(drawn, np.int64).ravel()
 
+    @property
+    def drawn(self) -> int:
+        """How many numbers `noisy` has."""
+        return self.groups * self._ends(0).size
+
     def rings(self, cell: int, counts: Counts, rng: RandomSource) -> Counts:
         """(rings,) noisy numbers in the rings around a cell, from (cells,) exact counts."""
         exact = np.diff(np.append(0, np.cumsum(counts))[self._ends(cell)])

@@ -49,8 +49,8 @@ def _drawn(kind: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = found or {"the job": {}}
     for name, value in _answered_otherwise(kind):
         found[name] = value
-    if "quantile" in options.model_fields:
-        found["quantile"] = {"quantile": 0.5}
+    if fields.get("quantile") and fields["quantile"].annotation == float | None:
+        found["quantile"] = {"quantile": 0.5}  # of a kind that may publish it alone
     if options.running:
         found[HORIZON] = {"horizon": 8}
     return found

@@ -195,7 +195,7 @@ class ByCounters(OfStatistic):
         found = getattr(self.options, "undeclared_columns", ())
         if found or self.statistic.workload.shape == "strings":
             return {}
-        return self.tables(Counted(self.mechanism.count(np.empty(0, np.uint64)), 0, 0))
+        return self.tables(Counted(self.shape.nothing(self), 0, 0))
 
     @property
     def parts(self) -> int:

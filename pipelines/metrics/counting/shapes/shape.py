@@ -90,6 +90,10 @@ class ReportShape:
         lies = np.array([level.weight * lift for level, lift in rows])
         return float(max(lies[lies > 0].sum(), -lies[lies < 0].sum()))
 
+    def nothing(self, release: ByCounters) -> np.ndarray:
+        """The collector's state before anything has come."""
+        return release.mechanism.count(np.empty(0, np.uint64))
+
     def settled(self, release: ByCounters) -> dict[str, Any]:
         """What was settled of the request where it does not say."""
         return {}

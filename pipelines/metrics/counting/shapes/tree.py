@@ -175,6 +175,11 @@ class _Quantile(_Paths):
             cumulative=none, limits={}, quantiles=quantiles,
         )  # fmt: skip
 
+    def nothing(self, release: ByCounters) -> np.ndarray:
+        design = release.design
+        drawn = isinstance(design, QuantileChoice)
+        return np.zeros(design.drawn, np.int64) if drawn else super().nothing(release)
+
     def influence(self, release: ByCounters) -> float:
         return 1.0
 
