@@ -192,8 +192,10 @@ class ByCounters(OfStatistic):
     def declared(self) -> dict[str, pa.Table]:
         from transforms.collector.collect_counts import Counted
 
-        found = getattr(self.options, "undeclared_columns", ())
-        if found or self.statistic.workload.shape == "strings":
+        if (
+            getattr(self.options, "undeclared_columns", ())
+            or self.statistic.workload.shape == "strings"
+        ):
             return {}
         return self.tables(Counted(self.shape.nothing(self), 0, 0))
 

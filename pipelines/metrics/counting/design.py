@@ -45,10 +45,11 @@ def declared(
     Raises:
         RequestError: a file lacks a column, or values do not fit it.
     """
-    domains = []
+    domains, flags = [], list[str]()
     for flag, column, declares, values in pairs:
         if column is None or values is None:
             continue
+        flags.append(flag)
         kind = telemetry.column_type(column, flag)
         try:
             domains.append((column, inputs.read_domain(values, kind, other=False, least=1)))
@@ -56,7 +57,7 @@ def declared(
             text = str(error)
             raise RequestError(declares + text.removeprefix("--domain")) from None
     if len({column for column, _ in domains}) < len(domains):
-        raise RequestError(f"{pairs[-1][0]}: name another column than {pairs[0][0]}")
+        raise RequestError(f"{flags[-1]}: name another column than {flags[0]}")
     return tuple(domains)
 
 
