@@ -90,7 +90,7 @@ def test_clients_depend_on_nothing() -> None:
         lock = (package.parent / "package-lock.json").read_text()
         assert "://" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)  # no registry's name
     lines = sum(len(p.read_text().splitlines()) for p in Path(ROOT, "clients").glob("*/src/*.ts"))
-    assert lines <= 1800
+    assert lines <= 1850
 
 
 def test_what_expressions_make_of_rows_is_not_left_to_a_client_that_has_none() -> None:

@@ -192,10 +192,8 @@ class ByCounters(OfStatistic):
     def declared(self) -> dict[str, pa.Table]:
         from transforms.collector.collect_counts import Counted
 
-        if (
-            getattr(self.options, "undeclared_columns", ())
-            or self.statistic.workload.shape == "strings"
-        ):
+        undeclared = getattr(self.options, "undeclared_columns", ())
+        if undeclared or self.statistic.workload.shape == "strings":
             return {}
         return self.tables(Counted(self.shape.nothing(self), 0, 0))
 
