@@ -145,6 +145,7 @@ def open_numbers(
     given: inputs.Source = inputs.ALONE,
     empty: bool = False,
     moments: bool = True,
+    flag: str = "--column",
 ) -> inputs.Telemetry:
     """The files, after all checks that need no more than their footers.
 
@@ -153,12 +154,13 @@ def open_numbers(
         given: what a plan has settled.
         empty: whether there may be no row in them.
         moments: whether timestamps will do, between bounds that are some.
+        flag: that names the column.
 
     Raises:
         RequestError: the output is taken, there is no input, or a column is not what it must be.
     """
     telemetry = given.open(options, empty)
-    kind = telemetry.column_type(options.column, "--column")
+    kind = telemetry.column_type(options.column, flag)
     if telemetry.unseen:
         return telemetry
     of_time = moments and of_moments(options.bounds)
@@ -170,7 +172,7 @@ def open_numbers(
     if not (is_moment(kind) if of_time else is_numeric(kind)):
         wanted = "timestamps are" if of_time else "numbers are"
         raise RequestError(
-            f"--column: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[of_time]})"
+            f"{flag}: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[of_time]})"
             + telemetry.hint(options.column)
         )
     return telemetry

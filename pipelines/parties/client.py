@@ -69,6 +69,11 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     second = None if request.second is None else read_public(request.second, "--second")
     if second is not None:
         require_twice(parted, pem is not None, "--second")
+        if second == pem:
+            raise RequestError(
+                "--second: it is the collector's key: whoever has both keys knows the whole order; "
+                "name the second shuffler's own"
+            )
     if parted.counters:
         require_counters(parted, [name for name in [request.seal] if name], "--seal")
         _require_one_width(parted, places, request.output)

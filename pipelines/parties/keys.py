@@ -45,8 +45,9 @@ def new(arguments: argparse.Namespace) -> int:
     answers.tell(key=name, public=public, private=private)
     for line in (
         f"key {name}",
-        f"{public} goes to clients (--seal) and to the shuffler (--seal)",
-        f"{private} stays with the collector (--key), and nobody else sees it",
+        f"{public} goes to clients and to the shuffler (--seal; of a second shuffler --second)",
+        f"{private} stays with who made it (--key), the collector or a second shuffler, and nobody "
+        "else sees it",
     ):
         screen.say(line)
     return DONE

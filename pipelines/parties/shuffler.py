@@ -87,6 +87,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     secret = made_once(SHUFFLE, request.shuffle_secret)
     # Of noisy counters every window has its batch, if anybody has reported in it or not.
     inputs = request.input
+    _require_own(request)
     if request.key:
         inputs = chosen_of(inputs, parted, True, read_ring(request.key).ids).files
     files = find(inputs, or_none=bool(parted.counters))
@@ -123,6 +124,21 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
             parted, files, keys, request.output, memory, earlier, buckets, here, relayed, rings
         )
         return _carry_out(job, for_beam, Screen())
+
+
+def _require_own(request: ShuffleRequest) -> None:
+    """Refuse a second shuffler's batch without its key, and a key that the collector has, too."""
+    if request.key and {*ids(request.seal)} & {*read_ring(request.key).ids}:
+        raise RequestError(
+            "--key: it is the collector's key: whoever has both keys knows the whole order; open "
+            "with the second shuffler's own"
+        )
+    for name in () if request.key else request.input:
+        if (summary := read(name)) is not None and summary.second:
+            raise RequestError(
+                f"--input: the reports in {name} are sealed once more, to key {summary.second}: "
+                "name it with --key"
+            )
 
 
 def _carry_out(job: ShuffleReports, for_beam: PipelineOptions, screen: Screen) -> int:

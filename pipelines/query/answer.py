@@ -29,7 +29,7 @@ from pipelines.views import pages
 from pipelines.views.console import Screen
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import value_label
-from pipelines.views.headline import FIRST, LARGEST, Headline, headline
+from pipelines.views.headline import FIRST, LARGEST, MISSING, Headline, headline
 from transforms.expressions.view import View
 
 _MOST_SHOWN = 100  # rows on a screen and on a page
@@ -189,7 +189,8 @@ class QueryResult:
         parts, made = [table], dict[str, pa.Array]()
         if figure.quantiles:
             known = np.array(table["p"])
-            nearest = [known[np.argmin(np.abs(known - p))] for p in figure.quantiles]
+            levels = figure.quantiles  # of no group that was found, no row
+            nearest = [known[np.argmin(np.abs(known - p))] for p in levels if known.size] or levels
             parts = [table.filter(pa.array(known == p)) for p in nearest]
         for label, part in zip(figure.labels, parts, strict=True):
             for end in figure.ends:
@@ -343,7 +344,7 @@ class QueryResult:
 
 def _group_label(value: Any) -> str:
     """A group's value in words; where it is missing, nobody takes it for a text."""
-    return "(missing)" if value is None else value_label(str(value))
+    return MISSING if value is None else value_label(str(value))
 
 
 def _of_sample(

@@ -262,9 +262,17 @@ def begun(metric: Running) -> tuple[str, tuple[str, ...]]:
 def _require_whole(given: Ingredients) -> None:
     """Refuse numbers with fractions: they would add nothing, and no window says how many there are.
 
+    Nor may first times be of another type, or users would count in other windows than their own.
+
     Raises:
-        RequestError: the column's type holds them.
+        RequestError: a column is of such a type.
     """
+    if first := given.statistic.options.first:
+        from pipelines.running.sources import require_times
+
+        if not given.telemetry.unseen:
+            kind = given.telemetry.column_type(first, "--first")
+            require_times(given.telemetry, first, kind, "--first")
     column = given.statistic.encoder.number
     kind = column and given.telemetry.column_type(column, "--column")
     if column and not (given.telemetry.unseen or is_integer(kind)):

@@ -119,6 +119,8 @@ class RunningOptions(Horizon):
         known: View = super().view  # type: ignore[misc]
         if self.first is None:
             return known
+        if "`" in self.first:
+            raise RequestError("--first: a name with a backquote is none here: derive the column")
         span, start, until = span_of(self.window), "2000-01-01", "2000-01-01"
         if span:  # of another nobody counts, and `require_dated` refuses it before it is drawn
             start, until = (f"{at:%Y-%m-%dT%H:%M:%S}" for at in (span.start, span.until))

@@ -121,6 +121,17 @@ def _marked(file: str, key: bytes, sizes: Sequence[int]) -> tuple[Mark, list[Mar
     return (done, digest.hexdigest()), starts
 
 
+def require_times(telemetry: Telemetry, column: str, kind: pa.DataType, flag: str) -> None:
+    """Refuse a column of a type that holds no times: text is in another order than they are.
+
+    Raises:
+        RequestError: it is one.
+    """
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        hint = telemetry.hint(column).replace("=float", "=timestamp")
+        raise RequestError(f"{flag}: {column!r} holds {kind}, and times or dates are needed{hint}")
+
+
 def span_of_rows(telemetry: Telemetry, time: str, view: View) -> Span | None:
     """From the first moment of a row that counts to the one after the last; a date is its whole
     day. None where there is no row.
@@ -135,12 +146,8 @@ def span_of_rows(telemetry: Telemetry, time: str, view: View) -> Span | None:
     """
     files = _filled(telemetry)
     kind = telemetry.seen(view).column_type(time, "--time-column") if files else pa.date32()
+    require_times(telemetry, time, kind, "--time-column")
     dates = pa.types.is_date(kind)
-    if not (dates or pa.types.is_timestamp(kind)):
-        hint = telemetry.hint(time).replace("=float", "=timestamp")
-        raise RequestError(
-            f"--time-column: {time!r} holds {kind}, and times or dates are needed{hint}"
-        )
     ends: list[tuple[int, int]] = []
     for file in files:
         try:

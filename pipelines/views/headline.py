@@ -25,7 +25,7 @@ LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
 first alone, or which is of all, or the one whose probability is nearest to a half."""
 
-OTHER = "(other or missing)"
+OTHER, MISSING = "(other or missing)", "(missing)"
 OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
 EFFECT = "effect"  # a figure: the difference of an arm of an experiment and the first one
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pipelines.views import selected
 from pipelines.views.digits import digits, spread
 from pipelines.views.facts import cell, value_label
-from pipelines.views.headline import OTHER, QUANTILE, label, order, unit_of, valued
+from pipelines.views.headline import MISSING, OTHER, QUANTILE, label, order, unit_of, valued
 
 OTHER_PAIR = "(any other pair)"
 LONGER = "… (and longer)"
@@ -54,6 +54,7 @@ class Listing:
         confidence: of its intervals.
         columns_of: labels -> what readers call them.
         sort: whether those come first that readers look for.
+        missing: what a label that is missing is called.
     """
 
     table: pa.Table
@@ -61,6 +62,7 @@ class Listing:
     confidence: float
     columns_of: Mapping[str, str]
     sort: bool = True
+    missing: str = OTHER
 
     @property
     def names(self) -> list[str]:
@@ -80,6 +82,8 @@ class Listing:
     @property
     def has_other(self) -> bool:
         """Whether a row holds the values that are not declared, or are missing."""
+        if self.missing != OTHER:
+            return False
         nulls = [pc.is_null(self.table[name]).to_numpy() for name in self.names]
         of_row = np.sum(nulls, axis=0)  # where all of several labels are, it is `OTHER_PAIR`
         return bool(np.any((of_row > 0) & ((of_row < len(nulls)) | (len(nulls) == 1))))
@@ -103,7 +107,7 @@ class Listing:
     def labels(self, row: Row) -> list[str]:
         """What a row is of, in characters that are a command to nobody."""
         names = self.names
-        group = [OTHER if row[name] is None else value_label(row[name]) for name in names[:-1]]
+        group = [self._said(row[name]) for name in names[:-1]]
         if names[-1:] == ["p"]:
             return [*group, label((None, str(row["p"])), QUANTILE)]
         if names[-1:] == ["low"]:
@@ -112,7 +116,10 @@ class Listing:
         if len(names) > 1 and all(row[name] is None for name in names):
             return [OTHER_PAIR, *[""] * (len(names) - 1)]  # either value may be a declared one
         longer = "" if row.get("whole", True) else LONGER
-        return [OTHER if row[name] is None else value_label(row[name]) + longer for name in names]
+        return [self._said(row[name], longer) for name in names]
+
+    def _said(self, text: Any, longer: str = "") -> str:
+        return self.missing if text is None else value_label(text) + longer
 
     def label(self, row: Row) -> str:
         """The same in one text; numbers with the column that they are of."""
@@ -246,7 +253,9 @@ def listed(
     figure = str(statement.get("figures", {}).get(name, ""))
     confidence = statement.get("confidence") or statement.get("request", {}).get("confidence", 0.95)
     sort = sort and "low" not in table.column_names
-    return Listing(table, figure, confidence, statement.get("labels", {}), sort)
+    # Of groups that were found in the log, nothing tells how many others there are.
+    missing = MISSING if statement.get("request", {}).get("undeclared_groups") else OTHER
+    return Listing(table, figure, confidence, statement.get("labels", {}), sort, missing)
 
 
 def _digits(value: float | None, error: float | None, times: int) -> str:

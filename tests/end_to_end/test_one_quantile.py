@@ -83,7 +83,7 @@ def test_a_quantile_of_each_group_and_the_tree_where_a_user_has_many() -> None:
         assert row["lower_simultaneous"] <= np.median(own) <= row["upper_simultaneous"]
     towns = [f"town {i}" for i in range(60)]
     many = {"group_by": "town", "groups": towns, "user_column": "user", "rows_per_user": 60}
-    release = published(frame, quantile=0.95, bins=64, **many)
+    release = published(frame, quantile=0.95, **many)
     assert release.statement["mechanism"]["name"] == "job-totals"
     assert set(release.tables) == {"quantiles"}
 

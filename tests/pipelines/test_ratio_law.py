@@ -50,8 +50,17 @@ def test_intervals_hold_the_truth(away: float, confidence: float) -> None:
 
 def test_a_divisor_that_may_be_negative_is_refused() -> None:
     for more in ({"over_bounds": "-1,5"}, {"over_bounds": "1,5"}, {"bounds": "2,5"}):
-        with pytest.raises(RequestError, match="--bounds, --over-bounds: they hold all"):
+        with pytest.raises(RequestError, match=r"--bounds, --over-bounds: a .* may add nothing"):
             asked(**more)
+
+
+def test_how_much_of_a_divisor_counts_is_named() -> None:
+    for more in ({"over": "y"}, {"over": None, "user_column": "u"}):
+        with pytest.raises(RequestError, match="--over-bounds: name 0, and the most of"):
+            asked(**more | {"over_bounds": None})
+    assert asked(over=None, over_bounds=None).options.divisor_bounds == "0,1"
+    with pytest.raises(RequestError, match=r"within 1e.100 of 0"):
+        asked(bounds="0,1e200")
 
 
 def test_rows_are_counted_where_no_column_divides() -> None:

@@ -539,7 +539,7 @@ def truncation(release: ByCounters, evidence: Evidence, confidence: float) -> li
     raised += ["--bounds"] * (work.amount is not None)
     return [
         f"about {count:,.0f} {release.unit}s, give or take {far:,.0f}, had more than was counted, "
-        f"and make about {100 * share:.0f} % of these figures, which are of what was counted: "
+        f"and may make up to {100 * share:.0f} % of these figures, which are of what was counted: "
         f"larger {' or '.join(raised)} would count more, with more noise, for another price"
     ]
 

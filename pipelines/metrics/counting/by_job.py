@@ -164,9 +164,15 @@ class ByJob(ByCounters):
     def _who(self) -> str:
         return WHO.replace(_NOISE, _CHOICE) if self.chooses else WHO
 
+    @property
+    def _moved(self) -> str:
+        """What one more unit moves by no more than it may add."""
+        ranks = self.statistic.workload.shape == "quantile"
+        return "the rank of any one quantile" if ranks else "any one figure"
+
     def _liars(self) -> str:
         return (
-            f"Rows that are made up move any one figure by up to {three_digits(self.influence)} "
+            f"Rows that are made up move {self._moved} by up to {three_digits(self.influence)} "
             f"for each {self.unit} that they name."
         )
 

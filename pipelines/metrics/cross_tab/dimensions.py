@@ -118,7 +118,7 @@ def read_tables(words: Sequence[str], dimensions: Sequence[Dimension]) -> tuple[
             )
         table = tuple(sorted(places[name] for name in names))
         if len(table) > MOST_WAYS or len({column for column, _ in table}) < len(table):
-            raise RequestError(f"--tables: {word} must be one to {MOST_WAYS} different columns")
+            raise RequestError(f"--tables: {word} must be one, two or three different columns")
         if table in tables:
             raise RequestError(f"--tables: {word} is named twice; once is enough")
         tables.append(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pipelines.errors import RequestError
 from pipelines.metrics.options import published
 from pipelines.metrics.variance.options import VarianceOptions
 from pipelines.request.options import option
@@ -31,8 +32,22 @@ example:
         "the column that it is divided by, none below 0 (default: rows are counted)", None,
         metavar="COLUMN", essential=True,
     )  # fmt: skip
-    over_bounds: str = option(
-        "0, and the most that counts of a user, or a row, of what it is divided by", "0,1",
-        metavar="0,U", essential=True,
+    over_bounds: str | None = option(
+        "0, and the most that counts of a user, or a row, of what it is divided by (default: 0,1 "
+        "where that is rows, and each counts for itself)", None, metavar="0,U", essential=True,
     )  # fmt: skip
     output: str = published("ratio.parquet")
+
+    @property
+    def divisor_bounds(self) -> str:
+        """Of what it is divided by.
+
+        Raises:
+            RequestError: nobody says how much of it counts.
+        """
+        if self.over_bounds is None and (self.over or (self.unit == "user" and not self.by_row)):
+            raise RequestError(
+                f"--over-bounds: name 0, and the most of {self.over or 'its rows'} that one "
+                f"{self.unit} may add, as in 0,500"
+            )
+        return self.over_bounds or "0,1"

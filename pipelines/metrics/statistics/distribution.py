@@ -93,6 +93,8 @@ class Distribution(Statistic):
         if options.quantile is not None:
             if text is not None:
                 raise RequestError("--quantile, --quantiles: say one of them")
+            if options.bins is not None:
+                raise RequestError("--bins: --quantile chooses its cells; say --quantiles instead")
             text = repr(options.quantile)
         probabilities = read_quantiles(text)
         telemetry = open_numbers(options, source, empty=options.hides_presence)

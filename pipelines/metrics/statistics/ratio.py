@@ -25,6 +25,7 @@ from transforms.encoders.pairs import PairEncoder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_LARGEST = 1e100  # quotients of numbers up to it are numbers
 _ERRORS = ErrorTerms(
     "A ratio is one noisy sum over another; standard errors are the delta method's, intervals "
     "Fieller's: without an end where what it is divided by may be nothing. The expected error is "
@@ -43,22 +44,24 @@ class Ratio(Sum):
 
     @classmethod
     def read(cls, options: Any, source: inputs.Source) -> tuple[Self, inputs.Telemetry]:
-        above, below = read_bounds(options.bounds), read_bounds(options.over_bounds)
+        above, below = read_bounds(options.bounds), read_bounds(options.divisor_bounds)
         if not (below.low == 0 and above.low <= 0 < above.high):
             raise RequestError(
-                "--bounds, --over-bounds: they hold all that a unit may add, and so 0; what is "
-                "divided by is at least 0: as in 0,100"
+                f"--bounds, --over-bounds: a {options.unit} may add nothing, so 0 lies within "
+                "both, and the divisor's begin at 0: as in 0,100"
             )
+        if not max(above.high, -above.low, below.high) <= _LARGEST:
+            raise RequestError(f"--bounds, --over-bounds: they lie within {_LARGEST:g} of 0")
         if options.over is not None:
             divisor = options.model_copy(update={"column": options.over})
-            open_numbers(divisor, source, empty=True, moments=False)
+            open_numbers(divisor, source, empty=True, moments=False, flag="--over")
         return super().read(options, source)
 
     @property
     def scales(self) -> tuple[float, float]:
         """What numbers are multiplied by, so that none of either sum is beyond 1."""
         one = max(map(abs, self.bounds))
-        return 1 / one, self.bounds.high / one / read_bounds(self.options.over_bounds).high
+        return 1 / one, self.bounds.high / one / read_bounds(self.options.divisor_bounds).high
 
     @property
     def workload(self) -> Workload:
@@ -86,9 +89,9 @@ class Ratio(Sum):
     @property
     def wording(self) -> Wording:
         words = (
-            f"What it is divided by was likewise clipped to {self.options.over_bounds}. A missing "
-            "number adds nothing. Where a user has more rows or groups than count, those of "
-            "either sum are drawn by themselves."
+            f"What it is divided by was likewise clipped to {self.options.divisor_bounds}. A "
+            "missing number adds nothing. Where a user has more rows or groups than count, those "
+            "of either sum are drawn by themselves."
         )
         return Wording(_ERRORS, [*super().wording.words, words])
 
