@@ -33,8 +33,8 @@ _HIDDEN = (
 )
 _ADDS_NOTHING = "a row that lacks any value adds nothing to any sum, and is not among those told of"
 _DROWNED = (
-    "Of no use: noise drowns even the number of rows, so this model always predicts the middle of "
-    "the bounds."
+    "Of no use: noise drowns even the number of rows, so this model predicts the same for every "
+    "row."
 )
 _LEFT_OUT = "left out, and counted as they are"
 

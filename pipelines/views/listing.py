@@ -17,6 +17,7 @@ from pipelines.views.facts import cell, value_label
 from pipelines.views.headline import MISSING, OTHER, QUANTILE, label, order, unit_of, valued
 
 OTHER_PAIR = "(any other pair)"
+NONE = "—"
 LONGER = "… (and longer)"
 
 _SHARES = frozenset(
@@ -212,7 +213,7 @@ class Listing:
 
         def text(row: Row) -> str:
             if row[low] is None:
-                return "withheld"
+                return NONE
             error = (not of and row.get("standard_error")) or spread(row[low], row[high])
             return f"{_digits(row[low], error, times)} to {_digits(row[high], error, times)}"
 
@@ -226,7 +227,7 @@ class Listing:
         def text(row: Row) -> str:
             value, error = row[name], row.get(beside)
             if value is None:
-                return "withheld"
+                return NONE
             if error:
                 return f"{_digits(value, error, times)} ± {_digits(error, error, times)}"
             wide = spread(row.get(f"{name}_lower"), row.get(f"{name}_upper"))
@@ -260,7 +261,7 @@ def listed(
 
 def _digits(value: float | None, error: float | None, times: int) -> str:
     if value is None:
-        return "—"
+        return NONE
     if times == 100 and error is None:
         return f"{100 * value:.3g}"
     return digits(value * times, None if error is None else error * times)

@@ -79,6 +79,8 @@ class Funnel(OfSums):
         require_moments(telemetry, options.time)
         steps = tuple((name, _step(name, text, telemetry)) for name, text in names.items())
         funnel = cls(options=options, domains=declared(telemetry, pair), steps=steps)
+        if any(ALL in domain.labels().to_pylist() for _, domain in funnel.domains):
+            raise RequestError(f"--groups: {ALL!r} is the row of everybody: rename that segment")
         _ = funnel.bounds  # refused here, if some leave a bin empty
         if funnel.size[1] << len(steps) > _CODES:
             most = _CODES >> len(steps)
