@@ -100,6 +100,13 @@ def test_the_price_is_of_one_window_a_user(distinct: list[int], run) -> None:
         (["--window", day(0), "--user-windows", "2"], "leave --user-windows out"),
         (["--window", day(0), "--first", "none"], "no such column: 'none'"),
         (["--window", day(0), "--first", "user"], "column 'user' holds a whole number"),
+        # Text is in another order than times are, and users would count in other windows.
+        (
+            ["--window", day(0), "--first", "text", "--derive", "text='2026'"],
+            "--first: 'text' holds string, and times or dates are needed",
+        ),
+        # A name that goes on as an expression would count a user in every window for one's price.
+        (["--window", day(0), "--first", "first` >= '2000-01-01' or `first"], "with a backquote"),
     ],
 )
 def test_what_says_no_first_time_is_refused(words: list[str], why: str, distinct: Any, run) -> None:

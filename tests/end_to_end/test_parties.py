@@ -346,6 +346,11 @@ def test_a_second_shuffler_is_refused_where_it_can_do_nothing(small, run, log, w
     assert (outcome.code, "name the collector's key, too" in outcome.err) == (2, True)
     outcome = run([*client, "--seal", collector["public"], "--second", second["private"]])
     assert (outcome.code, "--second: " in outcome.err) == (2, True)
+    outcome = run([*client, "--seal", collector["public"], "--second", collector["public"]])
+    assert (outcome.code, "it is the collector's key" in outcome.err) == (2, True)
+    mine = ["--seal", collector["public"], "--key", collector["private"]]
+    outcome = run([*_shuffle(small, "x.bin"), *mine])
+    assert (outcome.code, "it is the collector's key" in outcome.err) == (2, True)
     both = ["--second", second["public"], "--seal", collector["public"]]
     outcome = run([*_shuffle(small, "x.bin"), *both])
     assert (outcome.code, "leave out the others" in outcome.err) == (2, True)

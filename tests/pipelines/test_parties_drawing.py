@@ -160,8 +160,8 @@ def test_side_door_what_is_said_beside_words_is_the_same_whoever_reports():
     assert views[0] == views[1] == views[2]
     assert len(views[0][0]) == drawing.FILES + 1
     assert views[0][2] == [
-        "collection", "created", "design", "fingerprint", "plan", "sealed", "shuffle_id",
-        "summary_version", "version", "window", "words",
+        "collection", "created", "design", "fingerprint", "plan", "sealed", "second", "shuffle_id",
+        "shufflers", "summary_version", "version", "window", "words",
     ]  # fmt: skip
 
 
