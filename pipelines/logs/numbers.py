@@ -19,6 +19,7 @@ from transforms.windows import SECOND
 _WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 _SQUARED = 1e100  # squares of numbers up to it, and their sums with noise, stay numbers
+_NARROWEST = 1e-100  # parts of narrower bounds would be no numbers
 _NEEDED = {False: "integers, floats or decimals", True: "for its bounds are some"}
 
 
@@ -91,6 +92,8 @@ def read_bounds(text: str | None) -> Bounds:
         raise RequestError(f"--bounds must be finite, and so must be their distance, not {text!r}")
     if not ends[0] < ends[1]:
         raise RequestError(f"--bounds: the first must be below the second, not {text!r}")
+    if not ends[1] - ends[0] >= _NARROWEST:
+        raise RequestError(f"--bounds must lie apart by {_NARROWEST:g} at least, not {text!r}")
     return Bounds(*ends)
 
 

@@ -77,6 +77,7 @@ _MUST = {
     "literal_error": "{expected}",
     "string_type": "a text, in quotes if it is a number",
     "string_too_short": "at least {min_length} character long",
+    "too_short": "a list of {min_length} or more",
 }
 
 _Options = TypeVar("_Options", bound=BaseModel)
@@ -157,14 +158,15 @@ def request(options: type[_Options], typed: Mapping[str, Any]) -> _Options:
         return options(**{name: value for name, value in typed.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        said = first["msg"].removeprefix("Value error, ")
         if not first["loc"]:  # of several options together
-            raise RequestError(first["msg"].removeprefix("Value error, ")) from None
+            raise RequestError(said) from None
         name, limit = flag(str(first["loc"][0])), must(first)
         if first["type"] == "missing":  # in place of a value it shows the whole request
             raise RequestError(f"{name} is missing") from None
         if first["type"] == _LARGE_DELTA:  # found where it would be said that it is meant
             raise RequestError(first["msg"]) from None
-        complaint = f"{name} must be {limit}" if limit else f"{name}: {first['msg']}"
+        complaint = f"{name} must be {limit}" if limit else f"{name}: {said}"
         raise RequestError(f"{complaint}, not {first['input']!r}") from None
 
 

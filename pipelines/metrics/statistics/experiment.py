@@ -304,7 +304,7 @@ def _numbers(text: str) -> list[float]:
 def _shares(text: str | None, arms: int) -> tuple[float, ...]:
     """The shares of all units that arms are to have."""
     parts = [1.0] * arms if text is None else _numbers(text)
-    if not (len(parts) == arms and all(part > 0 for part in parts)):
+    if not (len(parts) == arms and all(0 < part < 1e100 for part in parts)):
         raise RequestError(f"--shares: {arms} numbers above 0 are needed, one an arm, as in 9,1")
     return tuple(part / sum(parts) for part in parts)
 
