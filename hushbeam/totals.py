@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushbeam.calls import called, warn
@@ -82,6 +83,12 @@ class RunningTotals:
                 windows=windows, confidence=confidence,
             )  # fmt: skip
             require_small_delta(delta, large_delta)
+            if unit not in ("row", "user"):
+                raise RequestError("unit is row or user")
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                raise RequestError('names are texts in a list, as in ["all"]')
+            if not all(isinstance(x, Integral) for x in (horizon, changed, windows or 1)):
+                raise RequestError("horizon, changed and windows are whole numbers")
             if windows is None and unit == "user":
                 raise RequestError(
                     "windows is missing: the promise is about users in at most so many windows, "
@@ -128,6 +135,8 @@ class RunningTotals:
             from mechanisms.randomness import SecureRandom
             from pipelines.running.totals import add
 
+            if not (isinstance(window, str) and window):
+                raise RequestError("a window has a name, as in 2026-11-20")
             amounts = numbers if isinstance(numbers, Mapping) else {self._kept.names[0]: numbers}
             self._kept = add(self._place, window, amounts, SecureRandom())
         return self.total()
@@ -150,8 +159,8 @@ class RunningTotals:
         Raises:
             RequestError: it is not a number of windows.
         """
-        if not windows >= 1:
-            raise RequestError(f"windows must be at least 1, not {windows}")
+        if not (isinstance(windows, Integral) and windows >= 1):
+            raise RequestError(f"windows must be a whole number of at least 1, not {windows!r}")
         return self._table(windows, confidence)
 
     def _table(self, last: int | None, confidence: float | None) -> pa.Table:

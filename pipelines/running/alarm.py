@@ -33,6 +33,8 @@ class RunningAlarm(Running):
         options, amounts = self.options, self.reporting.amounts
         if amounts.groups > 1 or options.last is not None:
             raise RequestError("--above: an alarm is of one count: leave out groups, and --last")
+        if (options.firings or 1) > options.horizon:
+            raise RequestError("--firings: there are no more alarms than windows of --horizon")
         _, epsilon, delta = target_of(options)
         terms = epsilon, options.above, options.horizon, options.firings or 1, amounts.most
         try:

@@ -260,6 +260,9 @@ def test_terms_do_not_change(change: dict[str, Any]) -> None:
         ({"confidence": 1.0}, "confidence must"),
         ({"windows": 31}, "days must lie in 1 .. 30"),
         ({"changed": 2}, "a unit cannot change 2 of 1 totals"),
+        ({"unit": "person"}, "row or user"),
+        ({"horizon": 2.5}, "whole numbers"),
+        ({"names": "ab"}, "texts in a list"),
     ],
 )
 def test_terms_that_cannot_be_are_refused_and_leave_nothing(
