@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,8 @@ SNIPPETS, FROM_PYTHON = (
 )
 
 
-def _log(rows: int) -> pa.Table:
-    """A log with every column that the pages name."""
+def _log(rows: int, day: datetime = datetime(2026, 11, 1)) -> pa.Table:
+    """A log of a day with every column that the pages name."""
     index = np.arange(rows)
     share = (index * 7919 % rows) / rows
     column = {
@@ -76,6 +77,11 @@ def _log(rows: int) -> pa.Table:
         "url": pa.array(["/a", "/b/c", "/d-e"]).take(pa.array((3 * share).astype(int))),
         "age": 100 * share,
         "income": 200_000 * share**2,
+        "user": index,
+        "errors": index % 3,
+        "requests": 5 + index % 20,
+        "spend": 100 * share,
+        "started": pa.array([day] * rows, pa.timestamp("us")),
     }
     return pa.table(column | {f"f{k}": share ** (k + 1) for k in range(3)})
 
@@ -89,6 +95,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in (("logs/2026-11-01", ROWS), ("census/all", 20_000)):
         (folder / name).parent.mkdir()
         pq.write_table(_log(rows), folder / f"{name}.parquet")
+    earlier = _log(500, datetime(2026, 10, 1))  # of experiments.md
+    pq.write_table(earlier, folder / "logs/2026-10-01.parquet")
     with pa.CompressedOutputStream(str(folder / "trips.csv.gz"), "gzip") as stream:
         started = pa.array([f"2026-11-20T{k % 24:02}:30" for k in range(20_000)])
         trips = _log(20_000).select(["user_id", "city", "seconds"])
@@ -97,6 +105,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     months = pc.strftime(year["time_hour"], "%Y-%m")
     for month in ("2013-01", "2013-02"):  # as running-totals.md has Python write them
         pq.write_table(year.filter(pc.equal(months, month)), folder / f"{month}.parquet")
+    visits = {"user": range(900), "first_seen": [date(2026, 11, 20 - k % 3) for k in range(900)]}
+    pq.write_table(pa.table(visits), folder / "2026-11-20.parquet")  # of running-totals.md
     flights = (ROOT / "examples" / "flights.yaml").read_text()
     whole = re.sub(r": (flights.parquet|airports.txt)", r": examples/\1", flights)
     (folder / "ledger-plan.yaml").write_text(whole.replace(": ../", ": "))
@@ -108,6 +118,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     day = pq.read_table(ROOT / "examples" / "flights.parquet").slice(0, 30_000)
     pq.write_table(day, folder / "day.parquet")
     return folder
+
+
+def _named(found: re.Match[str]) -> str:
+    """The one key of a folder."""
+    (key,) = Path(found[1]).glob("*.public.pem")
+    return f"{found[1]}/{key.name.split('.')[0]}"
 
 
 def _marked(page: str, block: tuple[str, ...]) -> Any:
@@ -144,8 +160,7 @@ def test_commands_run_as_they_are_written(
     if "<id>" in " ".join(block) and "parties keys new keys" not in block:
         assert main(["parties", "keys", "new", "keys"]) == 0
     for words in block:
-        (key,) = [path.name.split(".")[0] for path in Path("keys").glob("*.public.pem")] or [""]
-        typed = re.sub(r" > [\w.-]+$", "", words).replace("<id>", key)
+        typed = re.sub(r"(\w+)/<id>", _named, re.sub(r" > [\w.-]+$", "", words))
         assert main(shlex.split(typed)) == 0, capsys.readouterr().err
     assert capsys.readouterr().out
 
