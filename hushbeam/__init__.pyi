@@ -109,8 +109,8 @@ def ratio(
     None, group: _ValuesOf = (), undeclared: Literal['other', 'drop'] = 'other', by_row: bool =
     False, sessions: str | None = None, honest_share: float | None = None, max_messages: float |
     None = None, group_by: str | None = None, groups: _Values | None = None, over: str | None =
-    None, over_bounds: str = '0,1', ledger: _Path | None = None, population: str | None = None,
-    beam: Sequence[str] = (), debug: bool = False,
+    None, over_bounds: str | None = None, ledger: _Path | None = None, population: str | None =
+    None, beam: Sequence[str] = (), debug: bool = False,
 ) -> Release:
     """The sum of one column over that of another, or over how many rows."""
 
