@@ -81,7 +81,7 @@ def _log(rows: int, day: datetime = datetime(2026, 11, 1)) -> pa.Table:
         "errors": index % 3,
         "requests": 5 + index % 20,
         "spend": 100 * share,
-        "started": pa.array([day] * rows, pa.timestamp("us")),
+        **dict.fromkeys(("at", "started"), pa.array([day] * rows, pa.timestamp("us"))),
     }
     return pa.table(column | {f"f{k}": share ** (k + 1) for k in range(3)})
 
