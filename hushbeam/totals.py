@@ -159,7 +159,8 @@ class RunningTotals:
         Raises:
             RequestError: it is not a number of windows.
         """
-        if not (isinstance(windows, Integral) and windows >= 1):
+        last: Any = windows  # what a caller without types hands over
+        if not (isinstance(last, Integral) and last >= 1):
             raise RequestError(f"windows must be a whole number of at least 1, not {windows!r}")
         return self._table(windows, confidence)
 
