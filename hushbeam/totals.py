@@ -160,7 +160,7 @@ class RunningTotals:
             RequestError: it is not a number of windows.
         """
         last: Any = windows  # what a caller without types hands over
-        if not (isinstance(last, Integral) and last >= 1):
+        if not isinstance(last, Integral) or windows < 1:
             raise RequestError(f"windows must be a whole number of at least 1, not {windows!r}")
         return self._table(windows, confidence)
 

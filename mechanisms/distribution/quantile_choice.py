@@ -53,7 +53,7 @@ class QuantileChoice(InLevels):
 
     >>> choice = QuantileChoice((Level(1, 4),), 1, 0.5, "add or remove", 0.2)
     >>> choice.mechanism.probabilities(choice.scores([10, 20, 30, 40])).round(3).tolist()
-    [0.002, 0.042, 0.782, 0.174]
+    [0.002, 0.039, 0.784, 0.175]
     """
 
     name: ClassVar[str] = "quantile-choice"
