@@ -81,8 +81,8 @@ def test_a_quantile_of_each_group_and_the_tree_where_a_user_has_many() -> None:
         own = frame.wait[frame.town == row["group"]]
         assert ranks(own, 0.5, row["estimate"]) < 40
         assert row["lower_simultaneous"] <= np.median(own) <= row["upper_simultaneous"]
-    towns = [f"town {i}" for i in range(60)]
-    many = {"group_by": "town", "groups": towns, "user_column": "user", "rows_per_user": 60}
+    towns = [f"town {i}" for i in range(90)]
+    many = {"group_by": "town", "groups": towns, "user_column": "user", "rows_per_user": 90}
     release = published(frame, quantile=0.95, **many)
     assert release.statement["mechanism"]["name"] == "job-totals"
     assert set(release.tables) == {"quantiles"}
