@@ -26,6 +26,8 @@ from pipelines.stream.windows import streamed
 from transforms.windows import SECOND
 
 TARGET = 200_000  # reports a second
+MANY = 100  # windows
+GROWS = 1.05  # of memory, from the first quarter of many windows to their end, at most
 
 _BEGIN = int(datetime(2026, 11, 20, tzinfo=timezone.utc).timestamp())
 _PLAN = """\
@@ -51,7 +53,7 @@ def main() -> None:
     """Windows of rows, with and without users; and many small windows for the memory."""
     warnings.simplefilter("ignore")
     screen = Console(width=120)
-    windows = int(os.environ.get("HUSHBEAM_WINDOWS", "100"))
+    windows = int(os.environ.get("HUSHBEAM_WINDOWS", "500"))
     for unit, count, rows in (
         ("row", 6, 2_000_000), (_USERS, 6, 2_000_000), (_USERS, windows, 12_000),
     ):  # fmt: skip
@@ -85,6 +87,8 @@ def _measured(unit: str, windows: int, rows: int) -> list[str]:
         if made != windows:
             raise SystemExit(f"{made} of {windows} windows were released")
     total = windows * rows
+    if windows >= MANY and resident[-1] > GROWS * resident[windows // 4]:
+        raise SystemExit(f"memory grows over {windows} windows: {resident[:: windows // 20]}")
     grown = f"{resident[windows // 4] >> 20} MB, {resident[-1] >> 20} MB"
     name = unit.splitlines()[0]
     return [name, str(windows), f"{rows:,}", f"{total / wall:,.0f}", f"{total / cpu:,.0f}", grown]
