@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import speed_logs
-from benchmarks.measure import installed
 
 REPEATS = 3
 _HUSHBEAM = [sys.executable, "-m", "pipelines.cli.cli"]
@@ -39,7 +38,8 @@ class Work(NamedTuple):
 
     Attributes:
         name: in the table.
-        words: of the command, in a folder of its own; "release" is what it writes.
+        words: of the command, in a folder of its own; "release" is what it writes, and {day} is
+            another one for each of several runs.
         seconds: of CPU, at most.
         log: of `speed_logs`, which it reads.
         figure: a number of the release, in SQL.
@@ -127,10 +127,10 @@ def _large() -> Iterator[Work]:
     words = _metric("strings", f"{_BIG} --column word --delta 1e-6 {users}")
     yield Work("the same with 2.45 M users", words, 7, "big", "", known, 700)
     words = _metric("strings", "--input {log}/log.parquet --column category --search levels")
-    most = "SELECT max(estimate) FROM 'release/strings.parquet'"
+    peak = "SELECT max(estimate) FROM 'release/strings.parquet'"
     share = "SELECT max(n) FROM (SELECT count(*) AS n FROM '{log}/log.parquet' GROUP BY category)"
     yield Work("heavy hitters, 10^6 rows", words, 2.2, "texts", "", share)
-    yield Work("the same with dummies", f"{words} {_DUMMIES}", 4, "texts", most, share)
+    yield Work("the same with dummies", f"{words} {_DUMMIES}", 4, "texts", peak, share)
 
 
 def _rows_of_numbers() -> Iterator[Work]:
@@ -138,7 +138,9 @@ def _rows_of_numbers() -> Iterator[Work]:
     first = "SELECT avg(estimate) FROM 'release/vector-mean.parquet'"
     truth = f"SELECT ({' + '.join(f'avg(f{i})' for i in range(speed_logs.WIDTH))}) / " \
         f"{speed_logs.WIDTH} FROM '{{log}}/log.parquet'"  # fmt: skip
-    yield Work("vector-mean of 400, with dummies, 10^5 rows", words, 3, "vectors", first, truth, 500)
+    yield Work(
+        "vector-mean of 400, with dummies, 10^5 rows", words, 3, "vectors", first, truth, 500
+    )
     numbers = " ".join(f"--number x{i}=0,1" for i in range(speed_logs.FEATURES))
     words = f"--input {{log}}/log.parquet {numbers} --target y=0,8 --loss linear"
     yield Work("train by sums, 10^6 rows of 8 columns", _metric("train", words), 3, "examples",
@@ -154,12 +156,12 @@ def _plans() -> Iterator[Work]:
 
 def _ledgers() -> Iterator[Work]:
     for entries in speed_logs.ENTRIES:
-        yield Work(f"run beside {entries:,} entries", "run {log}/plan.yaml", 2.2,
+        yield Work(f"run beside {entries:,} entries", "run {log}/plan.yaml --window {day}", 2.2,
                    f"ledger {entries}", megabytes=300)  # fmt: skip
-    last = f"ledger {speed_logs.ENTRIES[-1]}"
+    largest = f"ledger {speed_logs.ENTRIES[-1]}"
     for words in ("show", "explain"):
         command = f"ledger {words} --ledger {{log}}/ledger.sqlite"
-        yield Work(f"ledger {words}, the last of them", command, 1, last)
+        yield Work(f"ledger {words}, the last of them", command, 1, largest)
     for releases, seconds in ((356, 4), (3650, 10)):
         words = "site {log}/releases --ledger {log}/ledger.sqlite --output release"
         yield Work(f"site of {releases:,} releases", words, seconds, f"site {releases}")
@@ -174,7 +176,7 @@ def works() -> Iterator[Work]:
 def run(words: list[str], folder: Path) -> Cost:
     """What a process and all that it starts take, in a folder."""
     peak, ended = [0.0], threading.Event()
-    environment = installed(folder.parent) | {"XDG_STATE_HOME": str(folder.parent / "state")}
+    environment = speed_logs.environment(folder.parent)
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(words, cwd=folder, env=environment, stdout=said, stderr=said)
         watch = threading.Thread(target=_watch, args=(process.pid, peak, ended))
@@ -223,12 +225,13 @@ def _answer(query: str, folder: Path) -> tuple[float, float]:
 def measure(work: Work, logs: Path, repeats: int = REPEATS) -> tuple[Cost, float]:
     """(the medians of several runs of a work, the peer's CPU seconds)."""
     log, costs, peer = speed_logs.made(work.log, logs), [], math.nan
-    for _ in range(repeats):
+    for turn in range(repeats):
         with tempfile.TemporaryDirectory(dir=logs) as name:
             folder, here = Path(name), str(log)
-            if work.log.startswith(("plans", "ledger", "site")):  # a run writes beside its plan
+            if work.log == "plans":  # a run writes beside its plan
                 here = str(shutil.copytree(log, folder / "log"))
-            words = work.words.replace("{log}", here).split()
+            day = f"2030-01-{turn + 1:02}"
+            words = work.words.replace("{log}", here).replace("{day}", day).split()
             costs.append(run([*_HUSHBEAM, *words], folder))
             if work.figure:
                 figure, _ = _answer(work.figure, folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,20 @@ ROWS, USERS, WORDS, PART = 10_000_000, 2_500_000, 1_000_000, 1_000_000
 
 _METRIC = """\
   - {{name: m{number}, kind: histogram, column: category, domain: 0..{most}, drawn_by: shuffler}}
+"""
+_DAILY = """\
+collection: rows
+version: 1
+unit: user
+user_column: user
+input: rows.parquet
+output: out/{window}
+ledger: ledger.sqlite
+budget: {epsilon: 700.0, delta: 0.01}
+epsilon: 0.5
+delta: 1.0e-9
+metrics:
+  - {name: rows, kind: count}
 """
 _PLAN = """\
 collection: wide
@@ -42,8 +57,13 @@ def made(name: str, logs: Path) -> Path:
     if not folder.exists():
         folder.mkdir()
         command = [sys.executable, "-m", "benchmarks.speed_logs", name, str(folder)]
-        subprocess.run(command, check=True, env=installed(logs))
+        subprocess.run(command, check=True, env=environment(logs))
     return folder
+
+
+def environment(logs: Path) -> dict[str, str]:
+    """Of commands beside the logs, whose ledgers have a key and witnesses of their own."""
+    return installed(logs) | {"XDG_STATE_HOME": str(logs / "state")}
 
 
 def rows(number: int, seed: int = 1) -> pa.Table:
@@ -91,7 +111,7 @@ def _files(folder: Path) -> None:
 
 
 def _texts(folder: Path) -> None:
-    import fastavro  # type: ignore[import-untyped]
+    import fastavro
     import orjson
 
     table = rows(PART).select(["user", "category", "value", "word"])
@@ -130,10 +150,43 @@ def _plans(folder: Path) -> None:
         (folder / f"{number}.yaml").write_text(plan)
 
 
+def _ledger(folder: Path, entries: int) -> None:
+    """A ledger of a plan with one release, of whose entry it has copies of other windows."""
+    from pipelines.ledger.ledger import CollectionLedger
+    from pipelines.ledger.snapshot import Snapshot, fact_of
+
+    pq.write_table(pa.table({"user": np.arange(5000)}), folder / "rows.parquet")
+    (folder / "plan.yaml").write_text(_DAILY)
+    hushbeam = [sys.executable, "-m", "pipelines.cli.cli"]
+    for words in ("ledger init plan.yaml", "run plan.yaml --window 2029-12-31"):
+        subprocess.run([*hushbeam, *words.split()], check=True, cwd=folder, capture_output=True)
+    ledger = CollectionLedger.open(str(folder / "ledger.sqlite"))
+    snapshot = ledger.read()
+    (*_, last), state = snapshot.entries, snapshot.state
+    loss = last.losses[0].model_copy(update={"epsilon": 1e-4, "delta": 0.0, "profile": ()})
+    day = np.datetime64("1890-01-01")
+    for first in range(0, entries - 1, 128):
+        facts = []
+        for place in range(first, min(first + 128, entries - 1)):
+            start, until = (f"{day + place + more}" for more in (0, 1))
+            ends = {"start": f"{start}T00:00:00Z", "until": f"{until}T00:00:00Z"}
+            new = {
+                "id": ledger.word(), "window": start, "output": f"{last.output}-{start}",
+                "release_id": ledger.word() * 2, "losses": (loss,), "files": (f"{place:012x}",),
+                "span": last.span and last.span.model_validate(ends), "state": "reserved",
+                "operations": (ledger.word(),),
+            }  # fmt: skip
+            copy = last.model_copy(update=new)
+            ended = {"state": "committed", "operations": (*copy.operations, ledger.word())}
+            facts += [fact_of(copy), fact_of(copy.model_copy(update=ended))]
+        state = ledger._journal.add(state, facts)  # as many at once as no run ever adds
+    ledger._tell(snapshot.beginning.witness, Snapshot(state, "").seen)
+
+
 MAKERS = {
     "big": _big, "few words": _few_words, "files": _files, "texts": _texts, "vectors": _vectors,
     "examples": _examples, "plans": _plans,
-}  # fmt: skip
+} | {f"ledger {entries}": partial(_ledger, entries=entries) for entries in ENTRIES}  # fmt: skip
 
 
 if __name__ == "__main__":
