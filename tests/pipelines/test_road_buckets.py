@@ -17,7 +17,7 @@ from transforms.elements.blocks import bucket_count
         (256 << 16, 256),
         (256 << 18, 256),
         (1e9, 2048),
-        (1e12, 1 << 14),
+        (1e12, 1 << 16),
     ],
 )
 def test_buckets_fit_a_cache_while_they_are_few_and_a_worker_always(rows, buckets):

@@ -29,6 +29,7 @@ from tests.oracles.transforms import (
     source,
     window_end,
 )
+from transforms.elements.blocks import bucket_count
 from transforms.elements.conservation import BOUNDED, PERTURBED, SENT, Batches
 from transforms.elements.progress import WITHHELD
 from transforms.shuffle.shuffle import DrawBucketsDoFn, OrderDoFn, Shuffle, _most_buckets
@@ -155,6 +156,13 @@ def test_pieces_of_counted_messages_are_not_cut_small(codes):
     assert sorted(np.concatenate(run(lambda p: p | source([messages]) | shuffle).elements)) == [
         *messages
     ]
+
+
+def test_no_bucket_of_10_to_the_11_messages_fills_a_worker_and_no_piece_is_a_few_rows():
+    wanted = bucket_count(1e11)
+    counted, plain = _most_buckets(1 << 20, wanted), DrawBucketsDoFn(wanted, 1 << 20, SecureRandom)
+    assert 4 * 1e11 / counted < 128 << 20  # bytes; 256 buckets had 1.6 GB each
+    assert plain.most_rows * plain._times / wanted >= 256  # of 64 before
 
 
 # ---- the order -----------------------------------------------------------------------------------

@@ -26,12 +26,13 @@ weighed(np.ndarray, ArrayCoder)  # messages
 # for thousands of them cut blocks to shreds; and rows that a bucket should hold at most.
 _CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
 _BUCKET_ROWS = 1 << 18
+_MOST_BUCKETS, _MANY_BUCKETS = 1 << 16, 1 << 14
 
 
 def bucket_count(rows: float) -> int:
     """How many groups the shuffler and the contribution bound split their input into."""
     cached = min(int(rows) // _CACHED_ROWS, _FEW_BUCKETS)
-    wanted = min(max(64, cached, int(rows) // _BUCKET_ROWS), 1 << 14)
+    wanted = min(max(64, cached, int(rows) // _BUCKET_ROWS), _MOST_BUCKETS)
     # A power of two is drawn bit by bit: among 381 buckets numbers took twelve times as long.
     return 1 << (wanted.bit_length() - 1)
 
@@ -119,16 +120,17 @@ class PartitionDoFn(beam.DoFn):
 
     Attributes:
         most_rows: that a worker gathers before it sends them on: few, large pieces ...
-        most_bytes: ... that do not fill its memory where rows are long.
+        most_bytes: ... that do not fill its memory where rows are long. Both are so many times as
+            large as there are buckets beyond 16,384, else rows would travel one by one.
     """
 
     most_rows: ClassVar[int] = 1 << 20
     most_bytes: ClassVar[int] = 1 << 25
 
     def __init__(self, buckets: int) -> None:
-        if not 1 <= buckets <= 1 << 16:
-            raise ValueError(f"buckets must lie in 1 .. 65536, not {buckets}")
-        self._buckets = buckets
+        if not 1 <= buckets <= _MOST_BUCKETS:
+            raise ValueError(f"buckets must lie in 1 .. {_MOST_BUCKETS}, not {buckets}")
+        self._buckets, self._times = buckets, max(1, buckets // _MANY_BUCKETS)
 
     @abstractmethod
     def rows(self, block: Any) -> NDArray[Any]:
@@ -155,7 +157,8 @@ class PartitionDoFn(beam.DoFn):
         self._waiting.setdefault(window, []).append(rows)
         self._rows += len(rows)
         self._bytes += rows.nbytes
-        if self._rows >= self.most_rows or self._bytes >= self.most_bytes:
+        rows, size = self._rows // self._times, self._bytes // self._times
+        if rows >= self.most_rows or size >= self.most_bytes:
             yield from self.gathered()
 
     def gathered(self) -> Iterator[WindowedValue]:

@@ -71,7 +71,9 @@ class Shuffle(beam.PTransform):
 
     def expand(self, messages: beam.PCollection) -> beam.PCollection:
         batched = Batches(self.codes, self.batches)
-        buckets = min(self.buckets, _most_buckets(self.codes)) if self.counted else self.buckets
+        buckets = self.buckets
+        if self.counted:
+            buckets = min(buckets, _most_buckets(self.codes, buckets))
         # A threshold on messages would let a few users who send many each pass for a crowd.
         measure = SENT if self.users is None else PERTURBED
         order = OrderDoFn(self.min_reports, batched, self.open_rng, self.counted, measure)
@@ -97,14 +99,17 @@ def _largest(codes: int) -> int:
     return min(codes, (1 << 64) - 1)
 
 
-def _most_buckets(codes: int) -> int:
+def _most_buckets(codes: int, wanted: int = 0) -> int:
     """So many that a worker's messages leave in pieces of 64 KiB: smaller ones cost more to carry.
+
+    Where messages are so many that each bucket would be of hundreds of megabytes, pieces are less.
 
     Messages of two bytes and fewer are counted as their pieces come, so a bucket is no larger than
     its codes; longer ones are sorted where they are.
     """
     width = np.min_scalar_type(_largest(codes)).itemsize
-    return 64 if width <= _COUNTED else DrawBucketsDoFn.most_rows * width >> 16
+    fair = DrawBucketsDoFn.most_rows * width >> 16
+    return 64 if width <= _COUNTED else max(fair, wanted // _LARGER)
 
 
 # How a piece begins: with messages, or with how many there are of each code.
@@ -112,6 +117,7 @@ _MESSAGES, _NUMBERS = b"\0", b"\1"
 _NUMBER = np.dtype(np.int32)  # of one code in one piece; signed, as messages are not
 _SMALLER = 8  # messages for each number of a table, from which on numbers are far fewer bytes
 _COUNTED = 2  # bytes of a message; of a longer one there may be more codes than messages
+_LARGER = 16  # times as large as others: buckets whose messages are counted
 _PART = 1 << 16  # messages that are counted at a time: numpy first makes words of 8 bytes of them
 
 
