@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import orjson
 import pyarrow as pa
 
-from transforms.files.format import FileFacts, Mangled, Opener
+from transforms.files.format import LONG, FileFacts, Mangled, Opener, TextStart
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 20  # bytes that become a table; of 4 MiB its objects leave the caches
@@ -37,17 +37,17 @@ class JsonLines:
     text: ClassVar[bool] = True
 
     def look(self, open_file: Opener, reading: Reading) -> FileFacts:
-        rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
-        first: list[bytes] = []
-        for lines in _blocks(open_file):
-            first += lines[: 2 - len(first)]
-            rows += len(lines)
-            for row in _objects(lines):
-                names |= row
-                if len(names) > _MOST_COLUMNS:
-                    raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
-        _require_lines(first)
-        return FileFacts(rows, reading.schema(name for name in names if _text(name) is not None))
+        return FileFacts(*_seen(_blocks(open_file), reading))
+
+    def begin(self, open_file: Opener, reading: Reading) -> TextStart | None:
+        """The beginning of a file; None if it is no longer than `LONG`, or one line is."""
+        with open_file() as stream:
+            piece = stream.read(LONG)
+        lines = _lines(piece.removeprefix(codecs.BOM_UTF8).rpartition(b"\n")[0])
+        if len(piece) < LONG or len(lines) < 2:
+            return None
+        rows, schema = _seen([lines], reading)
+        return TextStart(rows, len(piece), schema)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
@@ -70,6 +70,21 @@ def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
             if end:
                 yield _lines(whole)
         yield _lines(left)
+
+
+def _seen(blocks: Iterable[list[bytes]], reading: Reading) -> tuple[int, pa.Schema]:
+    """How many lines there are, and their members."""
+    rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
+    first: list[bytes] = []
+    for lines in blocks:
+        first += lines[: 2 - len(first)]
+        rows += len(lines)
+        for row in _objects(lines):
+            names |= row
+            if len(names) > _MOST_COLUMNS:
+                raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
+    _require_lines(first)
+    return rows, reading.schema(name for name in names if _text(name) is not None)
 
 
 def _require_lines(lines: list[bytes]) -> None:

@@ -12,7 +12,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from transforms.elements.block_coders import TableCoder, weighed
-from transforms.elements.progress import UNREADABLE, tally
+from transforms.elements.progress import READ, UNREADABLE, tally
 from transforms.files.format import opener
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.parquet import RowGroups
@@ -38,17 +38,23 @@ class ReadTelemetry(beam.PTransform):
         columns: what to read; nothing else leaves the files.
         reading: of text.
         agreed: as what columns are read that files lay out differently.
+        counted: whether a table without rows ends each file and says how many it had, for whoever
+            has not counted them before: see `Encode`.
     """
 
     files: tuple[str, ...]
     columns: tuple[str, ...]
     reading: Reading = PLAIN
     agreed: Agreed = AS_WRITTEN
+    counted: bool = False
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         split = splits(self.files, self.columns)
         number = len(self.files)
-        read = ReadFiles(self.columns, self.reading, split=split, number=number, agreed=self.agreed)
+        read = ReadFiles(
+            self.columns, self.reading, split=split, number=number, agreed=self.agreed,
+            counted=self.counted,
+        )  # fmt: skip
         # Who reads them deals them out.
         files = beam.Create(self.files, reshuffle=False)
         return begin | "Files" >> files | "Read row groups" >> read
@@ -72,6 +78,7 @@ class ReadFiles(beam.PTransform):
             which a table is made for each row group. Any other file is read by one worker.
         number: of files, if it is known: fewer are cut to more parts each.
         agreed: as what columns are read that files lay out differently.
+        counted: as of `ReadTelemetry`, of files that are not split.
     """
 
     columns: tuple[str, ...]
@@ -80,6 +87,7 @@ class ReadFiles(beam.PTransform):
     split: bool = True
     number: int = _PARTS
     agreed: Agreed = AS_WRITTEN
+    counted: bool = False
 
     def expand(self, paths: beam.PCollection) -> beam.PCollection:
         kind = tuple[str, pa.Table] if self.named else pa.Table
@@ -87,7 +95,7 @@ class ReadFiles(beam.PTransform):
             paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
             step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed))
         else:
-            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed)
+            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed, self.counted)
             step = beam.ParDo(do)
         return paths | "Deal out" >> beam.Reshuffle() | "Rows" >> step.with_output_types(kind)
 
@@ -145,16 +153,25 @@ class ReadFileDoFn(beam.DoFn):
     """All of a file; a counter says why one cannot be read, in words that quote nothing of it."""
 
     def __init__(
-        self, columns: tuple[str, ...], reading: Reading, named: bool, agreed: Agreed
+        self,
+        columns: tuple[str, ...],
+        reading: Reading,
+        named: bool,
+        agreed: Agreed,
+        counted: bool = False,
     ) -> None:
         self._columns, self._reading, self._named = columns, reading, named
-        self._agreed = agreed
+        self._agreed, self._counted = agreed, counted
 
     def process(self, path: str) -> Iterator[Any]:
+        rows, schema = 0, pa.schema([])
         try:
             for table in map(self._agreed.read, tables(path, self._columns, self._reading)):
+                rows, schema = rows + table.num_rows, table.schema
                 if table.num_rows:
                     yield (path, table) if self._named else table
+            if self._counted:
+                yield schema.empty_table().replace_schema_metadata({READ: str(rows)})
         except UnreadableError as error:
             tally(f"{UNREADABLE}{error}", 1)
             raise
