@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product, repeat
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -424,6 +424,8 @@ def open_telemetry(
     # What files of several formats agree on follows from all their columns.
     texts = all(format_of(file).text for file in files)
     looks = _in_threads(_begun if texts else _looked_at, files, reading)
+    one: dict[pa.Schema, pa.Schema] = {}  # pickled for each worker: one object of those alike
+    looks = [look._replace(schema=one.setdefault(look.schema, look.schema)) for look in looks]
     later = partial(_in_threads, _looked_at, files, reading)
     counts = RowCounts(looks, None if all(look.whole for look in looks) else later)
     rows_of_files = [look.rows for look in looks]
@@ -524,7 +526,14 @@ def _in_threads(
 ) -> list[T]:
     """What there is to see of each file, by threads."""
     with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        return [*pool.map(look, files, repeat(reading))]
+        # Some files at a time: of small ones, handing each to a thread took longer than its footer.
+        size = -(-len(files) // _FOOTER_READERS) or 1
+        some = (files[start : start + size] for start in range(0, len(files), size))
+        return [one for part in pool.map(partial(_all_of, look, reading), some) for one in part]
+
+
+def _all_of(look: Callable[[str, Reading], T], reading: Reading, files: Sequence[str]) -> list[T]:
+    return [look(file, reading) for file in files]
 
 
 def _begun(file: str, reading: Reading) -> FileFacts:
