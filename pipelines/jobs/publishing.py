@@ -104,8 +104,8 @@ def carry_out(
 
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
-    encoded = job.telemetry.rows * times
-    rows = encoded if rows_are_public(job.options) else None
+    encoded = job.telemetry.about * times
+    rows = encoded if job.telemetry.counts.whole and rows_are_public(job.options) else None
     work += encoded * (1 if job.options.unit == "row" else USERS_COST)
     try:
         counted = run_beam(pipeline, for_beam, screen, rows, 0 if alone else work)
@@ -301,10 +301,10 @@ def _unpublished(
     # Before what is withheld: files that changed may well be why too few reports came.
     if CHANGED in counted:
         # Every metric counts the rows that it is given.
-        came, declared = counted.get(ROWS, 0) // times, job.telemetry.rows
+        came, declared = counted.get(ROWS, 0) // times, job.telemetry.about
         why = f"{came:,} rows came, and their footers told of {declared:,}"
-        if hidden:
-            why = "other rows came than their footers told of"
+        if hidden or not job.telemetry.counts.whole:
+            why = "other rows came than their footers or readers told of"
         return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")
     if withheld is not None:
         # Of users, and where rows that cannot be used are hidden, nothing is left out and told.

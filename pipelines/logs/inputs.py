@@ -6,23 +6,25 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from mechanisms.nearest import meant
 from mechanisms.randomness import SecureRandom
-from pipelines.errors import Caution, RequestError, because, reason
+from pipelines.errors import Caution, Notice, RequestError, because, reason
 from pipelines.logs.reading import wrong
 from pipelines.releases import release
 from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import DAY
 from pipelines.storage.stores import require_reachable
 from transforms.columns import is_moment
+from transforms.elements.progress import FILES, READ, ROWS
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.sessions import Sessions
 from transforms.encoders.users import UserDigest
@@ -35,7 +37,7 @@ from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
-from transforms.files.source import UnreadableError, format_of, head, look, packed, tables
+from transforms.files.source import UnreadableError, begin, format_of, head, look, packed, tables
 from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Telemetry:
@@ -52,24 +56,52 @@ class Telemetry:
 
     Attributes:
         files: every file, in a fixed order.
-        rows: how many rows they hold together.
+        counts: how many rows each of them holds.
         schemas: the columns of each file, and those that are derived of them; those that a job
             asks for are checked in all.
         reading: of text.
         missing: of several days that were looked for, those without a file of some pattern.
-        rows_of_files: how many rows each file holds.
         heads: (file, its columns) where nobody reads the files, and their columns are known.
         agreed: as what columns are read that are laid out differently.
     """
 
     files: tuple[str, ...]
-    rows: int
+    counts: RowCounts = field(hash=False)
     schemas: tuple[pa.Schema, ...]
     reading: Reading = PLAIN
     missing: tuple[str, ...] = ()
-    rows_of_files: tuple[int, ...] = ()
     agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows the files hold together; text is read for that, if nobody has yet."""
+        return sum(self.counts.known)
+
+    @property
+    def about(self) -> int:
+        """Roughly as many, for what costs nothing but time where it is wrong."""
+        return sum(facts.rows for facts in self.counts.facts)
+
+    def all_came(self, tallies: dict[str, int]) -> bool:
+        """Whether as many rows came as the files hold, or their readers said.
+
+        Args:
+            tallies: of the job; what the readers said is taken out.
+        """
+        files, read = tallies.pop(FILES, 0), tallies.pop(READ, 0)
+        came = tallies.get(ROWS, 0)
+        if not self.counts.whole:
+            return (files, read) == (len(self.files), came)
+        return self.unread or came == self.rows
+
+    def whole(self) -> Telemetry:
+        """The same with the columns that JSON has beyond the beginnings of its files."""
+        if self.counts.later is None:
+            return self
+        self.counts.count()
+        pairs = zip(self.schemas, self.counts.facts, strict=True)
+        return replace(self, schemas=tuple(_extended(seen, facts.schema) for seen, facts in pairs))
 
     @property
     def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
@@ -95,7 +127,8 @@ class Telemetry:
         """From nothing to tables of the columns that are asked for."""
         from transforms.rows.telemetry import ReadTelemetry
 
-        return ReadTelemetry(self.files, tuple(sorted(columns)), self.reading, self.agreed)
+        named, counted = tuple(sorted(columns)), not self.counts.whole
+        return ReadTelemetry(self.files, named, self.reading, self.agreed, counted)
 
     def changed(self, hidden: bool = False) -> str | None:
         """What is no more as it was when they were looked at; None if nothing can be told.
@@ -103,6 +136,8 @@ class Telemetry:
         Args:
             hidden: whether nobody is to learn how many rows there are.
         """
+        if not self.counts.whole:
+            return None
         try:
             rows = sum(_looked_at(file, self.reading).rows for file in self.files)
         except RequestError as error:
@@ -128,6 +163,8 @@ class Telemetry:
             try:
                 seen[schema] = view.schema(schema)
             except ViewError as error:
+                if error.unknown is not None and (whole := self.whole()) != self:
+                    return whole.seen(view)
                 refused = wrong(error)
                 if error.unknown is None:
                     raise refused from None
@@ -140,6 +177,7 @@ class Telemetry:
 
     def in_sessions(self, made: Sessions) -> Telemetry:
         """The same with the columns of sessions; refused if they are there, or no such moments."""
+        self.counts.count()  # sessions leave no reader's word of its rows
         kind = self.column_type(made.time, "--sessions")
         if not (self.unseen or is_moment(kind)):
             raise RequestError(f"--sessions: {made.time!r} holds {kind}; moments are needed")
@@ -165,6 +203,8 @@ class Telemetry:
                 bind(parse(text), schema)
             except ExpressionError as error:
                 head, _, rest = error.why.partition(": ")
+                if error.unknown and (whole := self.whole()) != self:
+                    return whole.require_rows(rows)
                 why = rest if head in FUNCTIONS else error.why  # functions have other names in SQL
                 if error.unknown:
                     why += f"; {listed(file, schema, self.reading, error.unknown)}"
@@ -182,6 +222,8 @@ class Telemetry:
         kinds = []
         for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
+                if (whole := self.whole()) != self:
+                    return whole.column_type(column, flag)
                 has = "several columns" if column in schema.names else "no column"
                 raise RequestError(
                     f"{flag}: {shown(file)} has {has} {column!r}; "
@@ -201,7 +243,55 @@ class Telemetry:
         return kinds[0]
 
 
-UNREAD = Telemetry((), 0, ())
+def _extended(seen: pa.Schema, known: pa.Schema) -> pa.Schema:
+    return pa.schema([*seen, *(field for field in known if field.name not in seen.names)])
+
+
+@dataclass
+class RowCounts:
+    """How many rows files hold; of long texts about how many, until somebody needs the number.
+
+    Copies of a `Telemetry` share one, so that no file is counted twice.
+
+    Attributes:
+        facts: what is known of each file.
+        later: looks at all of each file; None where that was done at once.
+        whole: whether all rows are counted by now.
+    """
+
+    facts: list[FileFacts]
+    later: Callable[[], list[FileFacts]] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        self.whole = self.later is None
+
+    def count(self) -> None:
+        """Count what is not counted yet.
+
+        Raises:
+            RequestError: a file is not of the format of its name.
+        """
+        if not self.whole and self.later is not None:
+            warnings.warn(_COUNTING, Notice, stacklevel=2)
+            self.facts, self.whole = self.later(), True
+
+    @property
+    def known(self) -> list[int]:
+        """How many rows each file holds."""
+        self.count()
+        return [facts.rows for facts in self.facts]
+
+
+def of_rows(rows: int) -> RowCounts:
+    """Of a number that is known."""
+    return RowCounts([FileFacts(rows, pa.schema([]))])
+
+
+_COUNTING = (
+    "the rows of the text are counted before the job begins: the design needs their number, or a "
+    "column is not at its beginning"
+)
+UNREAD = Telemetry((), of_rows(0), ())
 
 
 def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
@@ -331,17 +421,21 @@ def open_telemetry(
     # A file that is named twice, by whatever path, must not have its rows counted twice.
     matched = (file for pattern in patterns for file in _match(pattern, absent))
     files = tuple({os.path.realpath(file): file for file in matched}.values())
-    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        looks = list(pool.map(lambda file: _looked_at(file, reading), files))
-    rows_of_files = tuple(look.rows for look in looks)
-    rows = sum(rows_of_files)
-    if not (rows or empty):
+    # What files of several formats agree on follows from all their columns.
+    texts = all(format_of(file).text for file in files)
+    looks = _in_threads(_begun if texts else _looked_at, files, reading)
+    one: dict[pa.Schema, pa.Schema] = {}  # pickled for each worker: one object of those alike
+    looks = [look._replace(schema=one.setdefault(look.schema, look.schema)) for look in looks]
+    later = partial(_in_threads, _looked_at, files, reading)
+    counts = RowCounts(looks, None if all(look.whole for look in looks) else later)
+    rows_of_files = [look.rows for look in looks]
+    if not (sum(rows_of_files) or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
     schemas = [look.schema for look in looks]
     agreed = of_log(schemas, rows_of_files)
     read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
     own = tuple(read[schema] for schema in schemas)
-    return Telemetry(files, rows, own, reading, rows_of_files=rows_of_files, agreed=agreed)
+    return Telemetry(files, counts, own, reading, agreed=agreed)
 
 
 def open_days(
@@ -425,6 +519,28 @@ def _match(pattern: str, absent: bool = False) -> list[str]:
                 "unpack it; unpack it yourself, or give it a name that ends in .parquet"
             )
     return paths
+
+
+def _in_threads(
+    look: Callable[[str, Reading], T], files: Sequence[str], reading: Reading
+) -> list[T]:
+    """What there is to see of each file, by threads."""
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        # Some files at a time: of small ones, handing each to a thread took longer than its footer.
+        size = -(-len(files) // _FOOTER_READERS) or 1
+        some = (files[start : start + size] for start in range(0, len(files), size))
+        return [one for part in pool.map(partial(_all_of, look, reading), some) for one in part]
+
+
+def _all_of(look: Callable[[str, Reading], T], reading: Reading, files: Sequence[str]) -> list[T]:
+    return [look(file, reading) for file in files]
+
+
+def _begun(file: str, reading: Reading) -> FileFacts:
+    try:
+        return begin(file, reading) or look(file, reading)
+    except UnreadableError as error:
+        raise RequestError(f"--input: {error}") from None
 
 
 def _looked_at(file: str, reading: Reading) -> FileFacts:

@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsDict
 from pipelines.metrics.content import Content, MetricReports
 from transforms.elements.blocks import GroupOnce
 from transforms.elements.conservation import Flow, reporting_users, require_whole
-from transforms.elements.progress import CHANGED, ROWS, WITHHELD, tally
+from transforms.elements.progress import CHANGED, WITHHELD, tally
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
@@ -57,8 +57,8 @@ class ContentDoFn(beam.DoFn):
     def process(
         self, estimate: Any, tallies: Mapping[str, int], flow: Flow | None
     ) -> Iterator[Content]:
-        files = self._metric.telemetry
-        if not files.unread and tallies.get(ROWS, 0) != files.rows:
+        tallies = dict(tallies)
+        if not self._metric.telemetry.all_came(tallies):
             tally(CHANGED, 1)
             return
         arrived = self._metric.arrived(estimate)

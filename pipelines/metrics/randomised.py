@@ -119,7 +119,7 @@ class Randomised(Metric):
         from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
-        buckets, encoder = bucket_count(self.telemetry.rows), viewed(self)
+        buckets, encoder = bucket_count(self.telemetry.about), viewed(self)
         keep = named is not None
         step = EncodeContributions(encoder, users, buckets, self.open_rng, keep, self.part)
         return tables | "Contributions" >> step
@@ -141,7 +141,7 @@ class Randomised(Metric):
                 "shuffler does"
             )
         if self.protection.model == "shuffle" and not self.options.fused:
-            buckets = bucket_count(self.telemetry.rows * max(1.0, self.protection.messages))
+            buckets = bucket_count(self.telemetry.about * max(1.0, self.protection.messages))
             shuffle = Shuffle(
                 self.min_reports, self.mechanism.codes, buckets, self.open_rng,
                 batches=self.batches, counted=True,

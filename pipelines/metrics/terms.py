@@ -13,6 +13,7 @@ from pipelines.errors import RequestError
 from pipelines.wording import factor, large_delta, upward
 
 if TYPE_CHECKING:
+    from pipelines.logs.inputs import Telemetry
     from pipelines.metrics.metric import Metric
 
 _MEANINGLESS = 20.0  # of epsilon: beyond it a promise is none
@@ -155,6 +156,12 @@ def least_batch(options: Crowd, rows: int, why: str) -> int:
     part, figures = (0.99, 3) if options.hides or options.fill is not None else (0.9, 2)
     unit = 10 ** max(math.floor(math.log10(part * rows)) - figures + 1, 0)
     return max(2, int(part * rows) // unit * unit)
+
+
+def rows_needed(options: Crowd, telemetry: Telemetry) -> int:
+    """The input's rows, where the least batch follows from them; else nobody counts them."""
+    said = options.min_reports is not None or options.user_column is not None
+    return 0 if said else telemetry.rows
 
 
 def least_reports(options: Crowd, model: str, rows: int) -> int:

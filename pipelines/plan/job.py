@@ -244,6 +244,7 @@ def _require_rows(plan: PlanDocument, telemetry: inputs.Telemetry) -> None:
     with plan.located():
         seen = telemetry.seen(plan.view)
     for query in plan.queries:
+        seen = seen.whole()
         query.require_clear({name for _, schema in seen.columns for name in schema.names})
         seen.require_rows(query.places)
 

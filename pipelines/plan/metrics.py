@@ -20,7 +20,7 @@ from mechanisms.wire.fingerprint import (
     of_window,
 )
 from pipelines.errors import RequestError
-from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry
+from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry, of_rows
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.resolving import resolve as resolve_one
@@ -86,7 +86,7 @@ def _resolved(
     request, telemetry = plan.metrics[place], source.telemetry
     if part is not None and telemetry is not None:  # it is planned for those who answer
         rows = int(telemetry.rows * part.share)
-        source = source._replace(telemetry=replace(telemetry, rows=rows))
+        source = source._replace(telemetry=replace(telemetry.whole(), counts=of_rows(rows)))
     try:
         metric = resolve_one(options, source)
     except RequestError as error:

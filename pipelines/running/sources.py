@@ -101,7 +101,7 @@ def sources_of(
 def _filled(telemetry: Telemetry) -> list[str]:
     """The files with rows: one without is equal to many, and adds nothing."""
     return [
-        file for file, rows in zip(telemetry.files, telemetry.rows_of_files, strict=True) if rows
+        file for file, rows in zip(telemetry.files, telemetry.counts.known, strict=True) if rows
     ]
 
 

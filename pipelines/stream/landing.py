@@ -12,7 +12,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadat
 from numpy.typing import NDArray
 
 from pipelines.errors import Caution, RequestError, reason
-from pipelines.logs.inputs import Telemetry
+from pipelines.logs.inputs import Telemetry, of_rows
 from pipelines.plan.document import SEED
 from pipelines.plan.metrics import resolve
 from pipelines.stream.clocks import FileSpan, lead, span
@@ -108,7 +108,7 @@ class Landing:
 
     def _opened(self, path: str, size: int, limit: int) -> Landed | None:
         try:
-            rows, schema = look(path, self.streamed.plan.reading)
+            rows, schema, _ = look(path, self.streamed.plan.reading)
         except UnreadableError as error:
             self.blame(path, size, error)
             return None
@@ -209,7 +209,7 @@ class Landing:
             self._fit[kinds] = (
                 path,
                 self._misfit(
-                    Telemetry((path,), max(rows, 1), (schema,), self.streamed.plan.reading)
+                    Telemetry((path,), of_rows(max(rows, 1)), (schema,), self.streamed.plan.reading)
                 ),
             )
         first, why = self._fit[kinds]

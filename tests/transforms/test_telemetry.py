@@ -66,7 +66,7 @@ def test_a_log_is_cut_so_that_workers_have_alike_much_to_do(tmp_path, groups, fi
     path = str(tmp_path / "log.parquet")
     pq.write_table(pa.table({"value": range(groups)}), path, row_group_size=1)
     cut = CutDoFn(-(-32 // files))
-    parts = [part for _ in range(files) for part in cut.process(path)]
+    parts = [part for _ in range(files) for some in cut.process(path) for part in some]
     mine = [part[1:] for part in parts[: len(parts) // files]]
     assert [group for start, stop in mine for group in range(start, stop)][:groups] == [
         *range(groups)
@@ -81,7 +81,7 @@ def test_a_log_is_cut_so_that_workers_have_alike_much_to_do(tmp_path, groups, fi
 def test_many_small_files_are_not_looked_into_to_be_cut(log):
     (log / "0.parquet").write_bytes(b"no footer")
     path = str(log / "0.parquet")
-    [(name, start, stop)] = CutDoFn(1).process(path)
+    [((name, start, stop),)] = CutDoFn(1).process(path)
     assert name == path
     assert (start, stop > 10**9) == (0, True)
 
@@ -101,3 +101,22 @@ def test_a_file_without_rows_has_none_and_no_row_group_is_missed(tmp_path):
                 writer.write_table(pa.table([range(size)], schema=schema))
     tables = read("value", files=[tmp_path / f"{name}.parquet" for name in sizes])
     assert sorted(table.num_rows for table in tables) == [0, 3, 4]
+
+
+def test_small_files_come_together_and_once(tmp_path):
+    for file in range(600):
+        table = pa.table({"value": np.arange(3 * (file != 9)) + 3 * file})
+        pq.write_table(table, tmp_path / f"{file:03}.parquet")
+    tables = read("value", files=sorted(tmp_path.iterdir()))
+    assert len(tables) == 300
+    values = [n for table in tables for n in table["value"].to_pylist()]
+    assert sorted(values) == [n for n in range(1800) if n // 3 != 9]
+    assert all(table["value"].num_chunks <= 1 for table in tables)
+
+
+def test_files_of_other_types_stay_apart(tmp_path):
+    for file in range(600):
+        column = pa.array([file], pa.int32() if file % 2 else pa.int64())
+        pq.write_table(pa.table({"value": column}), tmp_path / f"{file:03}.parquet")
+    tables = read("value", files=sorted(tmp_path.iterdir()))
+    assert sorted(n for table in tables for n in table["value"].to_pylist()) == list(range(600))

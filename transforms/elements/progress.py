@@ -8,6 +8,7 @@ from threading import Lock
 
 NAMESPACE = "hushbeam"
 ROWS = "rows read"
+READ, FILES = "rows of files that were read", "files that were read"
 REPORTS = "reports"
 WITHHELD = "withheld"
 CHANGED = "files changed"  # while they were read

@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from transforms.files.format import FileFacts, Mangled, Opener, Recoded
+from transforms.files.format import (
+    LONG,
+    FileFacts,
+    Mangled,
+    Opener,
+    Recoded,
+    TextStart,
+)
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 23  # bytes; no row may be longer
@@ -35,6 +42,15 @@ class Csv:
         names = self.names(open_file, reading)
         tables = self.tables(open_file, names[:1], reading)
         return FileFacts(sum(table.num_rows for table in tables), reading.schema(names))
+
+    def begin(self, open_file: Opener, reading: Reading) -> TextStart | None:
+        """The beginning of a file; None if it is no longer than `LONG`."""
+        with open_file() as stream:
+            piece = stream.read(LONG)
+        if len(piece) < LONG:
+            return None
+        schema = reading.schema(self.names(open_file, reading))
+        return TextStart(piece.count(b"\n"), len(piece), schema)
 
     def names(self, open_file: Opener, reading: Reading) -> list[str]:
         """The columns; of a file without a byte in it those that the plan names.

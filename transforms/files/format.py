@@ -101,10 +101,31 @@ class FileFacts(NamedTuple):
     Attributes:
         rows: how many there are.
         schema: its columns.
+        whole: whether all of it was looked at; else rows are about so many, and JSON may have more
+            columns.
     """
 
     rows: int
     schema: pa.Schema
+    whole: bool = True
+
+
+class TextStart(NamedTuple):
+    """What the beginning of a long text tells.
+
+    Attributes:
+        rows: in it.
+        size: bytes of it, unpacked.
+        schema: the columns that are seen there; of JSON there may be more.
+    """
+
+    rows: int
+    size: int
+    schema: pa.Schema
+
+
+LONG = 1 << 20
+"""Bytes of a text beyond which its rows are counted only where somebody needs their number."""
 
 
 class Format(Protocol):

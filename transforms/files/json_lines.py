@@ -2,28 +2,34 @@
 
 import codecs
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
+import orjson
 import pyarrow as pa
 
-from transforms.files.format import FileFacts, Mangled, Opener
+from transforms.files.format import LONG, FileFacts, Mangled, Opener, TextStart
 from transforms.files.reading import Reading, parsed
 
-_BLOCK = 1 << 22  # bytes that become a table
+_BLOCK = 1 << 20  # bytes that become a table; of 4 MiB its objects leave the caches
 _LARGEST_LINE = 1 << 24  # bytes
 _MOST_COLUMNS = 100_000  # as of Avro: each is kept in memory, and lines may name others without end
 
 # Numbers stay as they are written; made once, for that takes longer than reading a line does.
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
+_EXACT = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class JsonLines:
     """A line that is no object is a row of nulls; lines of blanks are no rows.
 
-    Each scalar is taken as it is written there, and for what its column holds. Python reads the
-    lines: Arrow's reader is faster and ends the process at some of the lines that are no objects
-    (a segmentation fault in Arrow 25, found by fuzzing).
+    Each scalar is taken as it is written there, and for what its column holds. orjson reads the
+    lines, and Python's `json` those that it refuses (NaN, half of a pair of surrogates). Arrow's
+    reader fails a block for one odd line, takes a record over several lines, and makes a double of
+    2^64 - 1.
     """
 
     name: ClassVar[str] = "JSON lines"
@@ -31,30 +37,24 @@ class JsonLines:
     text: ClassVar[bool] = True
 
     def look(self, open_file: Opener, reading: Reading) -> FileFacts:
-        rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
-        first: list[bytes] = []
-        for lines in _blocks(open_file):
-            first += lines[: 2 - len(first)]
-            rows += len(lines)
-            for line in lines:
-                names |= dict.fromkeys(_object(line))
-                if len(names) > _MOST_COLUMNS:
-                    raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
-        _require_lines(first)
-        return FileFacts(rows, reading.schema(name for name in names if _written(name) is not None))
+        return FileFacts(*_seen(_blocks(open_file), reading))
+
+    def begin(self, open_file: Opener, reading: Reading) -> TextStart | None:
+        """The beginning of a file; None if it is no longer than `LONG`, or one line is."""
+        with open_file() as stream:
+            piece = stream.read(LONG)
+        lines = _lines(piece.removeprefix(codecs.BOM_UTF8).rpartition(b"\n")[0])
+        if len(piece) < LONG or len(lines) < 2:
+            return None
+        rows, schema = _seen([lines], reading)
+        return TextStart(rows, len(piece), schema)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
         for lines in _blocks(open_file):
-            rows = [_object(line) for line in lines]
-            parts = [
-                parsed(
-                    pa.array([_written(row.get(name)) for row in rows], pa.string()),
-                    reading.kind(name),
-                )
-                for name in columns
-            ]
+            rows = _objects(lines)
+            parts = [_column(lines, rows, name, reading.kind(name)) for name in columns]
             yield pa.table(parts, schema=reading.schema(columns))
 
 
@@ -70,6 +70,21 @@ def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
             if end:
                 yield _lines(whole)
         yield _lines(left)
+
+
+def _seen(blocks: Iterable[list[bytes]], reading: Reading) -> tuple[int, pa.Schema]:
+    """How many lines there are, and their members."""
+    rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
+    first: list[bytes] = []
+    for lines in blocks:
+        first += lines[: 2 - len(first)]
+        rows += len(lines)
+        for row in _objects(lines):
+            names |= row
+            if len(names) > _MOST_COLUMNS:
+                raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
+    _require_lines(first)
+    return rows, reading.schema(name for name in names if _text(name) is not None)
 
 
 def _require_lines(lines: list[bytes]) -> None:
@@ -98,22 +113,75 @@ def _lines(block: bytes) -> list[bytes]:
     return [line for line in block.split(b"\n") if line.strip()]
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    """A line's members; none if it is no object."""
+def _objects(lines: list[bytes]) -> list[dict[str, Any]]:
+    """Each line's members; none of one that is no object."""
     try:
-        row = _DECODER.decode(line.decode())
+        rows = [*map(orjson.loads, lines)]
+    except ValueError:
+        rows = [*map(_object, lines)]
+    return rows if {*map(type, rows)} <= {dict} else [_members(row) for row in rows]
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        return _members(orjson.loads(line))
+    except ValueError:
+        return _exact(line)
+
+
+def _exact(line: bytes) -> dict[str, Any]:
+    """A line's members, numbers as texts."""
+    try:
+        return _members(_EXACT.decode(line.decode()))
     except (ValueError, RecursionError):
         return {}
+
+
+def _members(row: Any) -> dict[str, Any]:
     return row if type(row) is dict else {}
 
 
-def _written(value: Any) -> str | None:
-    """A scalar as it is written; None of what is none, or is no text that UTF-8 has."""
-    if type(value) is bool:
-        return "true" if value else "false"
-    if type(value) is not str:
-        return None
+def _column(
+    lines: list[bytes], rows: list[dict[str, Any]], name: str, kind: pa.DataType
+) -> pa.Array:
+    values = [row.get(name) for row in rows]
+    types = {*map(type, values)} - {type(None)}
+    # Doubles are the nearest either way; what int64 does not hold is null, as are its texts.
+    if types == {float} and pa.types.is_floating(kind):
+        return pa.array(values, kind)
+    if types == {int} and pa.types.is_integer(kind):
+        with suppress(OverflowError, pa.ArrowInvalid):
+            return pa.array(values, kind)
+    if types - {str}:
+        said = partial(_written, name=name, exact=pa.types.is_string(kind))
+        values = [*map(said, values, lines)]
     try:
-        return value if value.isascii() else value.encode().decode()
+        texts = pa.array(values, pa.string())
     except UnicodeEncodeError:  # half of a pair of surrogates
+        texts = pa.array(map(_text, values), pa.string())
+    return parsed(texts, kind)
+
+
+def _written(value: Any, line: bytes, name: str, exact: bool) -> str | None:
+    """A scalar as it is written, or as a text of the same value; None of what is none."""
+    kind = type(value)
+    if kind is str or value is None:
+        return value
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int and (value or not _MINUS_ZERO.search(line)):
+        return str(value)
+    if kind is float and not exact:
+        return repr(value)
+    # Of -0, 1.50, 1e3 and whole numbers beyond 64 bits another text would come back.
+    written = _exact(line).get(name) if kind in (int, float) else None
+    return written if type(written) is str else None
+
+
+def _text(value: str | None) -> str | None:
+    """What UTF-8 has; None of what it has not."""
+    try:
+        (value or "").encode()
+        return value
+    except UnicodeEncodeError:
         return None

@@ -4,7 +4,7 @@ What a file is by its first bytes, where its name says nothing, or something els
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ _BLOCK = 1 << 20  # bytes
 _BY_ENDING[".tsv"] = Csv("\t")
 _BY_NAME: dict[str, Format] = {one.name: one for one in FORMATS}
 _SOME = 1 << 20  # rows
+_PACKED = 5  # bytes of a log that about become one
 _TEXTS = ", ".join(ending for one in FORMATS if one.text for ending in one.endings)
 
 
@@ -106,15 +107,39 @@ def look(path: str, reading: Reading = PLAIN) -> FileFacts:
     chosen, parts = format_of(path), parts_of(path)
     with _own_errors(path, chosen):
         _require_like(path, chosen)
-        rows, schema = chosen.look(_opener(path, chosen, reading), reading.without(parts))
+        rows, schema, _ = chosen.look(_opener(path, chosen, reading), reading.without(parts))
+    return FileFacts(rows, _with_parts(schema, parts, reading, chosen.text))
+
+
+def _with_parts(schema: pa.Schema, parts: Iterable[str], reading: Reading, text: bool) -> pa.Schema:
+    """The columns of a file, those that its folders say among them."""
     for column in parts:
         place = schema.get_field_index(column)
         said = pa.field(column, reading.kind(column))
         if column not in schema.names:
             schema = schema.append(said)
-        elif chosen.text and place >= 0:  # its own column, which is text, too
+        elif text and place >= 0:  # its own column, which is text, too
             schema = schema.set(place, said)
-    return FileFacts(rows, schema)
+    return schema
+
+
+def begin(path: str, reading: Reading = PLAIN) -> FileFacts | None:
+    """About how many rows a long text has, and the columns at its beginning; None of all else.
+
+    Raises:
+        UnreadableError: as `look`, as far as the beginning tells.
+    """
+    chosen, parts = format_of(path), parts_of(path)
+    if not isinstance(chosen, Csv | JsonLines):
+        return None
+    with _own_errors(path, chosen):
+        _require_like(path, chosen)
+        seen = chosen.begin(_opener(path, chosen, reading), reading.without(parts))
+        if seen is None:
+            return None
+        size = FileSystems.named(path)[0].size_in_bytes * (_PACKED if packed(path) else 1)
+    rows = max(seen.rows * size // seen.size, 1)
+    return FileFacts(rows, _with_parts(seen.schema, parts, reading, True), whole=False)
 
 
 def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
@@ -149,7 +174,7 @@ def tables(path: str, columns: Sequence[str], reading: Reading = PLAIN) -> Itera
     with _own_errors(path, chosen):
         open_file, own = _opener(path, chosen, reading), [*columns]
         if parts.keys() & {*columns} or not own:
-            rows, schema = chosen.look(open_file, reading.without(parts))
+            rows, schema, _ = chosen.look(open_file, reading.without(parts))
             names = schema.names
             # A table knows its rows by its columns: of a total, any one is read for that.
             one = [name for name in names if names.count(name) == 1][:1]

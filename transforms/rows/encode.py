@@ -20,7 +20,7 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
 from transforms.elements.blocks import DrawingDoFn, Generator
-from transforms.elements.progress import ROWS, tally
+from transforms.elements.progress import FILES, READ, ROWS, tally
 from transforms.encoders.block import CellBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
 from transforms.encoders.part import ELSEWHERE, Part
@@ -37,7 +37,8 @@ class EncodedRows(NamedTuple):
 
     Attributes:
         blocks: usable rows.
-        tallies: (name, count), one for each name: the rows read, and the rejects by reason.
+        tallies: (name, count), one for each name: the rows read, and the rejects by reason; FILES
+            and READ, where files say how many rows they had.
     """
 
     blocks: beam.PCollection
@@ -87,6 +88,9 @@ class EncodeDoFn(DrawingDoFn):
     def process(self, table: pa.Table) -> Iterator[Any]:
         encoder, part = self._encode.encoder, self._encode.part
         counted = Counter({ROWS: table.num_rows})
+        if READ.encode() in (said := table.schema.metadata or {}):
+            for name, amount in ((READ, int(said[READ.encode()])), (FILES, 1)):
+                yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
         if part is not None:
             table = part.rows(table)
             counted[ELSEWHERE] = counted[ROWS] - table.num_rows

@@ -12,18 +12,20 @@ import apache_beam as beam
 import pyarrow as pa
 
 from transforms.elements.block_coders import TableCoder, weighed
-from transforms.elements.progress import UNREADABLE, tally
+from transforms.elements.progress import READ, UNREADABLE, tally
 from transforms.files.format import opener
 from transforms.files.kinds import AS_WRITTEN, Agreed
 from transforms.files.parquet import RowGroups
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import PARQUET, UnreadableError, format_of, tables
-from transforms.files.systems import FileSystems
+from transforms.files.systems import File, FileSystems
 
 # Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
 # much to do, and no more, for each part reads its file's footer anew.
 _PARTS, _PART = 32, 1 << 26
+_FEW = 256  # elements of many small files: of 5,000, one each took 0.8 ms a file
+_SMALL = 1 << 16  # rows up to which tables are put together, for steps take long over each
 _ALL = 1 << 31  # row groups
 
 weighed(pa.Table, TableCoder)
@@ -38,19 +40,27 @@ class ReadTelemetry(beam.PTransform):
         columns: what to read; nothing else leaves the files.
         reading: of text.
         agreed: as what columns are read that files lay out differently.
+        counted: whether a table without rows ends each file and says how many it had, for whoever
+            has not counted them before: see `Encode`.
     """
 
     files: tuple[str, ...]
     columns: tuple[str, ...]
     reading: Reading = PLAIN
     agreed: Agreed = AS_WRITTEN
+    counted: bool = False
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         split = splits(self.files, self.columns)
         number = len(self.files)
-        read = ReadFiles(self.columns, self.reading, split=split, number=number, agreed=self.agreed)
+        read = ReadFiles(
+            self.columns, self.reading, split=split, number=number, agreed=self.agreed,
+            counted=self.counted,
+        )  # fmt: skip
         # Who reads them deals them out.
-        files = beam.Create(self.files, reshuffle=False)
+        size = max(1, number // _FEW)
+        some = [self.files[start : start + size] for start in range(0, number, size)]
+        files = beam.Create(some, reshuffle=False)
         return begin | "Files" >> files | "Read row groups" >> read
 
 
@@ -62,7 +72,7 @@ def splits(files: Iterable[str], columns: Iterable[str]) -> bool:
 
 @dataclass
 class ReadFiles(beam.PTransform):
-    """Paths in; tables out, or (path, table).
+    """Paths, or tuples of several, in; tables out, or (path, table).
 
     Attributes:
         columns: what to read.
@@ -72,6 +82,7 @@ class ReadFiles(beam.PTransform):
             which a table is made for each row group. Any other file is read by one worker.
         number: of files, if it is known: fewer are cut to more parts each.
         agreed: as what columns are read that files lay out differently.
+        counted: as of `ReadTelemetry`, of files that are not split.
     """
 
     columns: tuple[str, ...]
@@ -80,6 +91,7 @@ class ReadFiles(beam.PTransform):
     split: bool = True
     number: int = _PARTS
     agreed: Agreed = AS_WRITTEN
+    counted: bool = False
 
     def expand(self, paths: beam.PCollection) -> beam.PCollection:
         kind = tuple[str, pa.Table] if self.named else pa.Table
@@ -87,7 +99,7 @@ class ReadFiles(beam.PTransform):
             paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
             step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed))
         else:
-            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed)
+            do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed, self.counted)
             step = beam.ParDo(do)
         return paths | "Deal out" >> beam.Reshuffle() | "Rows" >> step.with_output_types(kind)
 
@@ -95,9 +107,31 @@ class ReadFiles(beam.PTransform):
 Part = tuple[str, int, int]  # of a file: its row groups from one on, and before another
 
 
-@beam.typehints.with_output_types(Part)
+def _files(paths: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else paths
+
+
+def _put_together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables, small ones of the same columns as one."""
+    kept: list[pa.Table] = []
+    rows = 0
+    for table in parts:
+        if kept and (rows + table.num_rows > _SMALL or table.schema != kept[0].schema):
+            yield _one(kept)
+            kept, rows = [], 0
+        kept.append(table)
+        rows += table.num_rows
+    if kept:
+        yield _one(kept)
+
+
+def _one(kept: list[pa.Table]) -> pa.Table:
+    return kept[0] if len(kept) == 1 else pa.concat_tables(kept).combine_chunks()
+
+
+@beam.typehints.with_output_types(tuple[Part, ...])
 class CutDoFn(beam.DoFn):
-    """Paths of Parquet files, or patterns, to parts of alike many row groups.
+    """Paths of Parquet files, or patterns, to parts of alike many row groups; small files together.
 
     A file that is gone since it was looked for is an error: nobody counts a stream's rows before.
 
@@ -108,53 +142,80 @@ class CutDoFn(beam.DoFn):
     def __init__(self, parts: int) -> None:
         self._parts = parts
 
-    def process(self, path: str) -> Iterator[Part]:
-        files = FileSystems.named(path)
-        if not files:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        for file in files:
-            parts = max(self._parts, -(-file.size_in_bytes // _PART))
-            if parts == 1:
-                yield file.path, 0, _ALL
-                continue
-            with opener(file.path, None)() as stream:
-                groups = RowGroups(stream).number
-            # Alike large, and so rather more of them: were every fourth the larger, one worker in
-            # two would get all of those.
-            step = max(1, groups // parts)
-            for start in range(0, groups, step):
-                yield file.path, start, start + step
+    def process(self, paths: str | tuple[str, ...]) -> Iterator[tuple[Part, ...]]:
+        small: list[Part] = []
+        size = 0
+        for path in _files(paths):
+            if not (files := FileSystems.named(path)):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            for file in files:
+                parts = self._parts_of(file)
+                if len(parts) == 1 and size + file.size_in_bytes <= _PART:
+                    small, size = [*small, *parts], size + file.size_in_bytes
+                else:
+                    yield from ((part,) for part in parts)
+        if small:
+            yield tuple(small)
+
+    def _parts_of(self, file: File) -> list[Part]:
+        parts = max(self._parts, -(-file.size_in_bytes // _PART))
+        if parts == 1:
+            return [(file.path, 0, _ALL)]
+        with opener(file.path, None)() as stream:
+            groups = RowGroups(stream).number
+        # Alike large, and so rather more of them: were every fourth the larger, one worker in
+        # two would get all of those.
+        step = max(1, groups // parts)
+        return [(file.path, start, start + step) for start in range(0, groups, step)]
 
 
 class ReadPartDoFn(beam.DoFn):
-    """The row groups of a part."""
+    """The row groups of parts."""
 
     def __init__(self, columns: tuple[str, ...], named: bool, agreed: Agreed) -> None:
         self._columns, self._named, self._agreed = [*columns], named, agreed
 
-    def process(self, part: Part) -> Iterator[Any]:
+    def process(self, parts: tuple[Part, ...]) -> Iterator[Any]:
+        if self._named:
+            yield from ((part[0], table) for part in parts for table in self._read(part))
+        else:
+            yield from _put_together(table for part in parts for table in self._read(part))
+
+    def _read(self, part: Part) -> Iterator[pa.Table]:
         path, start, stop = part
         with opener(path, None)() as stream:
             groups = RowGroups(stream)
             for group in range(start, min(stop, groups.number)):
-                for table in map(self._agreed.read, groups.tables(group, self._columns)):
-                    yield (path, table) if self._named else table
+                yield from map(self._agreed.read, groups.tables(group, self._columns))
 
 
 class ReadFileDoFn(beam.DoFn):
     """All of a file; a counter says why one cannot be read, in words that quote nothing of it."""
 
     def __init__(
-        self, columns: tuple[str, ...], reading: Reading, named: bool, agreed: Agreed
+        self,
+        columns: tuple[str, ...],
+        reading: Reading,
+        named: bool,
+        agreed: Agreed,
+        counted: bool = False,
     ) -> None:
         self._columns, self._reading, self._named = columns, reading, named
-        self._agreed = agreed
+        self._agreed, self._counted = agreed, counted
 
-    def process(self, path: str) -> Iterator[Any]:
+    def process(self, paths: str | tuple[str, ...]) -> Iterator[Any]:
+        for path in _files(paths):
+            yield from self._read(path)
+
+    def _read(self, path: str) -> Iterator[Any]:
+        rows, schema = 0, pa.schema([])
         try:
             for table in map(self._agreed.read, tables(path, self._columns, self._reading)):
+                rows, schema = rows + table.num_rows, table.schema
                 if table.num_rows:
                     yield (path, table) if self._named else table
+            if self._counted:
+                yield schema.empty_table().replace_schema_metadata({READ: str(rows)})
         except UnreadableError as error:
             tally(f"{UNREADABLE}{error}", 1)
             raise

@@ -30,7 +30,7 @@ from transforms.elements.conservation import (
     require_whole,
     summed,
 )
-from transforms.elements.progress import CHANGED, ROWS, tally
+from transforms.elements.progress import CHANGED, tally
 
 # How the counter begins that says why the numbers were not taken.
 _REFUSED = "numbers not taken: "
@@ -132,8 +132,8 @@ class TakeDoFn(beam.DoFn):
         self._rng = self._open_rng()
 
     def process(self, counted: Counted, tallies: Mapping[str, int], flow: Flow) -> None:
-        files = self._metric.telemetry
-        if not files.unread and tallies.get(ROWS, 0) != files.rows:
+        tallies = dict(tallies)
+        if not self._metric.telemetry.all_came(tallies):
             tally(CHANGED, 1)
             return
         # No shuffler, and so no dummies. None of these messages may be impossible.

@@ -219,7 +219,7 @@ class BySplitMix(ByCounters):
         design, shuffle = self.design, None
         passed = Shuffled(0, Batches(design.modulus), RANGES)
         if not self.options.fused:
-            buckets = bucket_count(self.telemetry.rows * self.protection.messages)
+            buckets = bucket_count(self.telemetry.about * self.protection.messages)
             shuffle = Shuffle(0, self.mechanism.codes, buckets, self.open_rng, counted=True)
 
         def step(reports: MetricReports) -> MetricReports:

@@ -138,7 +138,7 @@ class OfUndeclaredGroups(ByJob):
     def _buckets(self) -> int:
         from transforms.elements.blocks import bucket_count
 
-        return bucket_count(self.telemetry.rows)
+        return bucket_count(self.telemetry.about)
 
     @property
     def width(self) -> int:

@@ -85,8 +85,10 @@ class BinsByReports(ByReports):
                 "randomised report tells no more apart; with --drawn-by shuffler it may be "
                 f"{MOST_COUNTED:,}"
             )
-        least = terms.least_reports(options, options.model, given.telemetry.rows)
-        expected = _expected_reports(options, given.telemetry.rows)
+        least = terms.least_reports(
+            options, options.model, terms.rows_needed(options, given.telemetry)
+        )
+        expected = _expected_reports(options, terms.rows_needed(options, given.telemetry))
         try:
             known = terms.target_terms(options, options.model, least, options.unit)
             target = Target(**known, task=MeanTask())
@@ -113,13 +115,18 @@ class BinsByReports(ByReports):
         return self.fitted.estimator(self.options.smooth)
 
     @property
+    def _expected(self) -> int:
+        declared = self.options.min_reports is not None
+        return _expected_reports(self.options, 0 if declared else terms.answering_rows(self))
+
+    @property
     def error(self) -> float:
         """The standard error of a cumulative share of a half, as limits say that are sure."""
         return self.fitted.sure_length / normal_quantile(0.95)
 
     @property
     def cautions(self) -> list[str]:
-        expected = _expected_reports(self.options, terms.answering_rows(self))
+        expected = self._expected
         return super().cautions + terms.drowned(self.error, expected if expected > 1 else 0, _HALF)
 
     @property
@@ -132,7 +139,7 @@ class BinsByReports(ByReports):
         if not self.options.hides:
             return None
         target = self.design.target.asking(MeanTask())
-        expected = _expected_reports(self.options, terms.answering_rows(self))
+        expected = self._expected
         without = fitting.design(target, self.fitted.bins, expected, self.design.name)
         return self.fitted.expected_length / without.expected_length
 

@@ -37,6 +37,7 @@ from pipelines.metrics.terms import (
     hiding_cost,
     least_reports,
     require_proven,
+    rows_needed,
 )
 from pipelines.releases.statement import published_exactly
 from pipelines.views import report
@@ -112,7 +113,7 @@ class MeansByReports(ByReports):
     @classmethod
     def of(cls, given: Ingredients) -> Self:
         options, groups = given.statistic.options, grouping(given.statistic)
-        known = least_reports(options, options.model, given.telemetry.rows)
+        known = least_reports(options, options.model, rows_needed(options, given.telemetry))
         try:
             design, fill = best_design(options, known, groups), read_fill(options)
             metric = cls(**given.fields, min_reports=known, design=design, groups=groups, fill=fill)

@@ -38,7 +38,7 @@ from pipelines.metrics.reports.row_estimates import (
 from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.row_evidence import CoordinateScale, RowEvidence
 from pipelines.metrics.statistics.vector_mean import OF_ALL_UNITS, REPORTS, TABLE
-from pipelines.metrics.terms import answering_rows, best_design, hiding_cost
+from pipelines.metrics.terms import answering_rows, best_design, hiding_cost, rows_needed
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.vector_mean.options import VectorMeanOptions
 from pipelines.metrics.vector_mean.prior import read_prior
@@ -87,10 +87,11 @@ class RowsByReports(ByReports):
     def of(cls, given: Ingredients) -> Self:
         options, attributes = given.statistic.options, given.statistic.attributes
         _require_sense(options, attributes)
-        _require_rows(options, attributes, given.telemetry.rows)
+        rows = given.telemetry.rows if options.reports else rows_needed(options, given.telemetry)
+        _require_rows(options, attributes, rows)
         prior = None if options.prior is None else read_prior(options.prior, width(attributes))
-        least, design = _design(options, given.telemetry.rows, attributes)
-        if options.reports and not given.telemetry.rows * design.mechanism.codes <= MOST_CODES:
+        least, design = _design(options, rows, attributes)
+        if options.reports and not rows * design.mechanism.codes <= MOST_CODES:
             raise RequestError(
                 f"--reports: {design.name} has {design.mechanism.codes:,} codes, which are all "
                 "looked at for each row: name another mechanism, or take a part of the log"

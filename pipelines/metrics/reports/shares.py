@@ -31,7 +31,13 @@ from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.poisoning import LIARS, Poisoning
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.evidence import Accuracy, Evidence
-from pipelines.metrics.terms import answering_rows, best_design, drowned, hiding_cost
+from pipelines.metrics.terms import (
+    answering_rows,
+    best_design,
+    drowned,
+    hiding_cost,
+    rows_needed,
+)
 from pipelines.views import report
 from pipelines.wording import covered, many_messages
 from transforms.encoders.domain import Domain
@@ -106,8 +112,9 @@ class SharesByReports(ByReports):
         options, ((_, domain),) = given.statistic.options, given.statistic.domains
         fill = _filled(options, domain)
         task = FrequencyTask(domain.size + options.hides, options.max_messages)
+        rows = rows_needed(options, given.telemetry)
         least, design = best_design(
-            options, task, given.telemetry.rows, options.mechanism, _model(options),
+            options, task, rows, options.mechanism, _model(options),
             bound=options.bound, seed=given.source.public_seed(),
         )  # fmt: skip
         if objection := too_large(design.mechanism):

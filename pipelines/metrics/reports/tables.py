@@ -18,7 +18,13 @@ from pipelines.metrics.of_statistic import Ingredients
 from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.cross_tab import TableEvidence, ravelled
 from pipelines.metrics.statistics.evidence import Accuracy
-from pipelines.metrics.terms import answering_rows, answering_share, best_design, drowned
+from pipelines.metrics.terms import (
+    answering_rows,
+    answering_share,
+    best_design,
+    drowned,
+    rows_needed,
+)
 from pipelines.wording import covered
 from transforms.encoders.rows import RowEncoder
 
@@ -36,7 +42,7 @@ class TablesByReports(ByReports):
 
     @classmethod
     def of(cls, given: Ingredients) -> Self:
-        statistic, rows = given.statistic, given.telemetry.rows
+        statistic, rows = given.statistic, rows_needed(given.statistic.options, given.telemetry)
         least, design = best_design(statistic.options, TablesTask(statistic.tabs), rows)
         return cls(**given.fields, min_reports=least, design=design)
 

@@ -113,7 +113,7 @@ class CountedStrings(ByCounters):
         """How many groups users are hashed into."""
         from transforms.elements.blocks import bucket_count
 
-        return bucket_count(self.telemetry.rows)
+        return bucket_count(self.telemetry.about)
 
     @property
     def _distinct(self) -> int | None:

@@ -27,7 +27,7 @@ from pipelines.metrics.reports.by_reports import ByReports
 from pipelines.metrics.statistics.strings import StringEvidence, UndeclaredStrings
 from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
 from pipelines.metrics.strings.options import StringsOptions
-from pipelines.metrics.terms import least_batch, require_proven, target_terms
+from pipelines.metrics.terms import least_batch, require_proven, rows_needed, target_terms
 from pipelines.views import report
 from pipelines.wording import upward
 from transforms.encoders.prefixes import PrefixEncoder
@@ -71,7 +71,8 @@ class LevelsByReports(ByReports):
 
     @classmethod
     def of(cls, given: Ingredients) -> Self:
-        options, rows = given.statistic.options, given.telemetry.rows
+        options = given.statistic.options
+        rows = rows_needed(options, given.telemetry)
         expected = least_batch(options, rows, "the search is planned for that number")
         seed, code = public_seed(given.source, given.open_rng), code_of(options, given.telemetry)
         try:

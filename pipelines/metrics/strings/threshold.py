@@ -174,7 +174,7 @@ class StringsAboveThreshold(CountedStrings):
         from transforms.elements.blocks import bucket_count
 
         # Long strings make wide rows, and a bucket's rows are in memory together.
-        return bucket_count(self.telemetry.rows * max(1, self.length // 64))
+        return bucket_count(self.telemetry.about * max(1, self.length // 64))
 
     def counted(self, block: CellBlock) -> CellBlock:
         return block

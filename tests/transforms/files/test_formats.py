@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import pickle
 import tempfile
@@ -297,3 +298,33 @@ LINES = st.one_of(
 @settings(max_examples=EXAMPLES)
 def test_fuzz_json_lines(lines: list[bytes]) -> None:
     holds("log.jsonl", b"\n".join(lines))
+
+
+def test_json_numbers_are_texts_as_they_are_written(tmp_path: Path) -> None:
+    """Where one reader would write another text, and where one refuses what the other takes."""
+    written = ["-0", "0", "1.50", "1e3", "18446744073709551616", "NaN", "1E400", "7", "-0.0"]
+    path = tmp_path / "log.jsonl"
+    lines = [f'{{"a": {number}, "b": "\\ud800"}}' for number in written]
+    lines += ['{"a": 1, "a": 2.50}', '{"a": true}', "1.50", '{"b": -0, "a": 0}', "{'a': 1}"]
+    path.write_text("\n".join(lines))
+
+    def read(*types: tuple[str, str]) -> list[object]:
+        return pa.concat_tables(tables(str(path), ["a"], Reading(types)))["a"].to_pylist()
+
+    assert read() == [*written, "2.50", "true", None, "0", None]
+    whole = [0, 0, None, None, None, None, None, 7, None, None, None, None, 0, None]
+    assert read(("a", "int")) == whole
+    numbers = [-0.0, 0.0, 1.5, 1000.0, 2.0**64, None, math.inf, 7.0, -0.0, 2.5, None, None, 0.0]
+    assert list(map(repr, read(("a", "float")))) == list(map(repr, [*numbers, None]))
+
+
+def test_json_numbers_of_one_kind_are_read_as_their_column(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"i": {2**63 - 1}, "x": 0.1}}\n{{"i": null, "x": -2.5e-3}}\n{{}}\n')
+    known = Reading((("i", "int"), ("x", "float")))
+    (table,) = [part for part in tables(str(path), ["i", "x"], known) if part.num_rows]
+    assert table["i"].to_pylist() == [2**63 - 1, None, None]
+    assert table["x"].to_pylist() == [0.1, -0.0025, None]
+    path.write_text(f'{{"i": {2**63}}}\n{{"i": 3}}\n')
+    (table,) = [part for part in tables(str(path), ["i"], known) if part.num_rows]
+    assert table["i"].to_pylist() == [None, 3]

@@ -109,7 +109,7 @@ class ReportShape:
         from transforms.units.units import ReportUnits
 
         users, keep = named or fresh_digest(release.options.user_column), named is not None
-        buckets, encoder = bucket_count(release.telemetry.rows), viewed(release)
+        buckets, encoder = bucket_count(release.telemetry.about), viewed(release)
         step = ReportUnits(encoder, release.reporting, users, buckets, release.open_rng, keep)
         return tables | "Contributions" >> step
 

@@ -32,7 +32,7 @@ class WholeRows(Shape):
         from transforms.units.units import ReportRowsDoFn
 
         users, rng = named or fresh_digest(release.options.user_column), release.open_rng
-        buckets, keep = bucket_count(release.telemetry.rows), named is not None
+        buckets, keep = bucket_count(release.telemetry.about), named is not None
         step = EncodeContributions(viewed(release), users, buckets, rng, keep, reported=False)
         rows = tables | "Contributions" >> step
         report = beam.ParDo(ReportRowsDoFn(release.reporting, rng))
