@@ -103,7 +103,7 @@ class RatioEstimate(NamedTuple):
 
 def quotients(
     sums: Floats,
-    numbers: Floats,
+    numbers: Floats | np.float64,
     sum_error: Floats | float,
     number_error: Floats | float,
     far: Floats | float,
@@ -117,7 +117,7 @@ def quotients(
 
     Args:
         sums: (k,) unbiased.
-        numbers: (k,) unbiased, of who is in each sum.
+        numbers: (k,) unbiased, of who is in each sum, or of all of them.
         sum_error: the standard deviation of a sum, or (k,) of each.
         number_error: that of a number.
         far: how many standard deviations refute.

@@ -200,7 +200,7 @@ class Series:
         """What is drawn over time: of the newest window those that a reader looks for first."""
         if "low" in self.newest.column_names:  # bins say little by themselves; quantiles do
             return []
-        places = order(self.newest, self.figure)[:MOST]
+        places = order(self.newest, self.figure, MOST)
         chosen = self.newest.select(["group", "value"]).take(pa.array(places, pa.int64()))
         return [(row["group"], row["value"]) for row in chosen.to_pylist()]
 
@@ -361,5 +361,5 @@ def table_now(series: Series) -> dict[str, Any]:
             columns[field.name] = column.to_pylist()
     if series.figure == QUANTILE and "value" in columns:
         columns["value"] = [label((None, level), QUANTILE) for level in columns["value"]]
-    first = order(table, series.figure)[:FIRST] if "low" not in columns else []
+    first = order(table, series.figure, FIRST) if "low" not in columns else []
     return {"rows": len(table), "columns": columns, "first": first}

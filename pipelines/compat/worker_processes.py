@@ -35,6 +35,7 @@ from pipelines.errors import STOPPED, FailedError
 from pipelines.storage import alive
 from transforms.elements.pieces import be_worker, shared
 from transforms.elements.progress import count, pass_on
+from transforms.encoders.texts import pickled_whole
 
 Result = TypeVar("Result")
 
@@ -137,7 +138,8 @@ def worker_processes(number: int) -> Iterator[Callable[[Callable[[], Any]], Any]
         handler: Any = worker_handlers.GrpcWorkerHandler
         stack.callback(setattr, handler, "close", handler.close)
         handler.close = _closing(handler.close, workers, over)
-        yield lambda run: _watched(run, workers, over)
+        # A copy has the texts that this process has; a new Python has none.
+        yield lambda run: _watched(run if forked else pickled_whole()(run), workers, over)
 
 
 def _kill(workers: Sequence[Any]) -> None:

@@ -38,6 +38,7 @@ from pipelines.errors import (
 )
 from pipelines.views.console import counters, progress
 from transforms.elements.progress import reset
+from transforms.encoders.texts import pickled_by_digest, pickled_whole
 from transforms.files import systems
 
 # Beam's in-process runner for batch jobs. "DirectRunner" would first try to fetch Prism.
@@ -165,7 +166,8 @@ def run_beam(
     if next(_EARLIER):
         gc.collect()
     pipeline = opened(options)
-    with signatures.kept():
+    local = type(pipeline.runner).__name__ == _LOCAL_RUNNER
+    with signatures.kept(), pickled_by_digest() if local else pickled_whole():
         pipeline | job
         with (
             _workers(pipeline, work) as run,

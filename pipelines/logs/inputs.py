@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mechanisms.nearest import meant
 from mechanisms.randomness import SecureRandom
@@ -629,8 +630,8 @@ def require_fitting(domain: Domain, column: pa.DataType, least: int = 1) -> None
         )
 
 
-def domain_lines(path: str) -> tuple[str, ...]:
-    """The lines of a file of declared values, none blank and each of them once.
+def domain_lines(path: str) -> pa.Array:
+    """(n,) the lines of a file of declared values, none blank and each of them once.
 
     Raises:
         RequestError: the file cannot be read, or has such lines.
@@ -645,22 +646,40 @@ def domain_lines(path: str) -> tuple[str, ...]:
         ) from None
     if len(raw) > LARGEST_DOMAIN_FILE:
         raise RequestError(f"--domain: {path} is larger than {LARGEST_DOMAIN_FILE >> 20} MiB")
+    if b"\r" in raw:  # as a text file is read
+        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = _lines(raw.removeprefix(b"\xef\xbb\xbf"), path)
+    wrong = {1 + line: "is blank; remove it" for line in _blank(lines)}
+    first = lines.dictionary_encode().indices.to_numpy()
+    for line in np.flatnonzero(first != np.arange(len(lines)))[:1].tolist():
+        wrong.setdefault(1 + line, f"repeats line {1 + first[line]}; keep one of them")
+    for line in sorted(wrong)[:1]:
+        raise RequestError(f"--domain: line {line} of {path} {wrong[line]}")
+    return lines
+
+
+def _lines(raw: bytes, path: str) -> pa.Array:
+    """The lines of a text, of which the last one may lack its end."""
+    data = np.frombuffer(raw, np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    if data.size and not raw.endswith(b"\n"):
+        ends = np.append(ends, data.size)
+    offsets = np.append(0, ends - np.arange(ends.size)).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw.replace(b"\n", b""))]
+    lines = pa.Array.from_buffers(pa.string(), ends.size, buffers)
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
         raise RequestError(f"--domain: {path} is not UTF-8 text") from None
-    # As a text file is read, for str.splitlines would also cut values at form feeds and the like.
-    lines = [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
-    seen: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            raise RequestError(f"--domain: line {number} of {path} is blank; remove it")
-        if line in seen:
-            raise RequestError(
-                f"--domain: line {number} of {path} repeats line {seen[line]}; keep one of them"
-            )
-        seen[line] = number
-    return tuple(lines)
+    return lines
+
+
+def _blank(lines: pa.Array) -> Iterator[int]:
+    """Which lines are blank."""
+    likely = pc.invert(pc.match_substring_regex(lines, "[!-~]"))
+    for place in pc.indices_nonzero(likely).to_pylist():
+        if not lines[place].as_py().strip():
+            yield place
 
 
 def written_out(text: str) -> tuple[str, ...]:

@@ -345,7 +345,7 @@ class Metric(AsFields, ABC):
         return None
 
 
-def viewed(metric: Metric, coins: Coins = FRESH) -> Encoder:
+def viewed(metric: Metric, coins: Coins = FRESH, pools: bool = False) -> Encoder:
     """The encoder behind what a request derives, and what it says must hold.
 
     A row for which that does not is like one without a value: where absence is hidden it is
@@ -355,8 +355,11 @@ def viewed(metric: Metric, coins: Coins = FRESH) -> Encoder:
     Args:
         metric: whose rows are encoded.
         coins: what the encoder draws.
+        pools: whether it says equal rows once, as encoders of strings may.
     """
-    encoder, options = metric.encoder(coins), metric.options
+    encoder: Any = metric.encoder(coins)
+    options = metric.options
+    encoder = replace(encoder, pools=True) if pools else encoder
     if not options.view:
         return encoder
     if options.hides_presence:

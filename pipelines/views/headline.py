@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.releases import schema
 from pipelines.views import effects, selected
@@ -90,7 +91,7 @@ def unit_of(figure: str) -> str:
     return _UNITS.get(figure, figure)
 
 
-def order(table: pa.Table, figure: str) -> list[int]:
+def order(table: pa.Table, figure: str, most: int, among: np.ndarray | None = None) -> list[int]:
     """Where the rows are that a reader looks for, the first of them first.
 
     Means are sorted by their errors: the largest of many are those of the fewest, mostly noise.
@@ -98,14 +99,33 @@ def order(table: pa.Table, figure: str) -> list[int]:
     Args:
         table: with estimates.
         figure: what they are.
+        most: at most so many.
+        among: (rows,) which are looked at, if not all.
     """
-    estimate = _floats(table, "estimate")
+    rows = np.arange(len(table)) if among is None else np.flatnonzero(among)
     if figure == QUANTILE:
-        return [*range(len(table))]
+        return list(rows[:most].tolist())
+    estimate = _floats(table, "estimate")
     if figure in KNOWN:
-        return np.lexsort((-estimate, _floats(table, "standard_error"))).tolist()
-    # Of shares that are moved to one number, as to 0, the unbiased ones still differ.
-    return np.lexsort((-_floats(table, "unbiased"), -estimate)).tolist()
+        keys = _floats(table, "standard_error"), -estimate
+    else:  # of shares that are moved to one number, as to 0, the unbiased ones still differ
+        keys = -estimate, -_floats(table, "unbiased")
+    first = _first(keys, rows, most)
+    return list(first[np.lexsort([key[first] for key in keys[::-1]])].tolist())
+
+
+def _first(keys: Sequence[np.ndarray], rows: np.ndarray, most: int) -> np.ndarray:
+    """The first rows by ascending keys, NaN last, in their own order.
+
+    A page sorts seven times: all of a million rows took 2 CPU seconds, and these take 0.1.
+    """
+    if not keys or rows.size <= most:
+        return rows[:most]
+    key = keys[0][rows]
+    last = np.partition(key, most - 1)[most - 1] if most else -np.inf
+    before, like = (~np.isnan(key), np.isnan(key)) if np.isnan(last) else (key < last, key == last)
+    some = _first(keys[1:], rows[like], most - int(before.sum()))
+    return np.sort(np.concatenate([rows[before], some]))
 
 
 def first_word(figure: str) -> str:
@@ -167,17 +187,9 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
     if rows == FIRST:
         shown = min(_MOST, many)
         return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
-    named = [
-        group is not None or value is not None
-        for group, value in zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)
-    ]
-    places = [place for place in order(table, figure) if named[place]]
-    if figure not in KNOWN:
-        sure = _beyond(table)
-        places = [place for place in places if sure[place]]
-    else:
-        places = [place for place in places if table["estimate"][place].is_valid]
-    first = places[:_MOST]
+    among = np.any([pc.is_valid(table[name]).to_numpy() for name in ("group", "value")], axis=0)
+    among &= pc.is_valid(table["estimate"]).to_numpy() if figure in KNOWN else _beyond(table)
+    first = order(table, figure, _MOST, among)
     if not first:
         return [], f"Of {many:,} figures nothing stands out of the noise"
     several = f"{len(first)} " if len(first) > 1 else ""

@@ -101,9 +101,10 @@ class Listing:
             most: at most so many.
             beyond: how many are left out before them.
         """
-        places = order(self.table, self.figure) if self.sort else [*range(len(self.table))]
-        chosen = pa.array(places[beyond : beyond + most], pa.int64())
-        return list(self.table.take(chosen).to_pylist())
+        if not self.sort:
+            return list(self.table.slice(beyond, most).to_pylist())
+        places = order(self.table, self.figure, beyond + most)[beyond:]
+        return list(self.table.take(pa.array(places, pa.int64())).to_pylist())
 
     def labels(self, row: Row) -> list[str]:
         """What a row is of, in characters that are a command to nobody."""

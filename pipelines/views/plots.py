@@ -66,7 +66,7 @@ def _ends(table: pa.Table) -> tuple[str, str, str]:
 
 def _bars(figure: Figure, table: pa.Table) -> None:
     kind, (low, high, legend) = table["figure"][0].as_py(), _ends(table)
-    rows = table.take(pa.array(order(table, kind)[:_MOST], pa.int64())).to_pylist()
+    rows = table.take(pa.array(order(table, kind, _MOST), pa.int64())).to_pylist()
     times = 100 if kind == "share" else 1
     lengths, lower, upper = (
         [np.nan if row[name] is None else times * row[name] for row in rows]

@@ -12,8 +12,8 @@ import pytest
 
 from mechanisms.heavy_hitters.crowds import Crowds
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run
-from transforms.encoders.block import CellBlock
-from transforms.encoders.strings import texts_of, width_of, words_of
+from transforms.encoders.block import CellBlock, PooledBlock
+from transforms.encoders.strings import distinct, texts_of, width_of, words_of
 from transforms.encoders.users import UserDigest
 from transforms.shuffle.crowds import (
     Crowded,
@@ -39,9 +39,10 @@ def blocks(pieces: int) -> list[CellBlock]:
     return [CellBlock(part, None) for part in np.array_split(rows(), pieces)]
 
 
-def published(given: list[CellBlock]) -> Crowded:
+def published(given: list[Any]) -> Crowded:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        typed = pipeline | beam.Create(given).with_output_types(CellBlock)
+        kind = PooledBlock if given and isinstance(given[0], PooledBlock) else CellBlock
+        typed = pipeline | beam.Create(given).with_output_types(kind)
         return typed | PublishCrowds(CROWDS, WIDTH, buckets=7, open_rng=fresh_stream)
 
     restart(2)
@@ -49,9 +50,20 @@ def published(given: list[CellBlock]) -> Crowded:
     return crowded
 
 
+def pooled(blocks: list[CellBlock]) -> list[PooledBlock]:
+    """The same rows; every pool has a string, too, that no row holds."""
+    some, none = [], words_of(pa.array(["none"], pa.large_string()), MOST)
+    for block in blocks:
+        first, places = distinct(block.cells)
+        pool = np.concatenate([none, block.cells[first]])
+        some.append(PooledBlock((places + 1).astype(np.uint32), pool))
+    return some
+
+
 @pytest.mark.parametrize("pieces", [1, 13])
-def test_crowds_are_counted_however_their_strings_arrive(pieces: int) -> None:
-    crowded = published(blocks(pieces))
+@pytest.mark.parametrize("pools", [False, True])
+def test_crowds_are_counted_however_their_strings_arrive(pieces: int, pools: bool) -> None:
+    crowded = published(pooled(blocks(pieces)) if pools else blocks(pieces))
     texts, whole = texts_of(crowded.strings)
     assert {*texts} == {*SHOWN}
     assert [text for text, all_ in zip(texts, whole, strict=True) if not all_] == ["longer"]

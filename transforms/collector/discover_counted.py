@@ -15,7 +15,7 @@ from apache_beam import typehints
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.heavy_hitters.counted import CountedSearch, Keys, StringEstimates, Tally
+from mechanisms.heavy_hitters.counted import CountedSearch, StringEstimates, Tally
 from mechanisms.heavy_hitters.discovery import FrequentStrings, discover
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.heavy_hitters.schedule import Search
@@ -68,16 +68,16 @@ class Searched(NamedTuple):
 
 
 class Tallying(NamedTuple):
-    """Keys that were tallied, and those that wait for it."""
+    """Keys that were tallied, and tallies that wait to be added."""
 
     tally: Tally
-    waiting: tuple[Keys, ...] = ()
+    waiting: tuple[Tally, ...] = ()
     messages: int = 0
 
 
 @dataclass
 class DiscoverCounted(beam.PTransform):
-    """Blocks of keys in, one `Searched` out: also of an empty batch.
+    """Tallies of keys in, one `Searched` out: also of an empty batch.
 
     Which counters there are follows from noisy counts, level by level, so one worker makes them
     all. What it found goes straight into a group: a bundle that is retried replaces its dummies,
@@ -105,7 +105,7 @@ class DiscoverCounted(beam.PTransform):
         )
 
 
-@typehints.with_input_types(np.ndarray)
+@typehints.with_input_types(Tally)
 @typehints.with_output_types(Tallying)
 class TallyKeys(beam.CombineFn):
     """How often each key came; a state takes 16 bytes for each that did."""
@@ -113,9 +113,10 @@ class TallyKeys(beam.CombineFn):
     def create_accumulator(self) -> Tallying:
         return Tallying(Tally.of(np.empty(0, np.uint64)))
 
-    def add_input(self, state: Tallying, keys: Keys) -> Tallying:
-        more = Tallying(state.tally, (*state.waiting, keys), state.messages + keys.size)
-        return more if sum(block.size for block in more.waiting) < _WAITING else _settled([more])
+    def add_input(self, state: Tallying, tally: Tally) -> Tallying:
+        messages = state.messages + int(tally.counts.sum())
+        more = Tallying(state.tally, (*state.waiting, tally), messages)
+        return more if sum(one.keys.size for one in more.waiting) < _WAITING else _settled([more])
 
     def merge_accumulators(self, states: Iterable[Tallying]) -> Tallying:
         return _settled([self.create_accumulator(), *states])
@@ -126,8 +127,7 @@ class TallyKeys(beam.CombineFn):
 
 def _settled(states: list[Tallying]) -> Tallying:
     """Several states as one, with nothing that waits."""
-    tallies = [state.tally for state in states]
-    tallies += [Tally.of(np.concatenate(s.waiting)) for s in states if s.waiting]
+    tallies = [tally for state in states for tally in (state.tally, *state.waiting)]
     keys, counts = map(np.concatenate, zip(*tallies, strict=True))
     return Tallying(Tally.of(keys, counts), (), sum(state.messages for state in states))
 

@@ -75,6 +75,39 @@ class CellBlock(NamedTuple):
         return mechanism.perturb(self.cells.reshape(-1), rng)
 
 
+class PooledBlock(NamedTuple):
+    """Rows, each of which is one of some different ones.
+
+    Attributes:
+        cells: (n,) which of `pool` each row is.
+        pool: (m, k) uint32 cells of the different rows.
+        users: (n,) uint64 digests of the privacy unit, or None where each row is its own unit.
+        applies: (n,) for which rows all that must hold does, or None where that is all of them.
+    """
+
+    cells: NDArray[np.uint32]
+    pool: NDArray[np.uint32]
+    users: Digests | None = None
+    applies: NDArray[np.bool_] | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def width(self) -> int:
+        return self.pool.shape[1]
+
+    @property
+    def counted(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """((r, k) of the pool what some row is, (r,) how many rows are)."""
+        times = np.bincount(self.cells, minlength=len(self.pool))
+        return self.pool[times > 0], times[times > 0]
+
+    def perturbed(self, mechanism: Any, rng: RandomSource) -> Messages:
+        raise TypeError("pooled rows are counted, not perturbed")
+
+
 class AmountBlock(NamedTuple):
     """Rows, each with a number of a group.
 
@@ -156,7 +189,7 @@ class RowBlock(NamedTuple):
         return mechanism.report(numbers, *others, rng)
 
 
-Rows = CellBlock | AmountBlock | SlotBlock | RowBlock
+Rows = CellBlock | PooledBlock | AmountBlock | SlotBlock | RowBlock
 """A block of any kind, as Beam checks them."""
 
 
@@ -209,8 +242,9 @@ def applicable(block: Any) -> Any:
     """The rows of a block for which all that must hold does."""
     if block.applies is None:
         return block
-    parts = (None if part is None else part[block.applies] for part in block)
-    return type(block)(*parts)._replace(applies=None)
+    rows = {name: part for name, part in block._asdict().items() if name != "pool"}
+    own = {name: None if part is None else part[block.applies] for name, part in rows.items()}
+    return block._replace(**own | {"applies": None})
 
 
 def one_row(blocks: Sequence[Any], rng: RandomSource) -> list[Any]:

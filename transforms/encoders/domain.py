@@ -2,9 +2,9 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from transforms.columns import is_integer, is_text, value_type
 from transforms.encoders.specification import MOST_VALUES, DeclaredDomain
+from transforms.encoders.texts import Texts
 
 
 class Domain(ABC):
@@ -134,8 +135,15 @@ class DeclaredValues(Domain):
     [1, 2]
     """
 
-    values: tuple[str, ...]
+    values: Sequence[str]
     other: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", Texts.of(self.values))
+
+    @property
+    def _texts(self) -> Texts:
+        return cast(Texts, self.values)
 
     @property
     def declared(self) -> int:
@@ -144,27 +152,18 @@ class DeclaredValues(Domain):
     @property
     def specification(self) -> DeclaredDomain:
         listed = list(self.values) if self.declared <= MOST_VALUES else None
-        lines = "".join(f"{value}\n" for value in self.values).encode()
+        lines = "".join(f"{value}\n" for value in self.labels().to_pylist()).encode()
         return DeclaredDomain(
             declared=self.declared, other=self.other, values=listed,
             sha256=hashlib.sha256(lines).hexdigest(),
         )  # fmt: skip
 
     def labels(self) -> pa.Array:
-        return pa.array(self.values, pa.string())
-
-    @cached_property
-    def _integers(self) -> pa.Array | None:
-        """The values as integers, or None if one of them is not, or two are the same one."""
-        try:
-            integers = [int(value) for value in self.values]
-            return pa.array(integers, pa.int64()) if len({*integers}) == len(integers) else None
-        except (ValueError, OverflowError):
-            return None
+        return self._texts.column
 
     def accepts(self, column: pa.DataType) -> bool:
         if is_integer(column):
-            return self._integers is not None
+            return self._texts.integers is not None
         if pa.types.is_boolean(value_type(column)):
             return {"true", "false"}.issuperset(self.values)
         return is_text(column)
@@ -177,11 +176,8 @@ class DeclaredValues(Domain):
             if pa.types.is_uint64(column.type):  # what int64 cannot hold was not declared
                 largest = pa.scalar((1 << 63) - 1, pa.uint64())
                 column = pc.if_else(pc.greater(column, largest), None, column)
-            column, values = column.cast(pa.int64()), self._integers
-        else:
-            column, values = column.cast(pa.string()), self.labels()
-        indices = pc.fill_null(pc.index_in(column, value_set=values), self.declared)
-        return indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            return self._texts.places_of_integers(column.cast(pa.int64()))
+        return self._texts.places(column.cast(pa.string()))
 
 
 def integer_range(text: str) -> tuple[int, int] | None:

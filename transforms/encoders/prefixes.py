@@ -1,6 +1,7 @@
 """From strings that nobody declared to cells: the prefix that a user's group looks at, hashed."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,9 @@ from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
 from transforms.columns import as_texts, bytes_of, is_integer, is_text, null
-from transforms.encoders.block import CellBlock
+from transforms.encoders.block import CellBlock, PooledBlock
 from transforms.encoders.encoder import NULL_VALUE, OneColumn, Rows
+from transforms.encoders.strings import in_block, vocabulary
 
 OUTSIDE_ALPHABET = "outside the alphabet"
 
@@ -35,19 +37,34 @@ class PrefixEncoder(OneColumn):
         protocol: what users run; of a search by counters, all lengths are looked at.
         instead: (positions,) the code in the place of what is no string of the alphabet, or None to
             leave that out, and counted.
+        pools: whether equal strings of a batch are there once, which a search by counters counts.
     """
 
     protocol: Protocol | CountedSearch
     instead: Codes | None = field(default=None, compare=False)
+    pools: bool = False
 
-    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+    @property
+    def kind(self) -> type[Any]:  # type: ignore[override]
+        return PooledBlock if self.pools else CellBlock
+
+    def encode(
+        self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
+    ) -> CellBlock | PooledBlock:
         texts = as_texts(batch.column(self.column))
         rows.reject(NULL_VALUE, null(texts))
-        usable = rows.kept.copy()
-        codes, inside = codes_of(self.protocol, texts.filter(pa.array(usable)))
-        usable[usable] = ~inside
-        rows.reject(OUTSIDE_ALPHABET, usable)
-        return CellBlock(self.protocol.cells(rows.filled(codes[inside], self.instead), rng), None)
+        texts, places = vocabulary(texts, rows)
+        codes, inside = codes_of(self.protocol, texts)
+        strange = rows.kept.copy()
+        strange[strange] = ~inside[places]
+        rows.reject(OUTSIDE_ALPHABET, strange)
+        places = places[inside[places]]
+        if self.instead is not None:
+            places = rows.filled(places, len(codes))
+            codes = np.concatenate([codes, self.instead[None]])
+        if isinstance(self.protocol, CountedSearch):  # which draws nothing
+            return in_block(self.protocol.cells(codes, rng), places, self.pools)
+        return CellBlock(self.protocol.cells(codes[places], rng), None)
 
 
 def codes_of(

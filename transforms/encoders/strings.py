@@ -1,7 +1,7 @@
 """Strings as rows of words of one size: each as it is, for whoever counts equal ones."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.strings import NULL
 from transforms.columns import as_texts, bytes_of, null
-from transforms.encoders.block import CellBlock, SlotBlock, applicable
+from transforms.encoders.block import CellBlock, PooledBlock, SlotBlock, applicable
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
 Words = NDArray[np.uint32]
 
-_BYTES = 1 << 22  # of the strings that are encoded at a time
+_BYTES = 1 << 24  # of the strings that are encoded at a time
 _CUT = 1 << 31
 
 
@@ -27,15 +27,20 @@ class StringEncoder:
         column: the name of the column; integers are taken as their decimal digits.
         most: bytes of UTF-8 that are looked at, at least 1; longer strings are cut at the end of
             a character.
+        pools: whether equal strings of a batch are there once: for who counts them.
     """
 
     column: str
     most: int
-    kind: ClassVar = CellBlock
+    pools: bool = False
+
+    @property
+    def kind(self) -> type[Any]:
+        return PooledBlock if self.pools else CellBlock
 
     @property
     def batch_size(self) -> int:
-        return max(1, min(BATCH, _BYTES // self.most))
+        return max(1, min(4 * BATCH, _BYTES // self.most))
 
     @property
     def columns(self) -> frozenset[str]:
@@ -45,10 +50,27 @@ class StringEncoder:
     def line_types(self) -> dict[str, pa.DataType]:
         return {self.column: pa.string()}
 
-    def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> CellBlock:
+    def encode(
+        self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
+    ) -> CellBlock | PooledBlock:
         texts = as_texts(batch.column(self.column))
         rows.reject(NULL_VALUE, null(texts))
-        return CellBlock(words_of(texts.filter(pa.array(rows.kept)), self.most), None)
+        texts, places = vocabulary(texts, rows)
+        return in_block(words_of(texts, self.most), places, self.pools)
+
+
+def vocabulary(texts: pa.Array, rows: Rows) -> tuple[pa.Array, NDArray[np.int32]]:
+    """The different texts of rows that are used, and which of them each row holds."""
+    kept = texts if rows.kept.all() else texts.filter(pa.array(rows.kept))
+    coded = kept.dictionary_encode()
+    return coded.dictionary, coded.indices.to_numpy()
+
+
+def in_block(pool: Words, places: NDArray[Any], pools: bool) -> CellBlock | PooledBlock:
+    """Rows that are some of a pool, with it or by themselves."""
+    if pools:
+        return PooledBlock(places.astype(np.uint32), pool)
+    return CellBlock(pool.take(places, axis=0), None)
 
 
 def width_of(most: int) -> int:

@@ -21,7 +21,7 @@ from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
 from transforms.elements.blocks import DrawingDoFn, Generator
 from transforms.elements.progress import FILES, READ, ROWS, tally
-from transforms.encoders.block import CellBlock, RowBlock
+from transforms.encoders.block import CellBlock, PooledBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
 from transforms.encoders.part import ELSEWHERE, Part
 from transforms.encoders.users import UserDigest
@@ -29,6 +29,7 @@ from transforms.encoders.users import UserDigest
 __all__ = ["CellBlock", "Encode", "EncodeDoFn", "EncodedRows"]
 
 weighed(CellBlock)
+weighed(PooledBlock)
 weighed(RowBlock)
 
 

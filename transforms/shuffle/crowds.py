@@ -24,7 +24,7 @@ from transforms.elements.blocks import (
 from transforms.elements.combine_all import CombineAll
 from transforms.elements.drawing import Drawing
 from transforms.elements.pieces import Piece
-from transforms.encoders.block import CellBlock
+from transforms.encoders.block import CellBlock, PooledBlock
 from transforms.encoders.strings import Words, as_binary, distinct
 from transforms.encoders.users import UserDigest
 
@@ -91,7 +91,7 @@ class PublishCrowds(beam.PTransform):
         return PartitionStringsDoFn(self.buckets, digest), publish, JoinCrowds(self.width)
 
 
-@typehints.with_input_types(CellBlock)
+@typehints.with_input_types(CellBlock | PooledBlock)
 @typehints.with_output_types(tuple[int, Piece])
 class PartitionStringsDoFn(PartitionDoFn):
     """Counts the equal strings of what it gathers, and sends each on to its bucket."""
@@ -100,17 +100,32 @@ class PartitionStringsDoFn(PartitionDoFn):
         super().__init__(buckets)
         self._digest = digest
 
-    def rows(self, block: CellBlock) -> Words:
-        return block.cells
+    def rows(self, block: CellBlock | PooledBlock) -> Words:
+        if isinstance(block, PooledBlock):
+            return _counted(*block.counted)
+        return _counted(block.cells, np.ones(block.size, np.int64))
 
     def assign(self, rows: Words) -> NDArray[np.uint64]:
         return bucket_of(self._digest(as_binary(rows)), self._buckets)
 
     def parted(self, rows: Words) -> Iterator[tuple[int, Words]]:
-        first, places = distinct(rows)
-        strings, counts = rows[first], np.bincount(places, minlength=first.size)
-        counted = np.concatenate([strings, counts.view(np.uint32).reshape(-1, _COUNT)], axis=1)
-        yield from partition(counted, self.assign(strings), self._buckets)
+        strings, sizes = _added_up(rows)
+        yield from partition(_counted(strings, sizes), self.assign(strings), self._buckets)
+
+
+def _counted(strings: Words, times: NDArray[np.int64]) -> Words:
+    """Strings with how often each came."""
+    return np.concatenate([strings, times.view(np.uint32).reshape(-1, _COUNT)], axis=1)
+
+
+def _added_up(counted: Words) -> tuple[Words, NDArray[np.int64]]:
+    """The different strings of what `_counted` makes, and how often each came in all."""
+    strings = np.ascontiguousarray(counted[:, :-_COUNT])
+    times = np.ascontiguousarray(counted[:, -_COUNT:]).view(np.int64)[:, 0]
+    first, places = distinct(strings)
+    sizes = np.zeros(first.size, np.int64)
+    np.add.at(sizes, places, times)
+    return strings[first], sizes
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
@@ -124,13 +139,9 @@ class PublishCrowdsDoFn(DrawingDoFn):
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, Crowded]]:
         number, pieces = bucket
         table = np.frombuffer(b"".join(pieces), np.uint32).reshape(-1, self._width + _COUNT)
-        strings = table[:, : self._width]
-        amounts = np.ascontiguousarray(table[:, self._width :]).view(np.int64)[:, 0]
-        first, places = distinct(strings)
-        sizes = np.zeros(first.size, np.int64)
-        np.add.at(sizes, places, amounts)
+        strings, sizes = _added_up(table)
         kept, values = self._crowds.publish(sizes, self._rng)
-        yield number, Crowded(strings[first[kept]], values[kept], int(sizes.sum()))
+        yield number, Crowded(strings[kept], values[kept], int(sizes.sum()))
 
 
 def _drawn(bucket: tuple[int, Iterable[Crowded]]) -> list[Crowded]:

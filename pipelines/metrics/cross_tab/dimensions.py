@@ -134,7 +134,7 @@ def _flat(column: str, path: str, kind: pa.DataType) -> Dimension:
 def _hierarchy(column: str, path: str, kind: pa.DataType) -> Dimension:
     """A column with coarser levels; what has no value is a group of its own on every level."""
     try:
-        head, *rows = [*csv.reader(inputs.domain_lines(path), strict=True)] or [[]]
+        head, *rows = [*csv.reader(inputs.domain_lines(path).to_pylist(), strict=True)] or [[]]
     except csv.Error:
         raise RequestError(f"{path} is no CSV file") from None
     _require_rows(path, column, head, rows)

@@ -124,8 +124,7 @@ class Evidence:
         def divided(of_total: float, of_others: float) -> RatioEstimate:
             own = of_total if shared else 0.0
             errors = of_total, math.hypot(own, of_others)
-            number = np.full_like(self.totals, self.number)
-            return quotients(self.totals, number, *errors, 1.0, own**2)
+            return quotients(self.totals, np.float64(self.number), *errors, 1.0, own**2)
 
         # Counts are whole: between two of them lies half a step to either side. Where units have a
         # counter of their own one half step is enough: by the exact laws 95 to 97 % of intervals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -139,9 +139,13 @@ class Histogram(Statistic):
 
     def statement(self, evidence: Evidence) -> dict[str, Any]:
         """What is said of it beside what all statistics say."""
-        columns = self.columns(evidence, self.options.confidence)
+        moved = evidence.moved
+        if moved is None:
+            moved = self._moved(evidence.totals / evidence.number)
+        last = replace(evidence, totals=evidence.totals[-1:], moved=moved[-1:])
+        columns = self.columns(last, self.options.confidence)
         names = ("estimate", "unbiased", "standard_error", "lower", "upper")
-        share = {name: float(columns[name][-1]) for name in names}
+        share = {name: float(columns[name][0]) for name in names}
         took_part = {"estimate": evidence.number, "standard_error": evidence.accuracy.people}
         unusable = {"treated": "counted as one more value", "share": share.pop("estimate")}
         return {

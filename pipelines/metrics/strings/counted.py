@@ -16,7 +16,7 @@ from pipelines.metrics.metric import MetricReports, viewed
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling, untouched
 from pipelines.metrics.statistics.strings import UndeclaredStrings
-from transforms.encoders.block import CellBlock, applicable
+from transforms.encoders.block import CellBlock, PooledBlock, applicable
 from transforms.encoders.users import UserDigest, fresh_digest
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class CountedStrings(ByCounters):
         """How strings were searched for, and how many there are."""
 
     def contributions(
-        self, tables: beam.PCollection, named: UserDigest | None = None
+        self, tables: beam.PCollection, named: UserDigest | None = None, pools: bool = False
     ) -> EncodedContributions:
         from transforms.units.contributions import EncodeContributions
 
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
         step = EncodeContributions(
-            viewed(self), users, self._buckets, self.open_rng, keep,
+            viewed(self, pools=pools), users, self._buckets, self.open_rng, keep,
             distinct=self._distinct, reported=False,
         )  # fmt: skip
         return tables | "Contributions" >> step
@@ -121,7 +121,7 @@ class CountedStrings(ByCounters):
         return None
 
     @abstractmethod
-    def counted(self, block: CellBlock) -> Any:
+    def counted(self, block: CellBlock | PooledBlock) -> Any:
         """What the job counts of a block."""
 
     def reports(self, tables: beam.PCollection) -> MetricReports:
@@ -129,10 +129,12 @@ class CountedStrings(ByCounters):
 
         from transforms.elements.conservation import entering, reporting
 
-        blocks, tallies, bounded = self.contributions(tables)
+        pools = self.options.user_column is None
+        blocks, tallies, bounded = self.contributions(tables, pools=pools)
         entered = entering(blocks)
         if self.options.where:
-            blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(CellBlock)
+            kind = PooledBlock if pools else CellBlock
+            blocks = blocks | "Applicable" >> beam.Map(applicable).with_output_types(kind)
         kept = blocks | "Counted" >> beam.Map(self.counted)
         return MetricReports(kept, None, tallies, (entered, reporting(blocks, "Sent"), *bounded))
 

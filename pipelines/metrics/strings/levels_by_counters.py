@@ -10,7 +10,7 @@ import numpy as np
 
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, noise_of
+from mechanisms.heavy_hitters.counted import BEAM, CountedSearch, Tally, noise_of
 from pipelines.errors import RequestError
 from pipelines.metrics.counting import result
 from pipelines.metrics.counting.by_job import mechanism_of
@@ -24,7 +24,7 @@ from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
 from pipelines.metrics.strings.levels import alphabet_statement, code_of, public_seed
 from pipelines.wording import upward
-from transforms.encoders.block import CellBlock
+from transforms.encoders.block import CellBlock, PooledBlock
 from transforms.encoders.prefixes import PrefixEncoder
 
 if TYPE_CHECKING:
@@ -78,8 +78,12 @@ class LevelsByCounters(CountedStrings):
         search = self.reporting
         return PrefixEncoder(self.options.column, search, search.code.unusable)
 
-    def counted(self, block: CellBlock) -> np.ndarray:
-        return self.reporting.keys(block.cells).ravel()  # one a level of each row
+    def counted(self, block: CellBlock | PooledBlock) -> Tally:
+        if isinstance(block, PooledBlock):
+            pool, times = block.counted
+            keys = self.reporting.keys(pool)  # of each row one a level
+            return Tally.of(keys.ravel(), np.repeat(times, keys.shape[1]))
+        return Tally.of(self.reporting.keys(block.cells).ravel())
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:
         from transforms.collector.discover_counted import DiscoverCounted

@@ -25,7 +25,7 @@ from pipelines.metrics.statistics.evidence import Accuracy
 from pipelines.metrics.statistics.strings import StringEvidence
 from pipelines.metrics.strings.counted import CountedStrings
 from pipelines.request.options import flag
-from transforms.encoders.block import CellBlock, applicable
+from transforms.encoders.block import CellBlock, PooledBlock, applicable
 from transforms.encoders.strings import StringEncoder, distinct, gathered, texts_of, width_of
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class StringsAboveThreshold(CountedStrings):
         # Long strings make wide rows, and a bucket's rows are in memory together.
         return bucket_count(self.telemetry.about * max(1, self.length // 64))
 
-    def counted(self, block: CellBlock) -> CellBlock:
+    def counted(self, block: CellBlock | PooledBlock) -> CellBlock | PooledBlock:
         return block
 
     def estimated(self, reports: MetricReports) -> beam.PCollection:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SeededRandom
+from transforms.encoders.block import applicable
 from transforms.encoders.encoder import NULL_VALUE, encoded
 from transforms.encoders.strings import StringEncoder, distinct, texts_of, width_of, words_of
 from transforms.encoders.users import UserDigest
@@ -61,4 +62,19 @@ def test_rows_without_a_string_are_left_out_and_integers_are_digits() -> None:
     assert texts_of(block.cells)[0] == ["12", "12"]
     assert block.users.tolist() == UserDigest("user", 5)(pa.array(["a", "c"])).tolist()
     assert rejects.total() == 2
-    assert StringEncoder("value", 1 << 10).batch_size < encoder.batch_size
+    assert StringEncoder("value", 1 << 12).batch_size < encoder.batch_size
+
+
+def test_a_pool_has_each_string_once_and_counts_the_rows_that_apply() -> None:
+    values = ["b", "a", None, "b", "never", "b"]
+    block, rejects = encoded(
+        StringEncoder("value", 8, pools=True), pa.record_batch({"value": values}), None,
+        SeededRandom(0),
+    )  # fmt: skip
+    assert (block.size, rejects[NULL_VALUE]) == (5, 1)
+    assert texts_of(block.pool)[0] == ["b", "a", "never"]
+    assert texts_of(block.pool[block.cells])[0] == [one for one in values if one]
+    some = applicable(block._replace(applies=np.array([True, True, True, False, False])))
+    assert (some.size, some.applies) == (3, None)
+    strings, times = some.counted
+    assert dict(zip(texts_of(strings)[0], times.tolist(), strict=True)) == {"b": 2, "a": 1}
