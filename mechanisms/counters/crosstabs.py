@@ -291,16 +291,16 @@ class CrossTabs(Details):
             table: one that is asked for, or the total.
             variances: of each measured table's counters.
         """
-        total = np.zeros(self.shape(table))
+        total, at = np.zeros(self.shape(table)), dict(table)
 
         # Noise that is alike in all counters is a product over columns: of each column one vector.
         @cache
         def overlap(column: int, own: int, *levels: int) -> Floats:
             axis = self.axes[column]
-            return axis.overlap(np.ones(axis.size(own)), 0, dict(table).get(column, 0), own, *levels)
+            return axis.overlap(np.ones(axis.size(own)), 0, at.get(column, 0), own, *levels)
 
         for measured, variance in zip(self.measured, variances, strict=True):
-            columns = sorted({*dict(table), *dict(measured)})
+            columns = sorted({*at, *dict(measured)})
             shares = self._shares_of_details(table, measured, variances)
             for (one, share), (other, more) in product(shares.items(), repeat=2):
                 own, low, high = map(dict, (measured, one, other))

@@ -156,23 +156,24 @@ def require_true(truths: Sequence[Truth], releases: Sequence[Path]) -> None:
 def read(truth: Truth, log: Log, releases: Sequence[Path]) -> Figures:
     """The figures of releases, each where its key says it is."""
     true = truth.of(log)
-    columns: dict[str, list[list[float]]] = {}
+    columns: dict[str, list[NDArray[Any]]] = {}
     pairs = {"interval": truth.interval, "joint": truth.joint}
     wanted = {"estimate": truth.estimate, "error": truth.error}
     for name, pair in pairs.items():
         low, high = pair or (None, None)
         wanted |= {f"{name} low": low, f"{name} high": high}
+    needed = {name: column for name, column in wanted.items() if column is not None}
     for release in releases:
-        table = pq.ParquetFile(release / truth.table).read()
+        table = pq.ParquetFile(release / truth.table).read([*truth.keys, *needed.values()])
         named = [map(label, table[name].to_pylist()) for name in truth.keys]
         keys = list(zip(*named, strict=True))
         assert sorted(map(str, keys)) == sorted(map(str, true)), (
             f"{truth.table}: labels {set(keys) ^ true.keys()} are there or true, and not both"
         )
-        for name, column in wanted.items():
-            if column is not None:
-                there = dict(zip(keys, table[column].to_pylist(), strict=True))
-                columns.setdefault(name, []).append([there[key] for key in true])
+        places = {key: place for place, key in enumerate(keys)}
+        rows = [places[key] for key in true]
+        for name, column in needed.items():
+            columns.setdefault(name, []).append(table[column].to_numpy()[rows])
     arrays = {name: np.array(rows, float) for name, rows in columns.items()}
     found = {n: (arrays[f"{n} low"], arrays[f"{n} high"]) for n, pair in pairs.items() if pair}
     values = np.array(list(true.values()), float)
