@@ -214,8 +214,12 @@ def _met(
     The last two ranges, of most ones, were the worst of fifty wherever it was tried: they lead the
     search, and all are looked at where it ends.
     """
-    led, whole = (partial(delta_at, some=slice(first, None)) for first in (-2, None))
-    met = private_end(led, delta, private, 0.0, guess, _TOLERANCE)[0]
+
+    def whole(x: float) -> float:
+        return delta_at(x, slice(None))
+
+    last = slice(-2, None)
+    met = private_end(lambda x: delta_at(x, last), delta, private, 0.0, guess, _TOLERANCE)[0]
     if met == private or whole(met) <= delta:
         return met
     return private_end(whole, delta, private, met, met * (1 + 10 * _TOLERANCE), _TOLERANCE)[0]
