@@ -33,12 +33,12 @@ ROWS = 120_000  # the plan for November of docs/histograms.md wants 100,000 user
 
 # What a page can only show: it needs a cloud, another program's server, a ledger that was lost, a
 # plan of another kind (of devices' dummies, strings, or batches that are asked again:
-# test_parties_devices.py, test_parties_strings.py, test_parties_again.py), or real data that is not
-# shipped (the reproduction pages' commands are parsed and held against their data by the tests of
-# `evaluate`).
+# test_parties_devices.py, test_parties_strings.py, test_parties_again.py), attacks all that ships
+# (test_audit_command.py does), or real data that is not shipped (the reproduction pages' commands
+# are parsed and held against their data by the tests of `evaluate`).
 _ELSEWHERE = re.compile(
     r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam|ledger adopt|--devices"
-    r"|--crowd-key|--output quick|--input quick|--share rest --output"
+    r"|audit all|--crowd-key|--output quick|--input quick|--share rest --output"
 )
 # What takes more than some ten seconds.
 _SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")

@@ -21,7 +21,7 @@ Source: for details as what tables of noisy counts are put together from, Xiao, 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, reduce
 from itertools import combinations, product
 from typing import Any
 
@@ -291,10 +291,22 @@ class CrossTabs(Details):
             table: one that is asked for, or the total.
             variances: of each measured table's counters.
         """
-        total = np.zeros(self.shape(table))
+        total, at = np.zeros(self.shape(table)), dict(table)
+
+        # Noise that is alike in all counters is a product over columns: of each column one vector.
+        @cache
+        def overlap(column: int, own: int, *levels: int) -> Floats:
+            axis = self.axes[column]
+            return axis.overlap(np.ones(axis.size(own)), 0, at.get(column, 0), own, *levels)
+
         for measured, variance in zip(self.measured, variances, strict=True):
-            alike = np.full(self.shape(measured), variance)
-            total = total + self.squares(table, measured, alike, variances)
+            columns = sorted({*at, *dict(measured)})
+            shares = self._shares_of_details(table, measured, variances)
+            for (one, share), (other, more) in product(shares.items(), repeat=2):
+                own, low, high = map(dict, (measured, one, other))
+                vectors = (overlap(c, *(of.get(c, 0) for of in (own, low, high))) for c in columns)
+                squares = reduce(np.multiply.outer, vectors, np.ones(()))
+                total += variance * share * more * squares.reshape(total.shape)
         return total
 
     def squares(

@@ -7,7 +7,7 @@ the dummies do not depend on who does.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -252,7 +252,7 @@ class Counters(InLevels):
 
     def level_law(self, place: int) -> IntegerNoise:
         """The exact law of the error of one counter of a level."""
-        return self.dummies.error_law(np.eye(len(self.levels), dtype=int)[place].tolist())
+        return _level_law(self.dummies, place)
 
     # ---- simulation --------------------------------------------------------------------------
 
@@ -267,3 +267,8 @@ class Counters(InLevels):
         for range_ in self.ranges(1 << 20):
             np.add.at(counts, *self.draw(range_, rng))
         return counts
+
+
+@lru_cache(maxsize=64)  # each limit of each figure asks for the law of each level
+def _level_law(dummies: Dummies, place: int) -> IntegerNoise:
+    return dummies.error_law([0] * place + [1])

@@ -8,7 +8,7 @@ follow the protocol, or tell what they sent; the noise of the others has to do.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -324,8 +324,7 @@ class DeviceCounters(InLevels):
 
     def level_law(self, place: int) -> IntegerNoise:
         """The law of the error of one counter of a level, as `error_law`."""
-        first, pmf = self.noise.added(self._more)[place]
-        return IntegerNoise(first - IntegerNoise(first, pmf).mean(), pmf)
+        return _level_laws(self.noise, self._more)[place]
 
     def simulate(self, raised: ArrayLike, rng: SeededRandom) -> Counts:
         """The collector's counts, from sums in place of messages: the same law, at once.
@@ -347,3 +346,9 @@ class DeviceCounters(InLevels):
     def lifts(self) -> list[int]:
         """How far a device's messages ever move a counter of each level, its own included."""
         return [1 + share.lift for share in self.shares]
+
+
+@lru_cache(maxsize=32)  # each limit of each figure asks for the law of each level
+def _level_laws(noise: DeviceNoise, more: float) -> list[IntegerNoise]:
+    laws = noise.added(more)
+    return [IntegerNoise(first - IntegerNoise(first, pmf).mean(), pmf) for first, pmf in laws]

@@ -12,7 +12,7 @@ divided into ranges, as in `bernoulli_bins`.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -97,16 +97,16 @@ class Ddps(BatchOfUsers, ScalarMean):
             coins = unary_sum_bits(self.epsilon, self.delta, honest, self.cells)
             return math.ceil(coins / honest / 2 * _UNIT)
 
-        def delta_at(chance: float) -> float:
-            tail = _NEGLIGIBLE * self.delta
-            return _upper(math.ceil(chance * _UNIT) / _UNIT, self.cells, honest, self.epsilon, tail)
+        def delta_at(chance: float, some: slice) -> float:
+            flip, tail = math.ceil(chance * _UNIT) / _UNIT, _NEGLIGIBLE * self.delta
+            return _upper(flip, self.cells, honest, self.epsilon, tail, some)
 
         # As the Gaussian mechanism, with r (1 - 2 q) for the sensitivity.
         mu = gaussian_mu(self.epsilon, self.delta)
         guess = (1 - 1 / math.sqrt(1 + 4 * self.cells / honest / mu**2)) / 2
         # `batch_delta` counts on another number of coins: a little is kept for that.
         wanted = self.delta * (1 - 1e-3)
-        return math.ceil(private_end(delta_at, wanted, 0.5, 0.0, guess, _TOLERANCE)[0] * _UNIT)
+        return math.ceil(_met(delta_at, wanted, 0.5, guess) * _UNIT)
 
     @property
     def flip(self) -> float:
@@ -139,13 +139,12 @@ class Ddps(BatchOfUsers, ScalarMean):
         spread = math.sqrt(n * self.cells * self.flip * (1 - self.flip))
         guess = gaussian_epsilon(self.cells * (1 - 2 * self.flip) / spread, delta)
 
-        def delta_at(epsilon: float) -> float:
-            rest = self.flip, self.cells, self.honest(n), epsilon, _NEGLIGIBLE * delta
+        def delta_at(epsilon: float, some: slice) -> float:
+            rest = self.flip, self.cells, self.honest(n), epsilon, _NEGLIGIBLE * delta, some
             return _upper(*rest) if epsilon < local else 0.0
 
         local = self.local.epsilon  # holds whatever others do
-        upper = private_end(delta_at, delta, local, 0.0, guess, _TOLERANCE)[0]
-        upper = min(upper, self._claimed(n, delta))
+        upper = min(_met(delta_at, delta, local, guess), self._claimed(n, delta))
 
         least = partial(self._lower, n)
         return min(private_end(least, delta, local, 0.0, guess, _TOLERANCE)[1], upper), upper
@@ -207,11 +206,35 @@ class Ddps(BatchOfUsers, ScalarMean):
         return super().constants() | {"flip": self.flip}
 
 
-def _upper(flip: float, bits: int, n: int, epsilon: float, tail: float) -> float:
-    """No batch of n users loses more delta, of which the tail is for there being fewer coins."""
+def _met(
+    delta_at: Callable[[float, slice], float], delta: float, private: float, guess: float
+) -> float:
+    """Where batches of all ranges meet a delta, from the private side.
+
+    The last two ranges, of most ones, were the worst of fifty wherever it was tried: they lead the
+    search, and all are looked at where it ends.
+    """
+
+    def whole(x: float) -> float:
+        return delta_at(x, slice(None))
+
+    last = slice(-2, None)
+    met = private_end(lambda x: delta_at(x, last), delta, private, 0.0, guess, _TOLERANCE)[0]
+    if met == private or whole(met) <= delta:
+        return met
+    return private_end(whole, delta, private, met, met * (1 + 10 * _TOLERANCE), _TOLERANCE)[0]
+
+
+def _upper(
+    flip: float, bits: int, n: int, epsilon: float, tail: float, some: slice = slice(None)
+) -> float:
+    """No batch of n users loses more delta, of which the tail is for there being fewer coins.
+
+    Of some ranges of others' ones, if no more are asked for.
+    """
     others, tail = Bin((n - 1) * bits, 1 - flip, flip), max(tail, _LEAST_TAIL)
     worst = 0.0
-    for first, last in others.ranges:
+    for first, last in others.ranges[some]:
         coins = seldom_below(last - first, others.coin[0], tail)
         delta = _delta(flip, bits, (first, others.users - last, coins), epsilon)[1]
         worst = max(worst, delta + tail * (last > first))

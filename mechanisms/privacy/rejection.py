@@ -7,7 +7,7 @@ holds for any ranking, however wild; a good one makes it large.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,25 +103,28 @@ def _of_pair(
     best = 0.0
     for first in (0, 1):
         _, score, cut = max(
-            (
-                (_reached(chosen, first, score, cut, delta, half), score, cut)
-                for score in _scores(learnt[first], learnt[1 - first])
-                for cut in np.unique(np.quantile(score(np.concatenate(learnt)), _CUTS))
-            ),
-            key=lambda one: one[0],
+            _cuts(learnt, chosen, first, delta, half), key=lambda candidate: candidate[0]
         )
-        best = max(best, _reached(tested, first, score, cut, delta, half))
+        best = max(best, _reached([*map(score, tested)], first, cut, delta, half))
     return best
 
 
+def _cuts(
+    learnt: tuple[Rows, ...], chosen: tuple[Rows, ...], first: int, delta: float, risk: float
+) -> Iterator[tuple[float, Score, float]]:
+    """(bound, ranking, where to cut it) of all that are tried; each ranks the rows once."""
+    for score in _scores(learnt[first], learnt[1 - first]):
+        heights = [*map(score, chosen)]
+        for cut in np.unique(np.quantile(score(np.concatenate(learnt)), _CUTS)):
+            yield _reached(heights, first, cut, delta, risk), score, cut
+
+
 def _reached(
-    drawn: tuple[Rows, ...], first: int, score: Score, cut: float, delta: float, risk: float
+    heights: Sequence[NDArray[np.float64]], first: int, cut: float, delta: float, risk: float
 ) -> float:
     """The bound by the set of what scores so much or more."""
-    hits, others = (
-        int(np.count_nonzero(score(drawn[place]) >= cut)) for place in (first, 1 - first)
-    )
-    return lower_bound(hits, others, len(drawn[0]), delta, risk)
+    hits, others = (int(np.count_nonzero(heights[place] >= cut)) for place in (first, 1 - first))
+    return lower_bound(hits, others, heights[0].size, delta, risk)
 
 
 def _scores(first: Rows, second: Rows) -> Iterator[Score]:

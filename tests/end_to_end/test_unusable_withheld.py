@@ -200,7 +200,7 @@ def test_three_parties_with_counters_withhold_alike(log: Path, run) -> None:
     lines = Path("log.csv").read_text().split("\n")
     Path("log.csv").write_text("\n".join(lines[:301]) + "\n")
     one = '  - {name: s, kind: mean, column: s, bounds: "0,60", drawn_by: shuffler, expected: 300}'
-    head = WITHOUT_LEDGER[: WITHOUT_LEDGER.index("  - ")].replace("epsilon: 4", "epsilon: 18")
+    head = WITHOUT_LEDGER[: WITHOUT_LEDGER.index("  - ")].replace("epsilon: 4", "epsilon: 40")
     said = _parted(run, head.replace("min_reports: 1000\n", "") + one + "\n", True)
     assert (said["metrics"], said["withheld"]) == ([], ["s"])
 

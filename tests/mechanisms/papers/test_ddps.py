@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from mechanisms.frequency.hashed_responses import k_ary
-from mechanisms.papers.ddps import Ddps
+from mechanisms.papers.ddps import Ddps, _met
 from mechanisms.papers.published_bounds import boolean_sum_epsilon, unary_sum_bits
 from mechanisms.privacy.amplification import shuffled_delta
 from mechanisms.randomness import SeededRandom
@@ -42,6 +42,17 @@ def test_ranges_of_others_hold_the_worst_of_all_batches(n: int, bits: int) -> No
         assert truth > 0.7 * upper
         assert lower > 0.9 * truth
     assert worst(n, bits, mechanism.flip, 0.8) <= 1e-3
+
+
+def test_ranges_that_lead_a_search_do_not_end_it() -> None:
+    """Were others worse than the two at the end, all of them would still meet the target."""
+    for worse in (1.0, 1.7):
+
+        def delta_at(x: float, some: slice, worse: float = worse) -> float:
+            return math.exp(-x) * (worse if some == slice(None) else 1.0)
+
+        met = _met(delta_at, 0.01, 50.0, 3.0)
+        assert delta_at(met, slice(None)) <= 0.01 < delta_at(met * (1 - 1e-3), slice(None))
 
 
 @pytest.mark.parametrize(("n", "bits"), [(100_000, 1), (100_000, 20), (30_000, 174)])

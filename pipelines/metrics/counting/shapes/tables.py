@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
+from mechanisms.counters.crosstabs import CrossTabs
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import (
@@ -76,7 +77,10 @@ TABLES = _Tables()
 
 def _deviations(release: ByCounters) -> Floats:
     """(figures,) standard errors of the total, and then of each cell of each table."""
-    tabs, design = release.statistic.tabs, release.design
-    tables = ((), *tabs.asked)
-    noise = ravelled(tabs.variances(table, design.variances) for table in tables)
+    noise = _noise(release.statistic.tabs, tuple(release.design.variances))
     return np.hypot(np.sqrt(noise) / release.parts, rounding_of(release))
+
+
+@lru_cache(maxsize=8)  # a release needs them for what it foretells, and again for its figures
+def _noise(tabs: CrossTabs, variances: tuple[float, ...]) -> Floats:
+    return ravelled(tabs.variances(table, variances) for table in ((), *tabs.asked))
