@@ -15,7 +15,7 @@ from pipelines.ledger.entries import Beginning, Entry, Population, Record
 from pipelines.ledger.witness import Seen
 
 _WHY = "a new one would forget what was spent"
-_VERSION = 7  # of ledgers; no other is read. 7: a journal with segments and checkpoints.
+_VERSION = 8  # of ledgers; no other is read. 8: checkpoints name chunks of columns.
 _Kind = TypeVar("_Kind", Beginning, Entry, Population)
 
 

@@ -31,8 +31,8 @@ MUTANTS = (
         "head-without-a-key",
         "Heads are hashes without a key, so whoever rewrites a ledger makes them anew.",
         "pipelines/journal/checkpoint.py",
-        "hmac.new(key, ",
-        "hmac.new(bytes(32), ",
+        "hmac.digest(key, ",
+        "hmac.digest(bytes(32), ",
         _ROLLBACK,
     ),
     Mutant(
