@@ -49,7 +49,7 @@ def total(losses: Iterable[Loss], delta: float) -> Guarantee:
         ValueError: there is none, or their units differ.
     """
     kinds = alike(losses)
-    added = summed(kinds.elements())
+    added = summed(kinds)
     if delta == 0:
         return added
     epsilon = _composed(kinds).epsilon(delta)
@@ -71,10 +71,7 @@ def alike(losses: Iterable[Loss]) -> Losses:
     kinds = Counter(losses)
     if len({loss.neighbours for loss in kinds}) < 2:
         return kinds
-    replaced: Losses = Counter()
-    for loss, times in kinds.items():
-        replaced[loss.replaced] += times
-    return replaced
+    return _replaced(kinds)
 
 
 def _alike_both(spent: Iterable[Loss], wanted: Iterable[Loss]) -> tuple[Losses, list[Loss]]:
@@ -82,20 +79,32 @@ def _alike_both(spent: Iterable[Loss], wanted: Iterable[Loss]) -> tuple[Losses, 
     before, after = Counter(spent), list(wanted)
     if len({loss.neighbours for loss in [*before, *after]}) < 2:
         return before, after
-    return Counter(loss.replaced for loss in before.elements()), [loss.replaced for loss in after]
+    return _replaced(before), [loss.replaced for loss in after]
+
+
+def _replaced(kinds: Losses) -> Losses:
+    """The same of units whose contribution becomes another."""
+    replaced: Losses = Counter()
+    for loss, times in kinds.items():
+        replaced[loss.replaced] += times
+    return replaced
 
 
 def summed(losses: Iterable[Loss]) -> Guarantee:
     """Basic composition, of the decimals.
 
+    Args:
+        losses: of each release, or how often each comes.
+
     Raises:
         ValueError: there is none, or their units differ.
     """
-    several = [*alike(losses).elements()]
-    epsilon, delta = map(float, basic(several))
+    kinds = alike(losses)
+    epsilon, delta = map(float, basic(kinds))
     return replace(
-        sequential(loss.guarantee for loss in several), epsilon=epsilon, delta=min(delta, 1.0)
-    )
+        sequential(loss.guarantee for loss in kinds), epsilon=epsilon, delta=min(delta, 1.0),
+        how=f"basic composition of {kinds.total()} releases",
+    )  # fmt: skip
 
 
 def basic(losses: Iterable[Loss]) -> tuple[Fraction, Fraction]:
@@ -148,7 +157,7 @@ def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget)
     before, wanted = _alike_both(spent, wanted)
 
     def fitting(share: float) -> bool:
-        return fits([*before.elements(), *(_shrunk(loss, share) for loss in wanted)], budget)
+        return fits(before + Counter(_shrunk(loss, share) for loss in wanted), budget)
 
     def excess(logarithm: float) -> float:
         """Beyond 0 if the accountant says that the share does not fit."""

@@ -137,7 +137,7 @@ class Book:
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries, in the order in which they were begun."""
-        return self.read().entries
+        return (*self.read().entries.stream(),)
 
     def entry(self, id: str) -> Entry:
         """One entry.
@@ -179,6 +179,18 @@ class Book:
         snapshot = Snapshot(self._journal.unverified(), self.where)
         require_own(snapshot, self._key)
         self._journal.require_whole(snapshot.state)
+        return snapshot
+
+    def require_replayed(self) -> Snapshot:
+        """The same, if all that was ever written comes to it, and each entry is one.
+
+        Raises:
+            RequestError: it is damaged, in whatever part.
+        """
+        snapshot = self.read()
+        self._journal.require_replayed(snapshot.state)
+        for _ in snapshot.entries.stream():
+            pass
         return snapshot
 
     def unverified(self) -> Snapshot:
