@@ -42,10 +42,6 @@ class Column(NamedTuple):
         said = text(value)
         return np.isin(self.codes, [k for k, other in enumerate(self.texts) if other == said])
 
-    def values(self) -> list[Any]:
-        """What each text says; None where there is no field."""
-        return [None if one is None else json.loads(one) for one in self.texts]
-
 
 def text(value: Any) -> str:
     """The JSON text of a value."""
@@ -254,6 +250,26 @@ class Table(Mapping[str, Any]):
 
     def column(self, field: str) -> Column:
         """A field of all rows."""
+        if field not in self._made:
+            self._made[field] = self._column(field)
+        return self._made[field]
+
+    def decoded(self, field: str) -> list[Any]:
+        """What each text of a column says; None where there is no field."""
+        if field not in self._said:
+            texts = self.column(field).texts
+            self._said[field] = [None if one is None else json.loads(one) for one in texts]
+        return self._said[field]
+
+    @cached_property
+    def _made(self) -> dict[str, Column]:
+        return {}
+
+    @cached_property
+    def _said(self) -> dict[str, list[Any]]:
+        return {}
+
+    def _column(self, field: str) -> Column:
         (codes, texts), known = self.columns.column(field), self.columns.codes(field)
         codes, more = codes.copy(), dict[str | None, int]()
 

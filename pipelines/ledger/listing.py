@@ -100,10 +100,8 @@ class Entries(Sequence[Entry]):
 
     def named(self, start: str) -> Entries:
         """Those whose id begins so."""
-        texts = self.table.column("id")
-        return self._those(
-            _those(texts.codes, texts.values(), lambda id: (id or "").startswith(start))
-        )
+        codes, ids = self.table.column("id").codes, self.table.decoded("id")
+        return self._those(_those(codes, ids, lambda id: (id or "").startswith(start)))
 
     def without(self, id: str | None) -> Entries:
         """All but one."""
@@ -113,7 +111,7 @@ class Entries(Sequence[Entry]):
     def counted(self) -> Entries:
         """Those whose loss is counted as spent."""
         column = self.table.column("state")
-        return self._those(_those(column.codes, column.values(), COUNTED.__contains__))
+        return self._those(_those(column.codes, self.table.decoded("state"), COUNTED.__contains__))
 
     @property
     def passes(self) -> bool:
@@ -162,9 +160,12 @@ class Entries(Sequence[Entry]):
     def latest(self) -> Entry:
         """That one of the latest reservation, and there of the latest version."""
         moments, versions = self.table.column("reserved_at"), self.table.column("version")
-        ranks = np.unique(np.array(moments.values(), str), return_inverse=True)[1]
-        numbers = np.array([number or 0 for number in versions.values()], np.int64)
-        rank, number = ranks[moments.codes[self.places]], numbers[versions.codes[self.places]]
+        used = np.unique(moments.codes[self.places])
+        said = [self.table.decoded("reserved_at")[code] for code in used]
+        ranks = np.unique(said, return_inverse=True)[1]
+        rank = ranks[np.searchsorted(used, moments.codes[self.places])]
+        numbers = np.array([number or 0 for number in self.table.decoded("version")], np.int64)
+        number = numbers[versions.codes[self.places]]
         return self[int(np.argmax(rank * (number.max() + 1) + number))]
 
     def _those(self, mask: npt.NDArray[np.bool_]) -> Entries:
@@ -191,7 +192,7 @@ class _Meetings:
     def files(self) -> dict[str, list[int]]:
         """Digest of a file -> rows."""
         column = self.table.column("files")
-        return _rows_of(column.codes, [files or () for files in column.values()])
+        return _rows_of(column.codes, [files or () for files in self.table.decoded("files")])
 
     def apart(self, span: Span) -> npt.NDArray[np.bool_]:
         """(n,) whether the time of a row is known, and is another."""

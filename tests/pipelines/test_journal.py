@@ -404,7 +404,8 @@ def test_a_journal_goes_on_as_another_account_under_another_key(
     mine.begin("mine", [Fact("a", "x", 1)])
     before = other.unverified()
     after = other.add(before, [Fact("a", "y", 2)], "yours")
-    assert (after.account, after.segment.last, after.rows("a")) == ("yours", 2, {"x": 1, "y": 2})
+    assert (after.account, after.segment.last) == ("yours", 2)
+    assert after.rows("a") == {"x": 1, "y": 2}
     assert other.read().tables == after.tables
     assert {*other.heads(after, [0])} == {1, 2}  # what the other account had is not its history
     with pytest.raises(RequestError, match="its checkpoint is not as it was written"):

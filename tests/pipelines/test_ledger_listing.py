@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,11 @@ def entries() -> list[Entry]:
 @pytest.fixture(params=[0, 20, 36])
 def listed(request: pytest.FixtureRequest, entries: list[Entry]) -> Entries:
     """So many of them in a chunk, where some have another state, and the others after it."""
-    rows = {entry.id: entry.model_dump(mode="json") for entry in entries}
-    old = {id: row | {"state": "reserved"} for id, row in [*rows.items()][: request.param]}
-    changed = {id: row for id, row in rows.items() if old.get(id) != row}
+    rows: dict[Any, Any] = {entry.id: entry.model_dump(mode="json") for entry in entries}
+    old: dict[Any, Any] = {
+        id: row | {"state": "reserved"} for id, row in [*rows.items()][: request.param]
+    }
+    changed: dict[Any, Any] = {id: row for id, row in rows.items() if old.get(id) != row}
     return Entries.all(Table(Columns([chunk_of(old)]), changed), ledger_format("l"))
 
 
@@ -81,7 +84,7 @@ def test_losses_are_as_many_as_entries_have(entries: list[Entry]) -> None:
 
 
 def test_a_row_that_is_no_entry_is_refused_when_it_is_looked_at(entries: list[Entry]) -> None:
-    rows = {e.id: e.model_dump(mode="json") for e in entries}
+    rows: dict[Any, Any] = {e.id: e.model_dump(mode="json") for e in entries}
     rows[entries[2].id]["version"] = "latest"
     listed = Entries.all(Table(Columns(()), rows), ledger_format("l"))
     assert listed[1] == entries[1]
