@@ -57,7 +57,7 @@ def around(epsilon: float, delta: float) -> list[float]:
     return below if mu is None else below + [epsilon + mu * far for far in _BEYOND]
 
 
-def _straight(delta: float) -> float:
+def straight(delta: float) -> float:
     """log of the normal quantile of 1 - delta: nearly a line in log epsilon and log n."""
     # From a half on the quantile is not negative, and from 0 on not finite: neither has a
     # logarithm.
@@ -104,7 +104,7 @@ def private_end(
         (private, exposed): points no further apart than the tolerance. The first met the target
         when evaluated (or is the end given); the second did not (or is the end given).
     """
-    target = _straight(delta)
+    target = straight(delta)
     x, last = guess, (math.nan, math.nan)
     for attempt in range(200):
         low, high = sorted((private, exposed))
@@ -117,7 +117,7 @@ def private_end(
             private = x
         else:
             exposed = x
-        now = (math.log(x), _straight(reached)) if 0 < reached else (math.nan, math.nan)
+        now = (math.log(x), straight(reached)) if 0 < reached else (math.nan, math.nan)
         slope = (now[1] - last[1]) / (now[0] - last[0]) if now[0] != last[0] else math.nan
         # Such a slope is rounding or a flat stretch, and a step along it would leave the bracket.
         if math.isnan(slope) or not 0.2 <= abs(slope) <= 20:

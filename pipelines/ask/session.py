@@ -32,7 +32,7 @@ from pipelines.storage.local_object import LocalObject
 
 KIND = "ask"
 FILE = "answers.json"
-_VERSION = 2
+_VERSION = 3
 _WHY = "without it nobody knows what was answered, and at which price"
 _SAME = ("question", "request", "names", "files")  # of answers that are combined
 

@@ -43,9 +43,9 @@ def check(arguments: argparse.Namespace) -> int:
     releases = _releases(arguments)
     ledger = CollectionLedger.at(arguments.ledger)
     ledger.require_newest(releases)
-    snapshot = ledger.read()
+    snapshot = ledger.require_replayed()
     # Not by what stands in `releases`, which anybody may have written there in their place.
-    published = [e for e in snapshot.entries if e.state == "committed" and not e.archived]
+    published = snapshot.entries.where(state="committed", archived=False)
     for entry in published:
         require_there(entry)
     return _say(

@@ -205,7 +205,7 @@ def _require_both(first: PlanJob, whole: PlanDocument) -> None:
     loss = replace(first.losses[0], epsilon=whole.epsilon, delta=whole.delta or delta)
     spend = replace(spend, losses=(loss,), metrics=("query",), profiles=(), output=whole.output)
     known = CollectionLedger.open(whole.ledger or "").read().entries
-    require_affordable(spend, [one for one in known if one.people == spend.people])
+    require_affordable(spend, known.of_people(spend.people))
 
 
 def _require_same(plan: PlanDocument) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from pipelines.storage.paths import flush
 
 Rows = Mapping[str, Any]
 
-WINDOWS = "windows"
-"""The kind of facts whose names a checkpoint shows as the windows that it is of."""
+Chunks = Sequence[tuple[str, int]]
+"""(SHA-256 in hexadecimal digits, rows) of the chunks of a table, the oldest first."""
 
 
 class Fact(NamedTuple):
@@ -72,19 +72,14 @@ class Checkpoint:
         count: how many facts there were.
         head: after the last of them.
         frontier: roots of the complete subtrees of their leaves, the largest first.
-        tables: kind -> name -> body.
+        tables: kind -> its chunks. Whoever alters, takes out or adds a row changes a digest.
     """
 
     account: str
     count: int
     head: str
     frontier: tuple[str, ...]
-    tables: Mapping[str, Rows]
-
-    @property
-    def windows(self) -> tuple[str, ...]:
-        """What windows it is of, if it is of any."""
-        return tuple(self.tables.get(WINDOWS, ()))
+    tables: Mapping[str, Chunks]
 
     @property
     def root(self) -> str:
@@ -96,9 +91,8 @@ class Checkpoint:
         return root(self.frontier)
 
     def signature(self, key: bytes) -> str:
-        """Under a journal's key, of what may be shown of it and of a hash of its tables."""
-        tables = hashlib.sha256(canonical(self.tables)).hexdigest()
-        said = [self.account, self.windows, self.count, self.root, self.frontier, self.head, tables]
+        """Under a journal's key."""
+        said = [self.account, self.count, self.root, self.frontier, self.head, self.tables]
         return keyed(key, "checkpoint", canonical(said).decode())
 
 
@@ -109,7 +103,7 @@ def canonical(said: Any) -> bytes:
 
 def keyed(key: bytes, *parts: str) -> str:
     """A digest that only who has the key can make, in hexadecimal digits."""
-    return hmac.new(key, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(key, "\n".join(parts).encode(), "sha256").hex()
 
 
 def with_leaf(frontier: tuple[str, ...], count: int, digest: str) -> tuple[str, ...]:

@@ -2,8 +2,11 @@
 
 Of each kind of fact there is a table of names; a later fact of a name takes the place of an earlier
 one. A journal is kept in segments, each of which begins with a signed checkpoint of all that was
-before it, so a run reads the last segment and no more. Bulk (ids, batches, numbers that are to be
-forgotten) stands in files that facts name: a fact stays in earlier segments for ever.
+before it, so a run reads the last segment and no more. A checkpoint names the chunks of its tables
+by their digests; chunks never change, and a new one takes the place of those before it that are
+smaller than twice its size, so a fact is written again about log2(facts / 256) times. Bulk (ids,
+batches, numbers that are to be forgotten) stands in files that facts name: a fact stays in earlier
+segments for ever.
 """
 
 from __future__ import annotations
@@ -11,17 +14,32 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from mechanisms.randomness import RandomSource, SecureRandom
 from pipelines.errors import FailedError, RequestError
-from pipelines.journal.checkpoint import Checkpoint, Fact, Leaf, Rows, canonical, keyed, with_leaf
+from pipelines.journal import tables
+from pipelines.journal.checkpoint import (
+    Checkpoint,
+    Chunks,
+    Fact,
+    Leaf,
+    canonical,
+    keyed,
+    root,
+    with_leaf,
+)
+from pipelines.journal.tables import Columns, Later, Table, with_row
 
-_LEAST = 256  # facts in a segment; more where a checkpoint has more, so that writing stays linear
+_LEAST = 256  # facts in a segment: a run verifies each of the last one, in about 20 us
+_SEGMENTS = ""  # the table of earlier segments: by the count at which each began, account and head
 
 
 class RivalError(FailedError):
@@ -89,24 +107,35 @@ class Keeping(Protocol):
             FailedError: the place does not answer.
         """
 
-    def before(self, begun: Checkpoint) -> Segment | None:
+    def before(self, count: int, head: str) -> Segment | None:
         """The segment that ended where another one begins; None if it is not there.
 
         Args:
-            begun: the checkpoint of the later one.
+            count: of the facts before the later one.
+            head: after the last of them.
 
         Raises:
             RequestError: it is damaged, of another format, or cannot be read.
             FailedError: the place does not answer.
         """
 
-    def write(self, before: Segment | None, after: Segment) -> bool:
+    def chunk(self, digest: str) -> bytes | None:
+        """A chunk of a table by the digest of its content; None if it is not there.
+
+        Raises:
+            RequestError: it cannot be read.
+            FailedError: the place does not answer.
+        """
+
+    def write(self, before: Segment | None, after: Segment, chunks: Mapping[str, bytes]) -> bool:
         """Begin a journal, add to its last segment, or begin the next one behind it.
 
         Args:
             before: the last segment; None where there is no journal yet.
             after: the last segment from now on; `before` with more leaves, or one that begins with
                 a checkpoint of it. Then `before` is kept as it is.
+            chunks: digest -> content of the chunks that `after` names and `before` does not; they
+                are there before it is.
 
         Returns:
             Whether it is written; False if something else stands there than `before`.
@@ -123,33 +152,49 @@ class JournalState:
 
     Attributes:
         segment: the last one.
-        tables: kind -> name -> body.
+        kept: kind -> table, of earlier segments besides.
         frontier: as of `Checkpoint`.
+        reckoned: the head that its leaves come to under the key.
     """
 
     segment: Segment
-    tables: Mapping[str, Rows]
+    kept: Mapping[str, Table]
     frontier: tuple[str, ...]
+    reckoned: str
 
     @property
     def account(self) -> str:
         """Whose journal it is."""
         return self.segment.checkpoint.account
 
-    def rows(self, kind: str) -> Rows:
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Kind -> table of the facts."""
+        return {kind: table for kind, table in self.kept.items() if kind != _SEGMENTS}
+
+    @property
+    def root(self) -> str:
+        """Of the tree of all leaves."""
+        return root(self.frontier)
+
+    def rows(self, kind: str) -> Table:
         """The facts of a kind, by name, in the order in which they were first noted."""
-        return self.tables.get(kind, {})
+        return self.kept.get(kind, _EMPTY)
 
     def once(self, kind: str, body: Any) -> tuple[str, list[Fact]]:
         """By what digest facts may name something large, and the fact of it where it is new."""
         digest = hashlib.sha256(canonical(body)).hexdigest()
         return digest, [] if digest in self.rows(kind) else [Fact(kind, digest, body)]
 
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """Of all facts."""
-        end = self.segment
-        return Checkpoint(self.account, end.last, end.head, self.frontier, self.tables)
+    @property
+    def begun(self) -> dict[int, str]:
+        """The heads with which the segments of its account began, by the count of facts."""
+        rows, checkpoint = self.rows(_SEGMENTS), self.segment.checkpoint
+        own = {int(n): head for n, (account, head) in rows.items() if account == self.account}
+        return own | {checkpoint.count: checkpoint.head}
+
+
+_EMPTY = Table(Columns(()), {})
 
 
 @dataclass(frozen=True)
@@ -174,14 +219,14 @@ class FactJournal:
             account: whose.
             facts: that it begins with.
         """
-        return self.keeping.write(None, self.first(account, facts))
+        return self.keeping.write(None, self.first(account, facts), {})
 
     def first(self, account: str, facts: Iterable[Fact] = ()) -> Segment:
         """The segment of a journal that begins so."""
         head = keyed(self.key, "begun", account)
         empty = Checkpoint(account, 0, head, (), {})
         segment = Segment(empty, empty.signature(self.key), (), head)
-        return self._with(JournalState(segment, {}, ()), self._salted(0, facts)).segment
+        return self._with(JournalState(segment, {}, (), head), self._salted(0, facts)).segment
 
     def read(self) -> JournalState:
         """What it has come to.
@@ -190,7 +235,7 @@ class FactJournal:
             RequestError: it is absent, not as it was written, of another format, or cannot be read.
         """
         state = self.unverified()
-        self.require_whole(state.segment)
+        self.require_whole(state)
         return state
 
     def unverified(self) -> JournalState:
@@ -202,49 +247,100 @@ class FactJournal:
         segment, form = self.keeping.read(), self.keeping.form
         if segment is None:
             raise RequestError(form.absent)
-        return replace(self._state(segment), segment=segment)
+        return self._state(segment)
 
-    def require_whole(self, segment: Segment) -> None:
-        """Refuse a segment that is not as it was written under the key."""
-        form, state = self.keeping.form, self._state(segment)
+    def require_whole(self, state: JournalState) -> None:
+        """Refuse what is not as it was written under the key."""
+        form, segment = self.keeping.form, state.segment
+        self._require_signed(segment)
+        if not hmac.compare_digest(state.reckoned, segment.head):
+            raise form.damaged("its history is not as it was written")
+
+    def _require_signed(self, segment: Segment) -> None:
         with self._legible():
             signed = segment.checkpoint.signature(self.key)
         if not hmac.compare_digest(signed, segment.signature):
-            raise form.damaged("its checkpoint is not as it was written")
-        if not hmac.compare_digest(state.segment.head, segment.head):
-            raise form.damaged("its history is not as it was written")
+            raise self.keeping.form.damaged("its checkpoint is not as it was written")
 
-    def heads(self, state: JournalState, since: int) -> dict[int, str]:
-        """The heads that its account has had, by how many facts there were.
+    def heads(self, state: JournalState, wanted: Collection[int]) -> dict[int, str]:
+        """Heads that its account has had, by how many facts there were.
 
         Args:
             state: read under the key.
-            since: the least of these numbers that is needed: no segment that ended before it is
-                read.
+            wanted: some of these numbers. Those of the last segment come besides; of the earlier
+                ones only those are read that a number falls into.
+
+        Returns:
+            Nothing of a number that the account has never had.
 
         Raises:
             RequestError: an earlier segment is missing, or not as it was written.
         """
-        heads: dict[int, str] = {}
-        segment: Segment | None = state.segment
-        while segment is not None and segment.checkpoint.account == state.account:
-            begun = segment.checkpoint
-            head = heads[begun.count] = begun.head
-            for leaf in segment.leaves:
-                head = heads[leaf.number] = self._after(head, leaf.digest)
-            segment = self._earlier(begun) if begun.count > max(since, 0) else None
+        heads = self._heads(state.segment)
+        begun = state.begun if {*wanted} - {*heads} else {}
+        heads |= begun  # signed with the checkpoint
+        earlier, counts = {*wanted} - {*heads}, sorted(begun)
+        for end in sorted({bisect_right(counts, count) for count in earlier} - {0, len(counts)}):
+            heads |= self._heads(self._earlier(state.account, counts[end], begun[counts[end]]))
         return heads
 
-    def _earlier(self, begun: Checkpoint) -> Segment:
-        """The segment before a checkpoint, whole; as it stands if it is of another account."""
-        segment, form = self.keeping.before(begun), self.keeping.form
+    def _heads(self, segment: Segment) -> dict[int, str]:
+        head, heads = segment.checkpoint.head, {segment.checkpoint.count: segment.checkpoint.head}
+        for leaf in segment.leaves:
+            head = heads[leaf.number] = self._after(head, leaf.digest)
+        return heads
+
+    def _earlier(self, account: str, count: int, head: str) -> Segment:
+        """The segment of an account that ended so, whole."""
+        segment, form = self.keeping.before(count, head), self.keeping.form
         if segment is None:
-            raise form.damaged(f"the segment that ends at fact {begun.count} is missing")
-        if segment.checkpoint.account == begun.account:
-            self.require_whole(segment)
-            if segment.head != begun.head:
-                raise form.damaged("an earlier segment is of another history")
+            raise form.damaged(f"the segment that ends at fact {count} is missing")
+        self._require_signed(segment)
+        with self._legible():
+            heads = self._heads(segment)
+        if segment.checkpoint.account != account or segment.head != head:
+            raise form.damaged("an earlier segment is of another history")
+        if heads.get(count) != head:
+            raise form.damaged("its history is not as it was written")
         return segment
+
+    def require_replayed(self, state: JournalState) -> None:
+        """Read all that its account has noted, and hold the tables against it.
+
+        Args:
+            state: read under the key.
+
+        Raises:
+            RequestError: a segment is missing, or something is not as it was written.
+        """
+        begun = state.begun
+        counts = sorted(begun)
+        segments = [self._earlier(state.account, end, begun[end]) for end in counts[1:2]]
+        first = [*segments, state.segment][0].checkpoint
+        with self._legible():
+            rows = {
+                (kind, name): _mark(body)
+                for kind, table in self._tables(first).items()
+                for name, body in zip(table, table.rows(), strict=True)
+            }
+            for end in counts[1:]:
+                self._replay(rows, self._earlier(state.account, end, begun[end]))
+            self._replay(rows, state.segment)
+        now = {
+            (kind, name): _mark(body)
+            for kind, table in state.tables.items()
+            for name, body in zip(table, table.rows(), strict=True)
+        }
+        if rows != now:
+            raise self.keeping.form.damaged("its tables are not what its facts come to")
+
+    @staticmethod
+    def _replay(rows: dict[tuple[str, str], bytes], segment: Segment) -> None:
+        for leaf in segment.leaves:
+            if leaf.body is None:
+                rows.pop((leaf.kind, leaf.name), None)
+            else:
+                rows[leaf.kind, leaf.name] = _mark(leaf.body)
 
     def add(
         self, before: JournalState, facts: Iterable[Fact], account: str | None = None
@@ -265,17 +361,57 @@ class FactJournal:
             RequestError: it cannot be written.
             FailedError: the place does not answer; whether they were added may be unknown.
         """
-        end, rows = before.segment, sum(map(len, before.segment.checkpoint.tables.values()))
-        begun = before
-        if account is not None or len(end.leaves) >= max(_LEAST, rows):
-            checkpoint = replace(before.checkpoint, account=account or before.account)
-            signature = checkpoint.signature(self.key)
-            begun = replace(before, segment=Segment(checkpoint, signature, (), end.head))
+        end, begun, chunks = before.segment, before, dict[str, bytes]()
+        if account is not None or len(end.leaves) >= _LEAST:
+            begun, chunks = self._next(before, account or before.account)
         after = self._with(begun, self._salted(end.last, facts))
-        if not self.keeping.write(end, after.segment):
+        if not self.keeping.write(end, after.segment, chunks):
             where = self.keeping.form.where
             raise RivalError(f"{where} was changed meanwhile; nothing was added: run again")
         return after
+
+    def _next(self, before: JournalState, account: str) -> tuple[JournalState, dict[str, bytes]]:
+        """A state whose segment begins where another one ends, and the new chunks that it needs."""
+        end, chunks = before.segment, dict[str, bytes]()
+        ended: Later = {str(end.checkpoint.count): [before.account, end.checkpoint.head]}
+        earlier = before.rows(_SEGMENTS)
+        kept = {**before.kept, _SEGMENTS: replace(earlier, later={**earlier.later, **ended})}
+        named = {
+            kind: self._settled(end.checkpoint.tables.get(kind, ()), table.later, chunks)
+            for kind, table in kept.items()
+        }
+        checkpoint = Checkpoint(account, end.last, end.head, before.frontier, named)
+        segment = Segment(checkpoint, checkpoint.signature(self.key), (), end.head)
+        return replace(before, segment=segment, kept=self._tables(checkpoint, chunks)), chunks
+
+    def _settled(self, older: Chunks, later: Later, new: dict[str, bytes]) -> Chunks:
+        """The chunks of a table with what came later; what has to be written is added to `new`."""
+        if not later:
+            return older
+        kept, parts = [*older], [tables.chunk_of(later)]
+        while kept and kept[-1][1] < 2 * sum(map(len, parts)):
+            parts.insert(0, self._chunk(kept.pop()[0]))
+        whole = tables.merged(parts, not kept)
+        content = tables.written(whole)
+        digest = hashlib.sha256(content).hexdigest()
+        new[digest] = content
+        return (*kept, (digest, len(whole)))
+
+    def _chunk(self, digest: str, new: Mapping[str, bytes] | None = None) -> pa.Table:
+        content = (new or {}).get(digest) or self.keeping.chunk(digest) or b""
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise self.keeping.form.damaged("rows of its checkpoint are not as they were written")
+        return tables.opened(content)
+
+    def _tables(
+        self, checkpoint: Checkpoint, new: Mapping[str, bytes] | None = None
+    ) -> dict[str, Table]:
+        """The tables of a checkpoint."""
+        source = _Source(lambda digest: self._chunk(digest, new))
+        return {
+            kind: Table(_columns(tuple(digest for digest, _ in chunks), source), {})
+            for kind, chunks in checkpoint.tables.items()
+        }
 
     def _after(self, head: str, digest: str) -> str:
         """The head after one more leaf."""
@@ -293,29 +429,46 @@ class FactJournal:
         begun = segment.checkpoint
         empty = segment._replace(leaves=(), head=begun.head)
         with self._legible():
-            return self._with(JournalState(empty, begun.tables, begun.frontier), segment.leaves)
+            before = JournalState(empty, self._tables(begun), begun.frontier, begun.head)
+            return replace(self._with(before, segment.leaves), segment=segment)
 
     @contextmanager
     def _legible(self) -> Iterator[None]:
         """Say that something is damaged which is of other types than were written."""
         try:
             yield
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, pa.ArrowException):
             raise self.keeping.form.damaged("its facts are none") from None
 
     def _with(self, before: JournalState, leaves: Sequence[Leaf]) -> JournalState:
         """A state after some more leaves."""
         head, frontier, segment = before.segment.head, before.frontier, before.segment
-        tables = {kind: {**rows} for kind, rows in before.tables.items()}
+        later = {kind: {**table.later} for kind, table in before.kept.items()}
         for count, leaf in enumerate(leaves, segment.last):
             if leaf.number != count + 1:
                 raise ValueError("a fact is missing")
             digest = leaf.digest
             head, frontier = self._after(head, digest), with_leaf(frontier, count, digest)
-            rows = tables.setdefault(leaf.kind, {})
-            if leaf.body is None:
-                rows.pop(leaf.name, None)
-            else:
-                rows[leaf.name] = leaf.body
+            with_row(later.setdefault(leaf.kind, {}), leaf.name, leaf.body)
         added = segment._replace(leaves=(*segment.leaves, *leaves), head=head)
-        return JournalState(added, tables, frontier)
+        kept = {kind: replace(before.rows(kind), later=rows) for kind, rows in later.items()}
+        return JournalState(added, kept, frontier, head)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where chunks come from; all are alike, for a digest names one content."""
+
+    chunk: Callable[[str], pa.Table] = field(compare=False)
+
+
+@lru_cache(maxsize=8)  # of the few journals that a process has open; 50,000 entries take 40 MB
+def _columns(digests: tuple[str, ...], source: _Source) -> Columns:
+    """The rows of some chunks: verified once in a process, and parsed once."""
+    return Columns([source.chunk(digest) for digest in digests])
+
+
+def _mark(body: Any) -> bytes:
+    """What tells bodies apart, whatever the order of their fields."""
+    said = json.dumps(body, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(said.encode()).digest()

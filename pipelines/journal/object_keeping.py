@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from pipelines.errors import FailedError
@@ -44,14 +45,22 @@ class ObjectKeeping:
         content, generation = self._answer(self.target.fetch)
         return opened(content, self.form) if generation else None
 
-    def before(self, begun: Checkpoint) -> Segment | None:
+    def before(self, count: int, head: str) -> Segment | None:
         """See `Keeping`."""
-        content, generation = self._answer(self._archived(begun.count, begun.head).fetch)
+        content, generation = self._answer(self._archived(count, head).fetch)
         return opened(content, self.form) if generation else None
 
-    def write(self, before: Segment | None, after: Segment) -> bool:
+    def chunk(self, digest: str) -> bytes | None:
+        """See `Keeping`."""
+        content, generation = self._answer(self._beside(digest[:32], ".arrow").fetch)
+        return content if generation else None
+
+    def write(self, before: Segment | None, after: Segment, chunks: Mapping[str, bytes]) -> bool:
         """See `Keeping`."""
         whole = written(after, self.form)
+        for digest, content in chunks.items():
+            with contextlib.suppress(Changed):  # the same stands there
+                self._answer(partial(self._beside(digest[:32], ".arrow").swap, content, 0))
         if before is not None and before.checkpoint.count < after.checkpoint.count:
             place = self._archived(before.last, before.head)
             with contextlib.suppress(Changed):  # a run that was cut off here has put it down
@@ -72,7 +81,7 @@ class ObjectKeeping:
     def _back_to(self, after: Segment, now: Segment) -> Segment:
         """What the segment to be written became: others may have begun later ones behind it."""
         while now.checkpoint.count > after.checkpoint.count:
-            earlier = self.before(now.checkpoint)
+            earlier = self.before(now.checkpoint.count, now.checkpoint.head)
             if earlier is None:
                 raise FailedError(f"{self.form.where}: what was added may have been written")
             now = earlier
@@ -80,8 +89,10 @@ class ObjectKeeping:
 
     def _archived(self, last: int, head: str) -> StoredObject:
         """Where a segment is kept whose end is reached; no two histories share a name."""
-        stem, ending = os.path.splitext(self.target.name)
-        return self.target.beside(f"{stem}-{last}-{head[:8]}{ending}")
+        return self._beside(f"{last}-{head[:8]}", os.path.splitext(self.target.name)[1])
+
+    def _beside(self, name: str, ending: str) -> StoredObject:
+        return self.target.beside(f"{os.path.splitext(self.target.name)[0]}-{name}{ending}")
 
     def _answer(self, ask: Callable[[], _Answer]) -> _Answer:
         """What the place says in the end."""

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ CREATE TABLE facts (
     number INTEGER PRIMARY KEY CHECK (number > 0), kind TEXT NOT NULL, name TEXT NOT NULL,
     body TEXT NOT NULL, salt TEXT NOT NULL, head TEXT NOT NULL
 );
+CREATE TABLE chunks (digest TEXT PRIMARY KEY, content BLOB NOT NULL);
 """
 _ONLY_GROWS = """
 CREATE TRIGGER {0}_unchanged BEFORE UPDATE ON {0}
@@ -46,6 +47,8 @@ _LAST = "SELECT * FROM checkpoints WHERE count < ? ORDER BY count DESC LIMIT 1"
 _SINCE = "SELECT * FROM facts WHERE number > ? AND number <= ? ORDER BY number"
 _END = 1 << 62  # after every fact
 _BEGIN = "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)"
+_CHUNK = "SELECT content FROM chunks WHERE digest = ?"
+_KEEP = "INSERT OR IGNORE INTO chunks VALUES (?, ?)"
 _ADD = "INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)"
 
 
@@ -67,9 +70,15 @@ class SqliteKeeping:
         """See `Keeping`."""
         return self._segment(_END) if os.path.lexists(self.path) else None
 
-    def before(self, begun: Checkpoint) -> Segment | None:
+    def before(self, count: int, head: str) -> Segment | None:
         """See `Keeping`."""
-        return self._segment(begun.count)
+        return self._segment(count)
+
+    def chunk(self, digest: str) -> bytes | None:
+        """See `Keeping`."""
+        with self._open() as database:
+            row = database.execute(_CHUNK, (digest,)).fetchone()
+        return None if row is None else row[0]
 
     def _segment(self, until: int) -> Segment:
         """The last one that begins before so many facts."""
@@ -90,7 +99,7 @@ class SqliteKeeping:
                 raise self.form.damaged("its facts are none") from None
         return Segment(begun, signature, leaves, facts[-1][-1] if facts else head)
 
-    def write(self, before: Segment | None, after: Segment) -> bool:
+    def write(self, before: Segment | None, after: Segment, chunks: Mapping[str, bytes]) -> bool:
         """See `Keeping`."""
         if before is None:
             return self._begin(after)
@@ -103,6 +112,7 @@ class SqliteKeeping:
             database.execute("BEGIN IMMEDIATE")
             if not os.path.samestat(status, self._status()) or _head(database) != before.head:
                 return False  # and closing rolls back
+            database.executemany(_KEEP, chunks.items())
             _fill(database, before, after)
             database.execute("COMMIT")
         return True
@@ -114,7 +124,7 @@ class SqliteKeeping:
             os.close(descriptor)
             try:
                 with closing(sqlite3.connect(partial, isolation_level=None)) as database:
-                    grows = "".join(map(_ONLY_GROWS.format, ("checkpoints", "facts")))
+                    grows = "".join(map(_ONLY_GROWS.format, ("checkpoints", "facts", "chunks")))
                     database.executescript(f"{_SCHEMA}{grows}{self._numbers}")
                     database.execute("BEGIN")
                     _fill(database, None, segment)

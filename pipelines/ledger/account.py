@@ -6,9 +6,11 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +19,7 @@ from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.listing import Entries
 from pipelines.ledger.reservation import caution
 from pipelines.ledger.rules import losses_of, once, together
 from pipelines.request import answers
@@ -37,26 +40,31 @@ _CHANGES = (
 def show(arguments: argparse.Namespace) -> int:
     """List the last entries, and sum up all."""
     screen = Screen()
-    entries = _chosen(arguments)
-    answers.give(_dumped(entries))
+    known = _entries(arguments.ledger)
+    entries = _chosen(known, arguments)
+    if answers.wanted():
+        answers.give(_dumped(entries))
     last = entries if arguments.all else entries[-MOST:]
     if len(last) < len(entries):
         left = f"the last {len(last)} of {len(entries):,} entries ({_states(entries)})"
         screen.say(f"{left}; --all shows all")
-    screen.print(_entry_table(last))
-    shown = {entry.id for entry in last}
-    for window, account in _accounts(_about(arguments.ledger, entries)):
-        if len(account) > 1 and any(entry.id in shown for entry in account):
-            figures = _account(window, account)
-            screen.say(f"{_title(figures)}: together {_claim(figures['total'])}")
-    lost = sum(entry.state == "reserved" for entry in entries)
+    # One table of all would be laid out only when its last row is known.
+    for first in range(0, max(1, len(last)), MOST):
+        screen.print(_entry_table(last[first : first + MOST]))
+    for window, account in _accounts(known, entries.people, last):
+        if len(account) > 1:
+            losses, latest = losses_of(account), account.latest
+            joint = total(losses, latest.budget.delta).as_dict()
+            title = _title(_whose(window, latest) | {"unit": joint["unit"]})
+            screen.say(f"{title}: together {_claim(joint)}")
+    lost = len(entries.where(state="reserved"))
     if lost:
         screen.print(
             f"{lost} reserved: each counts as spent until its run commits it, the next run of its "
             "window goes on with it, or `hushbeam ledger settle ID` ends it",
             highlight=False,
         )
-    kept = sum(entry.state == "spent" and entry.irrevocable for entry in entries)
+    kept = len(entries.where(state="spent", irrevocable=True))
     if kept:
         screen.print(
             f"{kept} spent without a release: the collector has the reports, or the window may be "
@@ -66,16 +74,21 @@ def show(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _states(entries: Sequence[Entry]) -> str:
-    states = Counter(entry.state for entry in entries)
-    return ", ".join(f"{n:,} {state}" for state, n in states.items())
+def _states(entries: Entries) -> str:
+    return ", ".join(f"{n:,} {state}" for state, n in _counts(entries).items())
+
+
+def _counts(entries: Entries) -> dict[str, int]:
+    """How many there are of each state."""
+    return {entry.state: times for entry, times in entries.groups("state")}
 
 
 def explain(arguments: argparse.Namespace) -> int:
     """How each account's total comes about."""
     screen = Screen()
-    entries = _about(arguments.ledger, _chosen(arguments))
-    accounts = [_account(*one) for one in _accounts(entries)]
+    known = _entries(arguments.ledger)
+    people = _chosen(known, arguments).people
+    accounts = [_account(*one) for one in _accounts(known, people)]
     answers.give(accounts)
     for account in accounts:
         screen.print(_kinds_table(account))
@@ -93,9 +106,9 @@ def entries(path: str) -> list[dict[str, Any]]:
     return _dumped(_entries(path))
 
 
-def _dumped(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _dumped(entries: Entries) -> list[dict[str, Any]]:
     """Entries as JSON; the unit of a loss is named with its condition."""
-    records = [entry.model_dump(mode="json") for entry in entries]
+    records = [entry.model_dump(mode="json") for entry in entries.stream()]
     for loss in (loss for entry in records for loss in entry["losses"]):
         loss["unit"] = f"{loss['unit']} {loss.pop('condition')}".rstrip()
     return records
@@ -107,66 +120,83 @@ def accounts(path: str) -> list[dict[str, Any]]:
     Raises:
         RequestError: it cannot be read.
     """
-    return [_account(*one) for one in _accounts(_entries(path))]
+    known = _entries(path)
+    return [_account(*one) for one in _accounts(known, known.people)]
 
 
-def _chosen(arguments: argparse.Namespace) -> list[Entry]:
+def _chosen(known: Entries, arguments: argparse.Namespace) -> Entries:
     """The entries that the words on the command line are about."""
-    entries = _entries(arguments.ledger)
     wanted = arguments.collection
-    chosen = [entry for entry in entries if wanted in (None, entry.collection, entry.people)]
-    if wanted is not None and not chosen:
+    if wanted is None:
+        return known
+    own = known.where(collection=wanted).places, known.of_people(wanted).places
+    chosen = replace(known, places=np.unique(np.concatenate(own)))
+    if not chosen:
         raise RequestError(f"--collection: {arguments.ledger} holds nothing of {wanted!r}")
     return chosen
 
 
-def _entries(path: str, silent: bool = False) -> tuple[Entry, ...]:
+def _entries(path: str) -> Entries:
     """What is there, with a caution if it may be old: then above all one has to look."""
     ledger = CollectionLedger.at(path)
     snapshot = ledger.unverified()
     try:
         ledger.require_newest(())
     except RequestError as error:
-        if not silent:
-            caution(f"{error}. What follows is what it says all the same")
+        caution(f"{error}. What follows is what it says all the same")
     return snapshot.entries
 
 
-def _about(path: str, chosen: Sequence[Entry]) -> list[Entry]:
-    """All that was published about the same populations: it composes, whatever was asked about."""
-    people = {entry.people for entry in chosen}
-    return [entry for entry in _entries(path, silent=True) if entry.people in people]
+def _accounts(
+    entries: Entries, people: Sequence[str], about: Entries | None = None
+) -> list[tuple[str, Entries]]:
+    """(window, the counted entries that compose in it), account by account.
 
-
-def _accounts(entries: Sequence[Entry]) -> list[tuple[str, tuple[Entry, ...]]]:
-    """(window, the counted entries that compose in it), account by account."""
-    accounts: dict[tuple[str, ...], tuple[str, tuple[Entry, ...]]] = {}
-    for people in dict.fromkeys(entry.people for entry in entries):
-        own = [entry for entry in entries if entry.people == people and entry.counted]
-        for entry in own:
+    Args:
+        entries: of a ledger.
+        people: the populations whose accounts are wanted: all that was published about them.
+        about: entries one of which must be in an account; by default any may be.
+    """
+    accounts: dict[bytes, tuple[str, Entries]] = {}
+    for name in people:
+        own = entries.of_people(name).counted
+        shown = own if about is None else about.of_people(name).counted
+        if own and own[0].scope == "user":  # all windows make one account
+            if shown:
+                accounts[own.places.tobytes()] = own[0].window, own
+            continue
+        # An account of which one of them is that of itself, or of an entry that meets it.
+        near = {int(p) for one in shown for p in together(own, one, one.scope).places}
+        for entry in own if about is None else replace(own, places=np.array(sorted(near), int)):
             account = together(own, entry, entry.scope)
-            accounts.setdefault(tuple(one.id for one in account), (entry.window, account))
-            if entry.scope == "user":  # all windows make one account
-                break
+            accounts.setdefault(account.places.tobytes(), (entry.window, account))
     return list(accounts.values())
 
 
-def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
-    # The latest version's budget is the one that the next release will be held against.
-    last = max(entries, key=lambda entry: (entry.reserved_at, entry.version))
-    spent, budget = tuple(losses_of(entries)), last.budget
-    reckoned = _reckoned(spent, tuple(last.losses), budget)
-    kinds = Counter((loss.model, loss.epsilon, loss.delta) for loss in spent)
+def _whose(window: str, latest: Entry) -> dict[str, Any]:
+    """Whose account it is, by its latest entry."""
     return {
-        "collection": last.collection,
-        "population": last.people,
-        "scope": last.scope,
-        "window": None if last.scope == "user" else window,
+        "collection": latest.collection,
+        "population": latest.people,
+        "scope": latest.scope,
+        "window": None if latest.scope == "user" else window,
+    }
+
+
+def _account(window: str, entries: Entries) -> dict[str, Any]:
+    # The latest version's budget is the one that the next release will be held against.
+    last, spent = entries.latest, losses_of(entries)
+    reckoned = _reckoned(frozenset(spent.items()), tuple(last.losses), last.budget)
+    kinds = Counter[tuple[str, float, float]]()
+    for loss, times in spent.items():
+        kinds[loss.model, loss.epsilon, loss.delta] += times
+    return {
+        **_whose(window, last),
         "unit": reckoned["total"]["unit"],
-        "budget": budget.model_dump(),
-        "releases": dict(Counter(entry.state for entry in entries)),
+        "budget": last.budget.model_dump(),
+        "releases": _counts(entries),
         "noise": last.noise,
-        "counted_once": len(entries) - len(once(entries)),
+        "counted_once": len(entries) - sum(times for _, times in once(entries.kinds())),
         "losses": [
             {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
             for (model, epsilon, delta), n in kinds.items()
@@ -177,8 +207,11 @@ def _account(window: str, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)  # accounts of windows are alike, and one takes most of a second
-def _reckoned(spent: tuple[Loss, ...], last: tuple[Loss, ...], budget: Budget) -> dict[str, Any]:
-    """What losses come to, and how much more like the last fits."""
+def _reckoned(
+    kinds: frozenset[tuple[Loss, int]], last: tuple[Loss, ...], budget: Budget
+) -> dict[str, Any]:
+    """What losses, and how often each comes, make; and how much more like the last fits."""
+    spent = Counter(dict(kinds))
     return {
         "total": total(spent, budget.delta).as_dict(),
         "basic": summed(spent).as_dict(),
@@ -187,7 +220,7 @@ def _reckoned(spent: tuple[Loss, ...], last: tuple[Loss, ...], budget: Budget) -
     }
 
 
-def _entry_table(entries: Sequence[Entry]) -> Table:
+def _entry_table(entries: Entries) -> Table:
     """Three lines an entry, so that ids stay whole, for `settle`, on a screen of 80 columns."""
     table = _table()
     table.add_column("id", no_wrap=True)

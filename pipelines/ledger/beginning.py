@@ -73,7 +73,7 @@ def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
         had = snapshot.populations.get(wanted.name)
         if had == wanted:
             return f"{what}: population {wanted.name!r} has {_said(wanted.budget)}, as before"
-        spent = any(entry.people == wanted.name for entry in snapshot.entries)
+        spent = bool(snapshot.entries.of_people(wanted.name))
         # What was spent per one unit cannot be added to what is spent per another.
         same = had is not None and (had.unit, had.scope) == (wanted.unit, wanted.scope)
         if had is not None and not (request.amend and (same or not spent)):
@@ -176,10 +176,11 @@ def _has_key_of(begun: Beginning) -> bool:
 def _populations(snapshot: Snapshot) -> dict[str, Population]:
     """Those that are known, and those that entries alone speak of."""
     populations: dict[str, Population] = {}
-    for entry in snapshot.entries:
+    for people in snapshot.entries.people:
+        entry = snapshot.entries.of_people(people)[-1]
         unit: Literal["row", "user"] = "row" if entry.unit == "row" else "user"
-        populations[entry.people] = Population(
-            name=entry.people, unit=unit, scope=entry.scope, budget=entry.budget
+        populations[people] = Population(
+            name=people, unit=unit, scope=entry.scope, budget=entry.budget
         )
     return populations | snapshot.populations
 

@@ -111,8 +111,8 @@ class Book:
         snapshot = self.read()
         now = snapshot.seen
         known = (seen or now, *(release.seen for release in stand))
-        since = min(one.changes for one in (now, *known) if one.ledger == now.ledger)
-        heads = self._journal.heads(snapshot.state, since)
+        counts = {one.changes for one in known if one.ledger == now.ledger}
+        heads = self._journal.heads(snapshot.state, counts)
         # A ledger that was cut off while it was begun holds nothing yet, not even a budget.
         if seen is None and (snapshot.entries or snapshot.populations):
             raise RequestError(
@@ -137,7 +137,7 @@ class Book:
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries, in the order in which they were begun."""
-        return self.read().entries
+        return (*self.read().entries.stream(),)
 
     def entry(self, id: str) -> Entry:
         """One entry.
@@ -176,9 +176,21 @@ class Book:
 
     def read(self) -> Snapshot:
         """The ledger as it is now, if it is as it was written."""
-        snapshot = self.unverified()
+        snapshot = Snapshot(self._journal.unverified(), self.where)
         require_own(snapshot, self._key)
-        self._journal.require_whole(snapshot.state.segment)
+        self._journal.require_whole(snapshot.state)
+        return snapshot
+
+    def require_replayed(self) -> Snapshot:
+        """The same, if all that was ever written comes to it, and each entry is one.
+
+        Raises:
+            RequestError: it is damaged, in whatever part.
+        """
+        snapshot = self.read()
+        self._journal.require_replayed(snapshot.state)
+        for _ in snapshot.entries.stream():
+            pass
         return snapshot
 
     def unverified(self) -> Snapshot:

@@ -87,7 +87,7 @@ def require_released(
     """
     begun, where = snapshot.beginning, snapshot.where
     before = {earlier.id: earlier.changes for earlier in begun.before}
-    collections = {entry.collection for entry in snapshot.entries}
+    collections = {entry.collection for entry, _ in snapshot.entries.groups("collection")}
     if collection is not None:
         collections.add(collection)
     for release in releases:

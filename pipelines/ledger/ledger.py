@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipelines.errors import FailedError, OutOfSightError, RequestError
 from pipelines.ledger.book import Book
 from pipelines.ledger.entries import Entry
+from pipelines.ledger.listing import Entries
 from pipelines.ledger.outcomes import (
     after_failure,
     after_publishing,
@@ -44,7 +45,7 @@ class CollectionLedger(Book):
 
         A run that published and died before it could commit is committed here.
         """
-        return self._published(runs_of(self.entries(), fingerprint, window))
+        return self._published(runs_of(self.read().entries, fingerprint, window))
 
     @contextmanager
     def spend(self, request: Spend) -> Iterator[Reservation]:
@@ -124,15 +125,14 @@ class CollectionLedger(Book):
         vacant = False
         for _ in self.backoff.attempts():
             snapshot = self.read()
-            account = [e for e in snapshot.entries if e.people == request.people]
+            account = snapshot.entries.of_people(request.people)
             earlier = self._earlier(request, account)
             if earlier is not None:
                 return Reservation(self, earlier, published=True)
             # The ledger has changed by it, so what was just read is decided on no more.
             if self._tidied(request, account):
                 continue
-            others = [e for e in snapshot.entries if e.collection == request.collection]
-            require_continuing(request, others)
+            require_continuing(request, snapshot.entries.where(collection=request.collection))
             require_declared(request, snapshot.populations, self.where)
             mine = paid(request, account, entry)
             if not vacant:
@@ -140,7 +140,7 @@ class CollectionLedger(Book):
                 # Once is enough: nobody but this run writes there, and a bucket is slow to list.
                 vacant = True
             # What was paid counts already; it may read more than before, and meet other windows.
-            require_affordable(request, [e for e in account if mine is None or e.id != mine.id])
+            require_affordable(request, account.without(mine.id if mine else None))
             # Written only on the revision that the decision was taken on: two rivals cannot both
             # fit into what is left.
             seen = self.write(entry, snapshot) if mine is None else self._resume(mine, snapshot)
@@ -159,7 +159,7 @@ class CollectionLedger(Book):
                 ended(mine)
         return seen
 
-    def _earlier(self, request: Spend, account: list[Entry]) -> Entry | None:
+    def _earlier(self, request: Spend, account: Entries) -> Entry | None:
         """The same release, if it was made before."""
         runs = runs_of(account, request.fingerprint, request.window)
         made = self._published(runs)
@@ -170,14 +170,14 @@ class CollectionLedger(Book):
                 raise InProgressError(in_progress(entry))
         return None
 
-    def _tidied(self, request: Spend, account: list[Entry]) -> bool:
+    def _tidied(self, request: Spend, account: Entries) -> bool:
         """End what needs nobody to be asked; whether there was something.
 
         Failed runs of this process have left a reservation if the ledger was out of reach then.
         They publish no more, so their folders tell. Of others that are lost, some have published.
         """
         mine = runs_of(account, request.fingerprint, request.window)
-        open_ones = [entry for entry in account if entry.state == "reserved"]
+        open_ones = account.where(state="reserved")
         left = [entry for entry in open_ones if entry in mine and is_ours(entry)]
         lost = [entry for entry in open_ones if entry not in mine and is_lost(entry)]
         ended = [self.change(entry.id, after_failure) for entry in left]
@@ -201,12 +201,12 @@ class CollectionLedger(Book):
         return made
 
 
-def runs_of(entries: Iterable[Entry], fingerprint: str, window: str) -> list[Entry]:
+def runs_of(entries: Entries, fingerprint: str, window: str) -> list[Entry]:
     """The entries about one window of one plan."""
-    return [e for e in entries if (e.fingerprint, e.window) == (fingerprint, window)]
+    return [*entries.where(fingerprint=fingerprint, window=window)]
 
 
-def paid(request: Spend, account: Iterable[Entry], again: Entry) -> Entry | None:
+def paid(request: Spend, account: Entries, again: Entry) -> Entry | None:
     """A release that has been paid for and came to nothing, in the hands of who tries it again.
 
     Args:

@@ -168,7 +168,7 @@ def _spend(payment: Payment, price: ReleasePrice, ledger: Snapshot) -> Spend:
     output = beside("", price.output)
     # What was begun for a folder and came to nothing is begun again there. Once it is out, and was
     # moved away, another release there is another one: its noise is new.
-    out = sum(entry.state == "committed" and entry.output == output for entry in ledger.entries)
+    out = len(ledger.entries.where(state="committed", output=output))
     own = hashlib.sha256(f"{price.command} {output} {out}".encode()).hexdigest()[:32]
     try:
         # Its window is taken to overlap all others.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError, WithheldError
-from pipelines.ledger.accounting import fits, largest_share, total
+from pipelines.ledger.accounting import Losses, fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
+from pipelines.ledger.listing import Entries
 from pipelines.ledger.spans import PASS, Span, meet
 from pipelines.wording import upward
 
@@ -106,7 +110,7 @@ Priced = Entry | Spend
 """A release, made or wanted."""
 
 
-def together(entries: Iterable[Entry], release: Priced, scope: Scope) -> tuple[Entry, ...]:
+def together(entries: Entries, release: Priced, scope: Scope) -> Entries:
     """Those entries of a collection that count, and whose losses fall on a release's units.
 
     Args:
@@ -116,11 +120,15 @@ def together(entries: Iterable[Entry], release: Priced, scope: Scope) -> tuple[E
             that overlap the release's: versions of a plan may cut time into other lengths, and
             one version may name parts of each other (2026-11 and 2026-11-20), or the same files.
     """
-    counted = (entry for entry in entries if entry.counted)
-    return tuple(entry for entry in counted if scope == "user" or meet(entry, release))
+    counted = entries.counted
+    if scope == "user":
+        return counted
+    near = counted.near(release.window, release.span, release.files or ())
+    meets = np.array([meet(entry, release) for entry in near], bool)
+    return replace(near, places=near.places[meets])
 
 
-def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
+def units(entries: Entries, request: Spend) -> list[Entries]:
     """The accounts that a release is booked on; each must hold it.
 
     It falls on the units of its own window, and of every earlier one that overlaps it: an earlier
@@ -139,13 +147,22 @@ def units(entries: Sequence[Entry], request: Spend) -> list[tuple[Entry, ...]]:
     # An earlier window may meet others that this one does not, and its users' budget must hold,
     # too.
     theirs = [together(entries, unit, request.scope) for unit in own]
-    accounts = {tuple(entry.id for entry in account): account for account in (own, *theirs)}
+    accounts = {account.places.tobytes(): account for account in (own, *theirs)}
     return list(accounts.values())
 
 
-def losses_of(releases: Iterable[Priced]) -> list[Loss]:
-    """What releases reveal, one after the other."""
-    return [loss for release in once(releases) for loss in release.records]
+def losses_of(entries: Entries, *more: Priced) -> Losses:
+    """What releases reveal, and how often each loss comes.
+
+    Args:
+        entries: that count.
+        more: releases besides.
+    """
+    losses: Losses = Counter()
+    for release, times in once([*entries.kinds(), *((one, 1) for one in more)]):
+        for loss in release.records:
+            losses[loss] += times
+    return losses
 
 
 def population_of(name: str, populations: Mapping[str, Population], where: str) -> Population:
@@ -189,7 +206,7 @@ def require_declared(request: Spend, populations: Mapping[str, Population], wher
         )
 
 
-def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
+def require_continuing(request: Spend, entries: Entries) -> None:
     """Refuse a plan that would make its collection's account say something else than before.
 
     Args:
@@ -201,13 +218,14 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
             overlaps another, and is paid for as if it did not.
     """
     name = f"collection {request.collection!r}"
-    for entry in entries:
+    runs = [entry for entry, _ in entries.groups("population", "version", "fingerprint")]
+    for entry in runs:
         if entry.people != request.people:
             raise RequestError(
                 f"{name} is accounted in population {entry.people!r}, which has paid for "
                 f"it: say population: {entry.people}, or name another collection"
             )
-    for entry in entries:
+    for entry in runs:
         if entry.version == request.version and entry.fingerprint != request.fingerprint:
             raise RequestError(
                 f"version {request.version} of {name} has run with another plan; "
@@ -215,21 +233,21 @@ def require_continuing(request: Spend, entries: Sequence[Entry]) -> None:
             )
     if (request.noise, request.scope) == ("running", "user per window"):
         # Once for all windows is paid for what is in one of them.
-        for entry in together(entries, request, request.scope):
-            if entry.design == request.design and entry.window != request.window:
+        for entry in together(entries.where(design=request.design), request, request.scope):
+            if entry.window != request.window:
                 raise RequestError(
                     f"window {request.window} may have rows of {entry.window}, and running "
                     f"totals are paid for as if each {request.unit} were in one window: name some "
                     "that do not overlap"
                 )
-    latest = max((entry.version for entry in entries), default=request.version)
+    latest = max((entry.version for entry in runs), default=request.version)
     if not request.version >= latest:
         raise RequestError(
             f"version {request.version} of {name} is older than version {latest}, which has run"
         )
 
 
-def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
+def require_affordable(request: Spend, entries: Entries) -> None:
     """Refuse a release that the budget does not hold.
 
     Args:
@@ -241,15 +259,15 @@ def require_affordable(request: Spend, entries: Sequence[Entry]) -> None:
     """
     losses = request.records
     # Whoever goes on to a later pass has seen answers: such prices add up, and do not compose.
-    chosen = PASS in request.window or any(PASS in entry.window for entry in entries)
+    chosen = PASS in request.window or entries.passes
     for counted in units(entries, request):
-        spent = losses_of(counted)
-        if not fits(losses_of([*counted, request]), request.budget, chosen):
+        if not fits(losses_of(counted, request), request.budget, chosen):
+            spent = losses_of(counted)
             raise BudgetExceeded(_refusal(request, counted, spent, losses, chosen))
 
 
 def _refusal(
-    request: Spend, counted: Sequence[Entry], spent: Sequence[Loss], losses: Sequence[Loss],
+    request: Spend, counted: Entries, spent: Losses, losses: Sequence[Loss],
     chosen: bool,
 ) -> str:  # fmt: skip
     """What the release would come to, and what would fit."""
@@ -259,20 +277,20 @@ def _refusal(
         f"the budget of {request.whose} (epsilon {budget.epsilon:g}, delta "
         f"{budget.delta:g}, per {request.unit}{within}) does not hold this release: spent by "
         f"{len(counted)} releases: {_said(spent, budget)}; with it: "
-        f"{_said([*spent, *losses], budget)}; {_would_fit(spent, losses, budget)}"
+        f"{_said(spent + Counter(losses), budget)}; {_would_fit(spent, losses, budget)}"
     )
     if chosen:
         line += "; which passes a batch tells is chosen after answers, so prices add up"
-    others = sum(entry.window != window for entry in counted)
+    others = len(counted) - len(counted.where(window=window))
     if within and others:
         line += f"; {others} of them in windows of other names that overlap it, or may do so"
-    open_ones = sum(entry.state == "reserved" for entry in counted)
+    open_ones = len(counted.where(state="reserved"))
     if open_ones:
         line += f"; {open_ones} of them unsettled, see `hushbeam ledger show`"
     return f"{line}. Nothing was read"
 
 
-def _said(losses: Sequence[Loss], budget: Budget) -> str:
+def _said(losses: Losses, budget: Budget) -> str:
     """What losses come to, at the budget's delta if they keep to it."""
     if not losses:
         return "nothing"
@@ -282,7 +300,7 @@ def _said(losses: Sequence[Loss], budget: Budget) -> str:
     return f"epsilon {upward(joint.epsilon, 4):g} at delta {upward(joint.delta, 4):g}"
 
 
-def _would_fit(spent: Sequence[Loss], losses: Sequence[Loss], budget: Budget) -> str:
+def _would_fit(spent: Losses, losses: Sequence[Loss], budget: Budget) -> str:
     """The largest release of this kind that fits."""
     share = largest_share(spent, losses, budget)
     if not share > 0:
@@ -297,7 +315,7 @@ def _would_fit(spent: Sequence[Loss], losses: Sequence[Loss], budget: Budget) ->
     return f"all {len(losses)} epsilons times {share:g} would fit"
 
 
-def once(releases: Iterable[Priced]) -> list[Priced]:
+def once(releases: Iterable[tuple[Priced, int]]) -> list[tuple[Priced, int]]:
     """Those of some releases that count: of windows under one noise the first.
 
     A window more shows no more of a value that is reported again, and a value more was paid for
@@ -306,30 +324,35 @@ def once(releases: Iterable[Priced]) -> list[Priced]:
     from window to window, from one secret. Of several passes over a batch
     (`mechanisms.counters.passes`) those before the last one show what it shows, and noise besides:
     the one with the largest share is the price of all of them.
+
+    Args:
+        releases: and how many are like each.
     """
-    counted, known = list[Priced](), set[object]()
-    for release in _dearest([*releases]):
+    counted, known = list[tuple[Priced, int]](), set[object]()
+    for release, times in _dearest([*releases]):
         # Another version, design or choice of metrics draws noise anew, and where the design is not
         # known nobody can tell.
         name: object = release.fingerprint, release.design, release.metrics, release.records
         if release.noise == "running":  # its design is that of the secret which both are drawn from
             name = release.design
-        if release.noise == "fresh" or release.design is None or name not in known:
-            counted.append(release)
-            known.add(name)
+        if release.noise == "fresh" or release.design is None:
+            counted.append((release, times))
+        elif name not in known:
+            counted.append((release, 1))
+        known.add(name)
     return counted
 
 
-def _dearest(releases: list[Priced]) -> list[Priced]:
+def _dearest(releases: list[tuple[Priced, int]]) -> list[tuple[Priced, int]]:
     """Releases without those passes over a batch whose price is in that of another one."""
-    passes = {_pass(release)[0] for release in releases if PASS in release.window}
+    passes = {_pass(release)[0] for release, _ in releases if PASS in release.window}
     if not passes:
         return releases
     most: dict[object, float] = {}
-    for batch, share in map(_pass, releases):
+    for batch, share in (_pass(release) for release, _ in releases):
         most[batch] = max(share, most.get(batch, 0.0))
-    named = ((release, *_pass(release)) for release in releases)
-    return [r for r, batch, share in named if batch not in passes or share == most[batch]]
+    ranked = (((release, times), *_pass(release)) for release, times in releases)
+    return [one for one, batch, share in ranked if batch not in passes or share == most[batch]]
 
 
 def _pass(release: Priced) -> tuple[object, float]:

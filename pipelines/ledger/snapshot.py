@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from pydantic import ValidationError
-
-from pipelines.errors import RequestError
 from pipelines.journal.checkpoint import Fact
 from pipelines.journal.journal import JournalFormat, JournalState
 from pipelines.ledger.entries import Beginning, Entry, Population, Record
+from pipelines.ledger.listing import Entries, one_of, validated
 from pipelines.ledger.witness import Seen
 
 _WHY = "a new one would forget what was spent"
-_VERSION = 7  # of ledgers; no other is read. 7: a journal with segments and checkpoints.
-_Kind = TypeVar("_Kind", Beginning, Entry, Population)
+_VERSION = 8  # of ledgers; no other is read. 8: checkpoints name chunks of columns.
+_Kind = TypeVar("_Kind", Beginning, Population)
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,9 @@ class Snapshot:
         return last
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> Entries:
         """Of releases, in the order in which they were begun."""
-        return self._all(Entry)
+        return Entries.all(self.state.rows(Entry.table), ledger_format(self.where))
 
     @cached_property
     def populations(self) -> dict[str, Population]:
@@ -55,7 +53,8 @@ class Snapshot:
 
     def entry(self, id: str) -> Entry | None:
         """The entry of that id, if there is one."""
-        return next((entry for entry in self.entries if entry.id == id), None)
+        row = self.state.rows(Entry.table).get(id)
+        return None if row is None else validated(Entry, row, ledger_format(self.where))
 
     def named(self, id: str) -> Entry:
         """The entry whose id begins so.
@@ -66,21 +65,11 @@ class Snapshot:
         Raises:
             RequestError: none or several begin so.
         """
-        entries = [entry for entry in self.entries if id and entry.id.startswith(id)]
-        if len(entries) != 1:
-            raise RequestError(
-                f"{len(entries) or 'no'} entries of {self.where} begin with {id!r}; "
-                "`hushbeam ledger show` lists them"
-            )
-        return entries[0]
+        return self.entry(id) or one_of(self.entries, id, self.where)
 
-    def _all(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        try:
-            return tuple(kind.model_validate(row) for row in self.state.rows(kind.table).values())
-        except ValidationError as error:
-            field = ".".join(map(str, error.errors(include_url=False)[0]["loc"])) or "all"
-            what = f"field {field} of an {kind.__name__.lower()}"
-            raise ledger_format(self.where).damaged(what) from None
+    def _all(self, kind: type[_Kind]) -> list[_Kind]:
+        form = ledger_format(self.where)
+        return [validated(kind, row, form) for row in self.state.rows(kind.table).rows()]
 
 
 def fact_of(record: Record | Beginning) -> Fact:

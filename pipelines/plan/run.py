@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -35,9 +35,10 @@ from pipelines.jobs.publishing import (
     say_where,
     show_release,
 )
-from pipelines.ledger.entries import Budget, Entry
+from pipelines.ledger.entries import Budget
 from pipelines.ledger.held import is_reserved
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.listing import Entries
 from pipelines.ledger.paying import Right
 from pipelines.ledger.rules import Spend
 from pipelines.ledger.spans import Span
@@ -160,9 +161,9 @@ def release_window(
         return stands
     job = prepare(plan, window)
     # Looked up first: whatever was released by then was drawn by then.
-    known = () if ledger is None else ledger.entries()
+    known = None if ledger is None else ledger.read().entries
     remembered = _remembered(job, for_beam)
-    if remembered:
+    if remembered and known is not None:
         _require_newest(known, remembered)
     with _reserved(ledger, job, span, remembered) as right:
         if right.published:
@@ -267,12 +268,11 @@ def _design_of(remembered: Remembered) -> str:
     return hashlib.sha256("".join(secret for secret, _ in remembered).encode()).hexdigest()
 
 
-def _require_newest(entries: Sequence[Entry], remembered: Remembered) -> None:
+def _require_newest(entries: Entries, remembered: Remembered) -> None:
     """Refuse secrets older than what the ledger has paid for: a copy, of wherever it was kept."""
     design = _design_of(remembered)
-    for entry in entries:
-        drawn = all(entry.window in windows for secret, windows in remembered if secret)
-        if (entry.state, entry.design, drawn) == ("committed", design, False):
+    for entry in entries.where(state="committed", design=design):
+        if not all(entry.window in windows for secret, windows in remembered if secret):
             raise RequestError(
                 f"ledger: window {entry.window} was drawn from a newer copy of the secret of these "
                 "running totals: drawn again it would tell more than was paid for; bring the "

@@ -89,7 +89,7 @@ def flush_all(folder: str) -> None:
         flush(str(path))
 
 
-_VERSION = 3
+_VERSION = 4
 _FLAG = "stream.state"
 _WHY = "that one ends the stream, too: --drain"
 _SIGNING = 8  # bytes of the key that digests are made under; the others sign

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pipelines.errors import FailedError, RequestError
-from pipelines.journal.checkpoint import WINDOWS
 from pipelines.storage.paths import flush
 from pipelines.stream import intake
 from pipelines.stream.clocks import ClockEvidence, ClockReading, passed
@@ -31,6 +30,8 @@ from pipelines.stream.memory import (
 )
 from pipelines.stream.release import Backlog, backlogs
 from transforms.units.once_per_window import merge
+
+WINDOWS = "windows"  # a kind of facts
 
 
 class State(StreamMemory):

@@ -110,8 +110,8 @@ def test_terms_stand_and_what_is_no_session_is_refused(folder: str, tmp_path: Pa
         AskSession.read(str(tmp_path / "none"))
     with pytest.raises(RequestError, match="on this machine"):
         begun("gs://bucket/session", TERMS, None)
-    Path(folder, "answers.json").write_text(json.dumps({"version": 3}))
-    with pytest.raises(RequestError, match=r"is of format 3, and .* keeps format 2"):
+    Path(folder, "answers.json").write_text(json.dumps({"version": 4}))
+    with pytest.raises(RequestError, match=r"is of format 4, and .* keeps format 3"):
         AskSession.read(folder)
 
 

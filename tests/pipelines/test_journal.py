@@ -6,16 +6,20 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pipelines.errors import FailedError, RequestError
 from pipelines.journal import journal as journals
 from pipelines.journal.checkpoint import Checkpoint, Fact, Leaf, root, with_leaf
 from pipelines.journal.journal import FactJournal, JournalState, RivalError
+from pipelines.journal.tables import chunk_of, merged, opened, written
 from tests.fakes.journals import (
     BUCKETS,
     FORM,
@@ -239,17 +243,18 @@ def test_other_formats_and_other_stores_are_refused(tmp_path: Path) -> None:
 def test_a_process_that_ends_at_any_write_leaves_all_or_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a fact, and of the segment that it begins: the archive is written, and then the object."""
+    """Of a fact, and of the segment that it begins.
+
+    Chunks of two tables are written, then the archive, and then the object.
+    """
     monkeypatch.setattr(journals, "_LEAST", 1)
-    ends = [("cut before", 2), ("cut after", 2)]
-    ends += [(f"ok {end}", last) for (end, _), last in zip(ends, (2, 3), strict=True)]
-    for fates, last in ends:
+    for arrived, cut in product(range(4), ("cut before", "cut after")):
         target = CloudObject()
         BUCKETS[Path()] = target
         journal = in_bucket(Path())
         journal.begin("mine", [Fact("a", "w", 0), Fact("a", "x", 1)])
-        cut = fates.removeprefix("ok ")
-        target.ahead[:] = ["ok", cut] if fates.startswith("ok ") else [cut]
+        target.ahead[:] = [*["ok"] * arrived, cut]
+        last = 3 if (arrived, cut) == (3, "cut after") else 2
         with pytest.raises(PowerCut):
             add(journal, Fact("a", "y", 2))
         assert journal.read().segment.last == last
@@ -257,8 +262,10 @@ def test_a_process_that_ends_at_any_write_leaves_all_or_nothing(
         if last == 2:
             add(journal, Fact("a", "y", 2))
         assert journal.read().rows("a") == {"w": 0, "x": 1, "y": 2}
-        (kept,) = {*target.bucket} - {target.name}
-        assert kept.startswith("gs://bucket/facts-2-")
+        (kept,) = (name for name in target.bucket if name.startswith("gs://bucket/facts-2-"))
+        chunks = {*target.bucket} - {target.name, kept}
+        assert len(chunks) == 2
+        assert all(name.endswith(".arrow") for name in chunks)
     BUCKETS.clear()
 
 
@@ -353,8 +360,7 @@ def test_a_run_reads_no_more_than_the_last_segment(
         assert last.leaves[-1].number == last.last == number + 1
         assert journal.read().tables == state.tables
     assert journal.read().rows("windows") == {"w0": 48, "w1": 49, "w2": 47}
-    begun = journal.read().segment.checkpoint
-    assert (begun.account, begun.windows) == ("mine", ("w0", "w1", "w2"))
+    assert journal.read().segment.checkpoint.account == "mine"
 
 
 def test_segments_before_the_last_are_kept_and_never_read(
@@ -366,9 +372,8 @@ def test_segments_before_the_last_are_kept_and_never_read(
     for number in range(10):
         add(journal, Fact("a", str(number % 2), number))
     names = {path.name for path in tmp_path.iterdir()}
-    archived = sorted(names - {"facts.json"})
+    archived = sorted(name for name in names - {"facts.json"} if name.endswith(".json"))
     assert [name.rpartition("-")[0] for name in archived] == ["facts-4", "facts-8"]
-    assert names == {"facts.json", *archived}
     for name in archived:
         (tmp_path / name).write_text("garbage")
     assert journal.read().rows("a") == {"0": 8, "1": 9}
@@ -384,9 +389,12 @@ def test_heads_are_read_back_as_far_as_they_are_needed(
     for number in range(15):
         state = add(journal, Fact("a", str(number % 2), number))
         known[state.segment.last] = state.segment.head
-    assert journal.heads(state, 0) == known
-    assert {*journal.heads(state, 14)} == {12, 13, 14, 15}
-    assert {*journal.heads(state, 9)} == {*range(8, 16)}
+    assert journal.heads(state, range(16)) == known
+    assert {*journal.heads(state, [14])} == {12, 13, 14, 15}
+    # Where segments began is signed, so only those are read that something else falls into.
+    assert {*journal.heads(state, [4])} == {0, 4, 8, *range(12, 16)}
+    assert {*journal.heads(state, [2, 9, 99])} == {*range(5), *range(8, 16)}
+    assert all(known[count] == head for count, head in journal.heads(state, [2]).items())
 
 
 def test_a_journal_goes_on_as_another_account_under_another_key(
@@ -396,9 +404,10 @@ def test_a_journal_goes_on_as_another_account_under_another_key(
     mine.begin("mine", [Fact("a", "x", 1)])
     before = other.unverified()
     after = other.add(before, [Fact("a", "y", 2)], "yours")
-    assert (after.account, after.segment.last, after.rows("a")) == ("yours", 2, {"x": 1, "y": 2})
+    assert (after.account, after.segment.last) == ("yours", 2)
+    assert after.rows("a") == {"x": 1, "y": 2}
     assert other.read().tables == after.tables
-    assert {*other.heads(after, 0)} == {1, 2}  # what the other account had is not its history
+    assert {*other.heads(after, [0])} == {1, 2}  # what the other account had is not its history
     with pytest.raises(RequestError, match="its checkpoint is not as it was written"):
         mine.read()
     with pytest.raises(RivalError):
@@ -415,7 +424,7 @@ def test_an_earlier_segment_that_is_gone_or_of_another_history_is_no_proof(
         journal.begin("mine")
         for number in range(6):
             state = add(journal, Fact("a", "x", number))
-    (own,), (others,) = ((tmp_path / folder).glob("facts-*") for folder in ("two", "one"))
+    (own,), (others,) = ((tmp_path / folder).glob("facts-*.json") for folder in ("two", "one"))
     whole = own.read_bytes()
     for content, said in (
         (others.read_bytes(), "of another history"),
@@ -424,22 +433,122 @@ def test_an_earlier_segment_that_is_gone_or_of_another_history_is_no_proof(
     ):
         own.unlink() if content is None else own.write_bytes(content)
         with pytest.raises(RequestError, match=said):
-            journal.heads(state, 0)
-        assert {*journal.heads(state, 5)} == {4, 5, 6}
+            journal.heads(state, [3])
+        with pytest.raises(RequestError, match=said):
+            journal.require_replayed(state)
+        assert {*journal.heads(state, [5])} == {4, 5, 6}
 
 
-def test_a_checkpoint_is_signed_with_its_account_its_windows_and_its_root() -> None:
-    own = Checkpoint("mine", 1, "head", ("00" * 32,), {"windows": {"monday": 1}, "a": {"x": 1}})
+def test_a_checkpoint_is_signed_with_its_account_its_root_and_its_tables() -> None:
+    own = Checkpoint("mine", 1, "head", ("00" * 32,), {"a": [("11" * 32, 1)]})
     others = (
-        Checkpoint("yours", 1, "head", own.frontier, own.tables),
-        Checkpoint("mine", 2, "head", own.frontier, own.tables),
-        Checkpoint("mine", 1, "other", own.frontier, own.tables),
-        Checkpoint("mine", 1, "head", ("11" * 32,), own.tables),
-        Checkpoint("mine", 1, "head", own.frontier, {"windows": {"tuesday": 1}, "a": {"x": 1}}),
-        Checkpoint("mine", 1, "head", own.frontier, {"windows": {"monday": 1}, "a": {"x": 2}}),
+        replace(own, account="yours"),
+        replace(own, count=2),
+        replace(own, head="other"),
+        replace(own, frontier=("11" * 32,)),
+        replace(own, tables={"b": [("11" * 32, 1)]}),
+        replace(own, tables={"a": [("22" * 32, 1)]}),
+        replace(own, tables={"a": [("11" * 32, 2)]}),
     )
     signatures = {one.signature(KEY) for one in (own, *others)} | {own.signature(b"another")}
-    assert len(signatures) == 8
+    assert len(signatures) == 9
+
+
+def chunked(place: Place, folder: Path) -> FactJournal:
+    """A journal whose rows are in chunks, but for the last ones."""
+    journal = place(folder)
+    journal.begin("mine")
+    for number in range(14):
+        add(journal, Fact("a", f"r{number}", {"of": number}))
+    return journal
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Segments of few facts."""
+    monkeypatch.setattr(journals, "_LEAST", 4)
+    journals._columns.cache_clear()  # as in a new process
+    yield
+    journals._columns.cache_clear()
+
+
+def without(chunk: pa.Table) -> pa.Table | None:
+    return chunk.slice(1)
+
+
+def with_one_more(chunk: pa.Table) -> pa.Table | None:
+    return merged([chunk, chunk_of({"forged": {"of": 99}})], True)
+
+
+def with_other(chunk: pa.Table) -> pa.Table | None:
+    return merged([chunk, chunk_of({"r1": {"of": 99}})], True)
+
+
+def none(_: pa.Table) -> pa.Table | None:
+    return None
+
+
+@pytest.mark.parametrize("change", [without, with_one_more, with_other, none])
+@pytest.mark.parametrize("kept", [in_folder, in_sqlite])
+def test_an_old_row_that_was_altered_removed_or_added_is_refused(
+    kept: Place, change: Callable[[pa.Table], pa.Table | None], tmp_path: Path, short: None
+) -> None:
+    journal = chunked(kept, tmp_path)
+    segment = journal.read().segment
+    (digest, rows), *_ = segment.checkpoint.tables["a"]
+    assert (segment.checkpoint.count, rows) == (12, 8)
+    new = change(opened(journal.keeping.chunk(digest) or b""))
+    if kept is in_folder:
+        path = tmp_path / f"facts-{digest[:32]}.arrow"
+        path.unlink() if new is None else path.write_bytes(written(new))
+    else:
+        with closing(sqlite3.connect(tmp_path / "facts.sqlite")) as database:
+            database.executescript("DROP TRIGGER chunks_unchanged; DROP TRIGGER chunks_kept")
+            if new is None:
+                database.execute("DELETE FROM chunks WHERE digest = ?", (digest,))
+            else:
+                row = (written(new), digest)
+                database.execute("UPDATE chunks SET content = ? WHERE digest = ?", row)
+            database.commit()
+    journals._columns.cache_clear()
+    with pytest.raises(RequestError, match=r"damaged \(rows of its checkpoint .*\): restore"):
+        journal.read()
+
+
+def test_all_facts_come_to_the_tables(place: Place, tmp_path: Path, short: None) -> None:
+    journal = chunked(place, tmp_path)
+    add(journal, Fact("a", "r3", None), Fact("b", "x", 1))
+    for number in range(9):
+        add(journal, Fact("a", "r5", number))
+    journal.require_replayed(journal.read())
+
+
+def test_tables_that_are_signed_and_not_what_the_facts_come_to_are_refused(
+    place: Place, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = place(tmp_path)
+    journal.begin("mine")
+    with monkeypatch.context() as faulty:
+        faulty.setattr(
+            journals.tables, "chunk_of", lambda later: chunk_of({**later, "99": ["you", ""]})
+        )
+        for number in range(9):
+            add(journal, Fact("a", str(number), {"of": number}))
+    with pytest.raises(RequestError, match="its tables are not what its facts come to"):
+        journal.require_replayed(journal.read())
+
+
+def test_chunks_are_few_and_a_fact_is_written_again_few_times(tmp_path: Path, short: None) -> None:
+    journal = in_folder(tmp_path)
+    journal.begin("mine")
+    for number in range(260):
+        add(journal, Fact("a", str(number), {"of": number}))
+    chunks = journal.read().segment.checkpoint.tables["a"]
+    sizes = [rows for _, rows in chunks]
+    assert sum(sizes) == 256
+    assert all(a >= 2 * b for a, b in pairwise(sizes))
+    kept = [opened(path.read_bytes()) for path in tmp_path.glob("*.arrow")]
+    assert sum(len(one) for one in kept) < 2 * 7 * 260  # of two tables, log2(256 / 4) + 1 times
 
 
 # ---- leaves --------------------------------------------------------------------------------------
@@ -490,7 +599,7 @@ def test_salted_leaves_verify_against_the_root_of_a_later_checkpoint(
         rows = database.execute("SELECT number, kind, name, body, salt FROM facts").fetchall()
     leaves = [Leaf(n, kind, name, json.loads(body), salt) for n, kind, name, body, salt in rows]
     digests = [bytes.fromhex(leaf.digest) for leaf in leaves]
-    top = journal.read().checkpoint.root
+    top = journal.read().root
     assert tree(digests).hex() == top
     for place, leaf in enumerate(leaves):
         known = bytes.fromhex(leaf.digest)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,9 @@ from mechanisms.channel import Guarantee
 from mechanisms.counters.passes import layer
 from mechanisms.wire.sealing import create_key
 from pipelines.errors import RequestError
-from pipelines.ledger.entries import Budget
+from pipelines.ledger.entries import Budget, Entry
+from pipelines.ledger.listing import Entries
+from pipelines.ledger.reservation import begun
 from pipelines.ledger.rules import BudgetExceeded, Spend, losses_of, once, require_affordable
 from pipelines.parties import asking, drawing, passes, summary
 from pipelines.parties.asking import ask, draw, kept_of, shares_of, sweep
@@ -260,15 +263,13 @@ def test_the_ledger_counts_the_dearest_pass_over_a_batch() -> None:
     """In whatever order they were collected; another batch, or another design, adds up."""
     quick, half, whole = spend(0.25), spend(0.5), spend(1.0)
     for releases in ([quick, half, whole], [whole, quick], [half, whole, quick]):
-        assert once(releases) == [whole]
-        assert [loss.epsilon for loss in losses_of(releases)] == [1.0]
-    assert once([quick, half]) == [half]
+        assert once([(one, 1) for one in releases]) == [(whole, 1)]
+        assert [loss.epsilon for loss in losses_of(Entries.of([]), *releases).elements()] == [1.0]
+    assert once([(quick, 1), (half, 1)]) == [(half, 1)]
     others = [spend(1.0, "c" * 12), replace(whole, design="e"), replace(whole, window="d2")]
     for other in others:
-        assert once([quick, other]) == [quick, other]
-    entries = [
-        SimpleNamespace(**vars(quick), records=quick.records, counted=True, id="1", state="")
-    ]
+        assert once([(quick, 1), (other, 1)]) == [(quick, 1), (other, 1)]
+    entries = Entries.of([begun(quick, lambda: "0" * 16)])
     require_affordable(whole, entries)
     with pytest.raises(BudgetExceeded):
         require_affordable(spend(1.0, "c" * 12), entries)
@@ -283,16 +284,17 @@ def test_prices_that_follow_answers_add_up() -> None:
             losses=(replace(DAY, epsilon=0.05, delta=1e-9),),
         )  # fmt: skip
 
-    def paid(window: str) -> SimpleNamespace:
-        one = priced(window)
-        return SimpleNamespace(**vars(one), records=one.records, counted=True, id=window, state="")
+    numbers = count()
+
+    def paid(window: str) -> Entry:
+        return begun(priced(window), lambda: f"{next(numbers):016x}")
 
     days, quick = [paid(f"d{day}") for day in range(23)], "e~0.25"
-    require_affordable(priced("e"), days)  # 1.2 by their sum, and less than 1 composed
+    require_affordable(priced("e"), Entries.of(days))  # 1.2 by their sum, less than 1 composed
     for window, entries in ((quick, days), ("f", [*days, paid(quick)])):
         with pytest.raises(BudgetExceeded, match="is chosen after answers, so prices add up"):
-            require_affordable(priced(window), entries)
-    require_affordable(priced("f"), [*days[:18], paid(quick)])  # 1 by their sum
+            require_affordable(priced(window), Entries.of(entries))
+    require_affordable(priced("f"), Entries.of([*days[:18], paid(quick)]))  # 1 by their sum
 
 
 def _race(task: tuple[int, str, float]) -> float:
