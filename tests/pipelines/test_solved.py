@@ -7,6 +7,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -16,7 +17,7 @@ from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Laplace, recorded
 from mechanisms.counters.solve import least_noise
 from pipelines.metrics.counting import design
-from pipelines.plan import joint
+from pipelines.plan import joint, metrics
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
 from pipelines.storage import solved
@@ -217,3 +218,14 @@ def test_what_another_draws_is_not_kept(tmp_path: Path) -> None:
     made = design._least_error(tuple(ONE), *TARGET, drawers=("job",), beside=())
     assert design.another(made, 0.5, 1e-6).epsilon == 0.5
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_plan_is_fingerprinted_once_however_many_metrics_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(tmp_path)
+    design_of_all = job.design
+    look = mock.Mock(wraps=metrics.mark)
+    monkeypatch.setattr(metrics, "mark", look)
+    assert job.design == design_of_all
+    assert look.call_count == 2  # of the plan, and for its public seed
