@@ -30,6 +30,7 @@ if "HUSHBEAM_EXAMPLES" not in os.environ and hasattr(providers, "_get_local_cons
 
 # Where a machine's secret of reports is made: never in the home of who runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()  # nor what searches have come to
 # A shuffler's is there already: it says when it makes one, which most tests are not about.
 _kept = Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-secret")
 _kept.parent.mkdir(mode=0o700)

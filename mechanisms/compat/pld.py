@@ -13,9 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mechanisms.compat.switch import on
 
+Floats = NDArray[np.float64]
 _NAMES = ("scipy.optimize", "scipy.signal", "scipy.stats")
 
 
@@ -34,6 +36,27 @@ def accounting() -> ModuleType:
         ) from missing
     package: ModuleType = pld
     return package
+
+
+def deltas(pmf: Any, epsilons: Floats) -> Floats:
+    """`pmf.get_delta_for_epsilon(epsilons)`, whose loop takes half a CPU second, without one.
+
+    The same sums in the same order; another version may keep its distribution otherwise.
+
+    Args:
+        pmf: dense, of `accounting()`.
+        epsilons: (m,) ascending and finite.
+    """
+    names = ("_probs", "_lower_loss", "_discretization", "_infinity_mass")
+    if not (on() and all(hasattr(pmf, name) for name in names)):
+        return np.asarray(pmf.get_delta_for_epsilon(epsilons))
+    probs, lower, pitch, unbounded = (getattr(pmf, name) for name in names)
+    losses = (np.arange(len(probs)) + lower) * pitch
+    upper = np.cumsum(np.append(unbounded, probs[::-1]))
+    with np.errstate(over="ignore"):  # of losses that are negative and huge
+        below = np.cumsum(np.append(0.0, probs[::-1] * np.exp(-losses[::-1])))
+    greater = losses.size - np.searchsorted(losses, epsilons, side="right")
+    return np.asarray(upper[greater] - np.exp(epsilons) * below[greater])
 
 
 def fftconvolve(a: Any, b: Any, *others: Any, **named: Any) -> Any:

@@ -148,6 +148,26 @@ class Dummies(ABC):
         return drawn
 
 
+def dummies_of(record: Any) -> Any:
+    """What `noise.recorded` has written: dummies, a law, or a part of either.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none of these.
+
+    >>> dummies_of({"law": "independent", "laws": [{"law": "laplace", "mu": 4, "slope": 2.0}]})
+    Independent(laws=(Laplace(mu=4, slope=2.0),))
+    """
+    if isinstance(record, list):
+        return tuple(map(dummies_of, record))
+    if not isinstance(record, dict):
+        return record
+    laws = {
+        law.__name__.lower(): law for law in (Laplace, Gaussian, Independent, Correlated, Beside)
+    }
+    parts = {name: dummies_of(part) for name, part in record.items() if name != "law"}
+    return laws[record["law"]](**parts)
+
+
 @dataclass(frozen=True)
 class Independent(Dummies):
     """Every counter's dummies on their own.

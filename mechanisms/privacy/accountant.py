@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mechanisms.compat.pld import accounting
+from mechanisms.compat.pld import deltas as deltas_of
 from mechanisms.privacy.loss import PrivacyLoss
 
 _POINTS = 4096  # of a composed profile
@@ -145,7 +146,7 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
         bound = pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack))
     reach = min(last, _STEEPEST, bound)
     epsilons = np.linspace(0, reach, _POINTS) if reach > 0 else np.zeros(1)
-    deltas = np.minimum(pmf.get_delta_for_epsilon(epsilons) + slack, 1.0)
+    deltas = np.minimum(deltas_of(pmf, epsilons) + slack, 1.0)
     if last > reach:
         epsilons, deltas = np.append(epsilons, last), np.append(deltas, unbounded)
     else:

@@ -84,6 +84,7 @@ def described(
             "fingerprint": mark_of_reports(plan, window, job.metrics).hex(),
             "public_seed": str(public_seed(plan, window)),
         }
+    seed = public_seed(plan, job.window)
     return {
         "format": FORMAT,
         "collection": plan.collection,
@@ -96,13 +97,13 @@ def described(
         "design": job.design.hex(),
         "window": named,
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-        "metrics": [_metric(whole, parted, place) for place in range(len(job.metrics))],
+        "metrics": [_metric(whole, parted, place, seed) for place in range(len(job.metrics))],
         "cautions": job.cautions,
         "refused": refused,
     }
 
 
-def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any]:
+def _metric(whole: PlanJob, parted: PlanJob | None, place: int, seed: int) -> dict[str, Any]:
     """One metric: its place in reports, and what its clients run."""
     job = parted or whole
     metric = job.metrics[place]
@@ -111,7 +112,7 @@ def _metric(whole: PlanJob, parted: PlanJob | None, place: int) -> dict[str, Any
         "place": place,
         "name": metric.name,
         "kind": metric.kind,
-        "resolved": design_of(job.plan, job.window, metric),
+        "resolved": design_of(seed, metric),
         **_declared(metric),
         "min_reports": int(metric.min_reports),
         "honest_share": metric.protection.honest_share,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee
 from mechanisms.compat.roots import brentq
@@ -25,6 +25,7 @@ from pipelines.metrics.permanent import promises
 from pipelines.metrics.terms import answering_share
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.profiles import profile_of
+from pipelines.storage.solved import keep, recall
 
 _NEAR = 0.001  # of the plan's epsilon: what the joint one may leave unused
 _LAXER = 3.0  # in each round from the third one on
@@ -125,7 +126,7 @@ def joint(plan: PlanDocument, metrics: Metrics) -> Guarantee:
     return losses[0].guarantee if len(losses) == 1 else total(losses, _budget(plan, losses).delta)
 
 
-def settled(plan: PlanDocument, resolve: Resolve) -> Metrics:
+def settled(plan: PlanDocument, resolve: Resolve, mark: Callable[[Metrics], bytes]) -> Metrics:
     """The metrics of a plan, with epsilons as large as the plan's allows for all of them together.
 
     Metrics of the local model divide epsilon, or the units, whichever errs less.
@@ -133,17 +134,18 @@ def settled(plan: PlanDocument, resolve: Resolve) -> Metrics:
     Args:
         plan: what they share.
         resolve: makes the metrics.
+        mark: tells designs of the plan apart.
 
     Raises:
         RequestError: a metric cannot be served as the plan says.
     """
-    whole = _grown(plan, resolve, False)
+    whole = _grown(plan, resolve, mark, False)
     # A user of permanent noise answers in many windows, and would be drawn for all metrics in turn.
     divisible = sum(plan.model_of(metric) == "local" for metric in plan.metrics) > 1
     if plan.permanent is not None or not divisible:
         return whole
     try:
-        parted = _grown(plan, resolve, True)
+        parted = _grown(plan, resolve, mark, True)
     except RequestError:
         return whole
     return min(whole, parted, key=_score)
@@ -164,7 +166,9 @@ def _losses(metrics: Metrics) -> tuple[Loss, ...]:
     return tuple(account.loss for account in accounts(metrics))
 
 
-def _grown(plan: PlanDocument, resolve: Resolve, divided: bool) -> Metrics:
+def _grown(
+    plan: PlanDocument, resolve: Resolve, mark: Callable[[Metrics], bytes], divided: bool
+) -> Metrics:
     """The metrics at nearly the largest epsilons."""
     # No metric's own epsilon is above the plan's.
     most = downward(1 / max(plan.spending(divided).values()), _DIGITS)
@@ -174,34 +178,78 @@ def _grown(plan: PlanDocument, resolve: Resolve, divided: bool) -> Metrics:
         return resolve(1.0, divided)
     try:
         guess = _guess(plan, most, divided)
-        largest = _largest(plan, partial(resolve, divided=divided), guess, most)
+        largest = _known(plan, partial(resolve, divided=divided), mark, guess, most)
     except (RequestError, ValueError):  # said of the shares as they were written, if it is wrong
         largest = None
     return resolve(1.0, divided) if largest is None else largest
 
 
-def _largest(
-    plan: PlanDocument, resolve: Callable[..., Metrics], scale: float, most: float
+def _known(
+    plan: PlanDocument,
+    resolve: Callable[..., Metrics],
+    mark: Callable[[Metrics], bytes],
+    guess: float,
+    most: float,
 ) -> Metrics | None:
-    """The metrics at nearly the largest scale that the budget holds; None if none is known."""
+    """`_largest`, at the scales of an earlier search where these still fit."""
+    first = resolve(guess)
+    question = plan.epsilon, plan.delta, guess, most, mark(first).hex()
+    if scales := _within(recall(question), most):
+        metrics = first if scales[0] == guess else resolve(scales[0])
+        for scale in scales[1:]:
+            metrics = resolve(scale, like=metrics)
+        losses = _losses(metrics)
+        if fits(losses, _budget(plan, losses)):
+            return metrics
+    largest, scales = _largest(plan, resolve, guess, most, first)
+    if scales:
+        keep(question, scales)
+    return largest
+
+
+def _within(kept: Any, most: float) -> tuple[float, ...]:
+    """Scales that an earlier search may have come to; none of anything else."""
+    known = isinstance(kept, list) and len(kept) <= _ROUNDS
+    scales = tuple(kept) if known else ()
+    return scales if all(isinstance(s, float) and 1 <= s <= most for s in scales) else ()
+
+
+def _largest(
+    plan: PlanDocument, resolve: Callable[..., Metrics], scale: float, most: float, first: Metrics
+) -> tuple[Metrics | None, tuple[float, ...]]:
+    """The metrics at nearly the largest scale that the budget holds; None if none is known.
+
+    Args:
+        plan: what they share.
+        resolve: makes the metrics.
+        scale: to begin with.
+        most: the largest.
+        first: the metrics at the scale to begin with.
+
+    Returns:
+        They, and the scales at which they were made, each like those of the scale before.
+    """
     best: Metrics | None = None
     low, high, least = 1.0, math.inf, 0.0
     shape: Metrics = ()
+    scales: tuple[float, ...] = ()
+    best_scales = scales
     shaped, leapt = scale, False
     for number in range(_ROUNDS):
         # What noise errs least is looked for where it is nearly as large as it will be. Once more
         # would take ten times as long, and what is spent leaps where other noise takes over.
         if number == 1 and not 1 / _FAR < scale / shaped < _FAR:
-            shape = ()
-        metrics = resolve(scale, like=shape)
-        shape, shaped = shape or metrics, scale
+            shape, scales = (), ()
+        metrics = resolve(scale, like=shape) if number else first
+        made = (*scales, scale)
+        shape, shaped, scales = shape or metrics, scale, scales or made
         losses = _losses(metrics)
         budget = _budget(plan, losses)
         spent = total(losses, budget.delta).epsilon
         if fits(losses, budget):
             # Of metrics that something else keeps small there is nothing left to be had.
             capped = best is not None and losses == _losses(best)
-            best, low, least = metrics, scale, spent
+            best, low, least, best_scales = metrics, scale, spent, made
             if capped or scale == most:
                 break
         else:
@@ -215,12 +263,12 @@ def _largest(
         scale = downward(scale, _DIGITS)
         if scale <= low and not leapt and best is not None and least * _FAR < plan.epsilon:
             # Other noise had taken over, and nothing of it fits: on with what did fit.
-            shape, shaped, high, leapt = best, low, math.inf, True
+            shape, shaped, high, leapt, scales = best, low, math.inf, True, best_scales
             scale = _corrected(low, _losses(best), least, budget)
             scale = downward(min(most, scale), _DIGITS)
         if scale <= low:
             break
-    return best
+    return best, best_scales
 
 
 def _budget(plan: PlanDocument, losses: Sequence[Loss]) -> Budget:

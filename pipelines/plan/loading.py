@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
@@ -15,11 +15,13 @@ from pipelines.errors import RequestError, because
 from pipelines.metrics import registry
 from pipelines.plan.consistency import ELSEWHERE
 from pipelines.plan.document import PlanDocument
-from pipelines.plan.parts import Place, SourceLines
-from pipelines.plan.queries import expanded
+from pipelines.plan.parts import Place, SourceLines, is_query
 from pipelines.request.requests import must
 from pipelines.storage.paths import folder_of
 from transforms.files.systems import UNCOMPRESSED, FileSystems
+
+if TYPE_CHECKING:
+    from pipelines.query.answer import QueryResult
 
 _LARGEST_FILE = 1 << 20  # bytes: a plan is read by people
 
@@ -55,9 +57,12 @@ def load(path: str) -> PlanDocument:
         raise RequestError(f"{path}: a plan begins with `collection: NAME`; see docs/plans.md")
     for node in _mappings(path, root):
         _require_distinct(path, node)
-    built, queries, places = expanded(
-        _built(path, root), folder_of(path), SourceLines.of(path, root)
-    )
+    built, places = _built(path, root), SourceLines.of(path, root)
+    queries: tuple[QueryResult, ...] = ()
+    if isinstance(metrics := built.get("metrics"), list) and any(map(is_query, metrics)):
+        from pipelines.plan.queries import expanded  # a parser of SQL, which few plans need
+
+        built, queries, places = expanded(built, folder_of(path), places)
     try:
         plan = PlanDocument.model_validate(built).answering(queries)
     except ValidationError as error:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -70,7 +71,7 @@ def resolve(
             metrics.append(metric)
         return tuple(metrics)
 
-    return settled(plan, at)
+    return settled(plan, at, partial(mark_of_design, plan, window))
 
 
 def _parts(plan: PlanDocument, seed: int) -> dict[str, Part]:
@@ -199,14 +200,13 @@ def public_seed(plan: PlanDocument, window: str) -> int:
 _OF_WINDOW = "of the window"  # in the place of a seed that is drawn from the plan and the window
 
 
-def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
+def design_of(seed: int, metric: Metric) -> Json:
     """What a metric has come to: its mechanism, its parameters, its codes and what they promise.
 
     The window's own random draws are left out, being settled by the plan.
 
     Args:
-        plan: what is collected.
-        window: for which its public randomness was drawn.
+        seed: `public_seed` of its plan and window.
         metric: one of the plan.
     """
     design = {
@@ -217,7 +217,7 @@ def design_of(plan: PlanDocument, window: str, metric: Metric) -> Json:
     }
     if metric.part is not None:
         design["asked"] = described([metric.part.first, metric.part.last])
-    return _without(str(public_seed(plan, window)), design)
+    return _without(str(seed), design)
 
 
 def mark_of_design(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -> bytes:
@@ -231,7 +231,8 @@ def mark_of_design(plan: PlanDocument, window: str, metrics: Sequence[Metric]) -
     Returns:
         16 bytes.
     """
-    designs = [design_of(plan, window, metric) for metric in metrics]
+    seed = public_seed(plan, window)
+    designs = [design_of(seed, metric) for metric in metrics]
     return of_design(mark(plan), agreed(designs))
 
 

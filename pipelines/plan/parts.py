@@ -24,6 +24,11 @@ OF_PLAN = frozenset(
 )  # fmt: skip
 
 
+def is_query(metric: Any) -> bool:
+    """Whether what stands in a plan's list of metrics is a query."""
+    return isinstance(metric, dict) and metric.get("kind") == "query"
+
+
 def _require_kind(name: str) -> str:
     if not registry.known(name):
         kinds = registry.names()

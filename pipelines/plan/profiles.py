@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 from mechanisms.channel import Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
@@ -28,6 +29,7 @@ def profile_of(metric: Metric, promised: Guarantee) -> PrivacyLoss:
     return _short(metric.profile)
 
 
+@lru_cache(maxsize=256)  # of metrics of one shape, and again for each look at a plan
 def _short(profile: PrivacyLoss) -> PrivacyLoss:
     """The same in fewer digits, none of them down."""
     points = zip(profile.epsilons, profile.deltas, strict=True)

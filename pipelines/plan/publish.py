@@ -6,7 +6,7 @@ import html
 import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -15,7 +15,6 @@ from apache_beam.pvalue import AsDict
 
 from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
-from pipelines.query.answer import QueryResult
 from pipelines.releases import release, schema
 from pipelines.releases.schema import joinable
 from pipelines.views import pages
@@ -28,6 +27,9 @@ from transforms.elements.progress import SETTLED, tally
 from transforms.encoders.users import UserDigest
 from transforms.rows.telemetry import ReadTelemetry
 from transforms.units.divide import DrawParts
+
+if TYPE_CHECKING:
+    from pipelines.query.answer import QueryResult
 
 
 def drawn(tables: beam.PCollection, metrics: Iterable[Metric]) -> beam.PCollection:

@@ -11,7 +11,7 @@ from mechanisms.nearest import meant
 from pipelines.errors import RequestError
 from pipelines.logs.reading import view_of
 from pipelines.plan.document import PlanDocument
-from pipelines.plan.parts import SourceLines
+from pipelines.plan.parts import SourceLines, is_query
 from pipelines.query.answer import QueryResult
 from pipelines.query.clause import QueryTerms
 from pipelines.query.compiler import UNIT_ALONE, Compiled, compiled
@@ -23,7 +23,6 @@ from transforms.encoders.domain import integer_range
 from transforms.expressions.tree import columns
 from transforms.files.systems import UNCOMPRESSED, FileSystems
 
-KIND = "query"
 _KEYS: dict[str, tuple[type, str]] = {
     "name": (str, "a text"), "kind": (str, "a text"), "sql": (str, "a text"),
     "file": (str, "a path"), "share": (float, "a number"), "max_groups": (int, "a whole number"),
@@ -97,7 +96,7 @@ def expanded(
     """A plan whose queries stand as the metrics that they compile to.
 
     Args:
-        said: what the file says.
+        said: what the file says, queries among it.
         folder: that its paths are relative to.
         places: its lines.
 
@@ -107,13 +106,11 @@ def expanded(
     Raises:
         RequestError: a query is wrong; with its line.
     """
-    metrics = said.get("metrics")
-    if not isinstance(metrics, list) or not any(map(_is_query, metrics)):
-        return said, (), places
+    metrics = said["metrics"]
     made: list[tuple[int, Any]] = []  # (which metric of the file it stands for, metric)
     answers: list[QueryResult] = []
     for index, metric in enumerate(metrics):
-        if not _is_query(metric):
+        if not is_query(metric):
             made.append((index, metric))
             continue
         where = places.where(("metrics", index))
@@ -128,10 +125,6 @@ def expanded(
         lines += [(("metrics", new, *place[2:]), line) for place, line in own]
     whole = {**said, "metrics": [metric for _, metric in made]}
     return whole, tuple(answers), SourceLines(places.path, tuple(lines))
-
-
-def _is_query(metric: Any) -> bool:
-    return isinstance(metric, dict) and metric.get("kind") == KIND
 
 
 def _typed(said: Mapping[str, Any], key: str, kind: type) -> Any:

@@ -12,7 +12,7 @@ from pipelines.metrics.metric import Metric
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import has_clients, unread_job
 from pipelines.plan.loading import load
-from pipelines.plan.metrics import design_of, mark
+from pipelines.plan.metrics import design_of, mark, public_seed
 from pipelines.plan.split import split
 from pipelines.stream.windows import streamed
 from pipelines.wording import counting_on
@@ -126,7 +126,7 @@ def test_a_check_shows_both_and_programs_read_what_clients_run(
     assert told["window"]["fingerprint"] == parted.fingerprint.hex()
     assert told["design"] == parted.job.design.hex()
     for metric, shown in zip(parted.metrics, told["metrics"], strict=True):
-        assert shown["resolved"] == design_of(parted.job.plan, "monday", metric)
+        assert shown["resolved"] == design_of(public_seed(parted.job.plan, "monday"), metric)
         assert shown["honest_share"] == 0.9
 
 

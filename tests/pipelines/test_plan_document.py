@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -338,3 +340,11 @@ def test_a_file_of_declared_values_that_never_ends_ends_at_a_limit(tmp_path: Pat
     plan = load(written(tmp_path, PLAN.replace("domain: 1..50", "domain: /dev/zero")))
     with pytest.raises(RequestError, match=r"/dev/zero is larger than 256 MiB"):
         mark(plan)
+
+
+def test_a_plan_without_queries_imports_no_parser_of_sql(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pipelines.plan.loading import load; load(sys.argv[1]); "
+        "import pipelines.plan.run, pipelines.plan.publish; assert 'sqlglot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, written(tmp_path)], check=True)

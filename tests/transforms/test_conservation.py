@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
+import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import core
 
 from transforms.elements.conservation import (
     BOUNDED,
@@ -17,6 +21,7 @@ from transforms.elements.conservation import (
     LostError,
     Shuffled,
     require_whole,
+    summed,
 )
 from transforms.elements.progress import ROWS
 
@@ -77,3 +82,13 @@ def test_what_is_lost_is_not_published(flow: Flow, shuffled: Shuffled, arrived: 
 @pytest.mark.parametrize("read", [{}, {ROWS: 10, "null value": 8, "outside the domain": 2}])
 def test_nobody_is_missed_where_no_row_could_be_used(read: dict[str, int]) -> None:
     require_whole(read, {}, ONE, 0)
+
+
+def test_flows_are_added_up_and_beam_infers_nothing() -> None:
+    inferred = mock.patch.object(core.CombineValuesDoFn, "infer_output_type")
+    with inferred as infer, beam.Pipeline(runner="FnApiRunner") as pipeline:
+        parts = [(SENT, np.array([1, 2])), (SENT, np.array([3, 4])), (CHOSEN, 5), (CHOSEN, 6)]
+        flow = summed(pipeline | beam.Create(parts))
+        plain = flow | "Plain" >> beam.MapTuple(lambda name, n: (name, np.asarray(n).tolist()))
+        assert_that(plain, equal_to([(SENT, [4, 6]), (CHOSEN, 11)]))
+    assert not infer.called

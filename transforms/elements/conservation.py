@@ -26,6 +26,9 @@ PASSED = "messages between two parties"
 DRAWN = "ranges of counters with dummies"
 ADDED = "messages and the dummies among them"
 
+# Of numbers or arrays: where it says what comes out, Beam need not read its code at every use.
+ADDING_UP = beam.CombineFn.from_callable(sum).with_output_types(Any)
+
 Flow = Mapping[str, Any]
 """Name -> how many: an array of SENT, as many numbers as there are batches.
 
@@ -125,7 +128,7 @@ def reported(users: beam.PCollection) -> beam.PCollection:
 def summed(*parts: beam.PCollection) -> beam.PCollection:
     """(name, count) pairs of a `Flow`, one for each name."""
     flow = parts[0] if len(parts) == 1 else parts | "Flow" >> beam.Flatten()
-    return flow | "Add up flow" >> beam.CombinePerKey(sum)
+    return flow | "Add up flow" >> beam.CombinePerKey(ADDING_UP)
 
 
 def spelt(counted: tuple[str, Any]) -> Iterator[tuple[str, int]]:

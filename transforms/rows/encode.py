@@ -20,6 +20,7 @@ from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import weighed
 from transforms.elements.blocks import DrawingDoFn, Generator
+from transforms.elements.conservation import ADDING_UP
 from transforms.elements.progress import FILES, READ, ROWS, tally
 from transforms.encoders.block import CellBlock, PooledBlock, RowBlock
 from transforms.encoders.encoder import Encoder, encoded
@@ -69,7 +70,7 @@ class Encode(beam.PTransform):
         encode = EncodeDoFn(self)
         step = beam.ParDo(encode).with_output_types(self.encoder.kind)
         outputs = tables | "Encode" >> step.with_outputs(encode.TALLIES, main="blocks")
-        tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(sum)
+        tallies = outputs[encode.TALLIES] | "Add up tallies" >> beam.CombinePerKey(ADDING_UP)
         return EncodedRows(outputs.blocks, tallies)
 
 

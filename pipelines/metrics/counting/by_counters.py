@@ -21,7 +21,7 @@ from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
 from pipelines.metrics.counting.codes import CountCodes, sent
-from pipelines.metrics.counting.design import MOST_SEALED, target_of
+from pipelines.metrics.counting.design import MOST_SEALED, another, target_of
 from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
 from pipelines.metrics.counting.shapes.cells import of_cells
@@ -151,7 +151,7 @@ class ByCounters(OfStatistic):
             return None
         _, epsilon, delta = target_of(options)
         try:
-            design = self.design.meeting_another(epsilon, delta)
+            design = another(self.design, epsilon, delta)
         except ValueError:  # which laws are the best is open again
             return None
         # Of noise that is sealed one by one there may be as much as there was, or as is usual.

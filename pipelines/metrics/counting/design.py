@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any
 
 from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.choose import NoisyCounters, least_error
+from mechanisms.counters.design import Counters
+from mechanisms.counters.dummies import dummies_of
+from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
+from mechanisms.counters.noise import recorded
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, grouped, require_drawn, require_pairs
 from pipelines.metrics.options import CLIENTS_SHARE, JOB, GroupedOptions, SeveralOptions
+from pipelines.storage.solved import keep, recall
 from transforms.columns import is_moment
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
@@ -228,7 +234,44 @@ def target_of(options: SeveralOptions) -> tuple[Neighbours, float, float]:
 
 
 # It is searched for wherever a plan is looked at: by the shuffler, the collector and every client.
-_least_error = lru_cache(maxsize=64)(least_error)
+@lru_cache(maxsize=64)
+def _least_error(*target: Any, **more: Any) -> NoisyCounters:
+    search = partial(least_error, *target, **more)
+    if more["drawers"] != ("shuffler",):
+        return search()
+    levels, beside = target[0], more["beside"]
+    return _known(
+        (target, sorted(more.items())), search, ((*levels, *beside), *target[1:]), len(beside)
+    )
+
+
+@lru_cache(maxsize=64)  # of metrics of one shape
+def another(design: Counters | JobTotals, epsilon: float, delta: float) -> NoisyCounters:
+    """`design.meeting_another`, searched for once.
+
+    Raises:
+        ValueError: no such noise meets the target.
+    """
+    search = partial(design.meeting_another, epsilon, delta)
+    if not isinstance(design, Counters):
+        return search()
+    target = design.levels, design.neighbours, epsilon, delta
+    return _known((design, epsilon, delta), search, target, design.beside)
+
+
+def _known(
+    question: object, search: Callable[[], Any], target: tuple[Any, ...], beside: int
+) -> Counters:
+    """The shuffler's counters as an earlier search has met them, or as this one does."""
+    with suppress(AttributeError, LookupError, TypeError, ValueError):
+        levels, neighbours, epsilon, delta = target
+        dummies = dummies_of(recall(question))
+        known = Counters(levels, dummies, neighbours, epsilon, delta, beside)
+        if known.guarantee:  # evaluated exactly, for the target that is asked for now
+            return known
+    made: Counters = search()
+    keep(question, recorded(made.dummies))
+    return made
 
 
 def meeting(

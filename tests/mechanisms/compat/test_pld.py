@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from mechanisms.compat.pld import fftconvolve
+from mechanisms.compat.pld import accounting, deltas, fftconvolve
 from tests.fakes.few import few
 
 _COMPOSED = """
@@ -132,3 +132,22 @@ def _run(program: str, *words: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def test_deltas_are_dp_accountings() -> None:
+    laplace = accounting().privacy_loss_distribution.from_laplace_mechanism(
+        2.0, value_discretization_interval=1e-3
+    )
+    composed = accounting().pld_pmf.compose_pmfs(*[laplace._pmf_remove.to_dense_pmf()] * 2)
+    unbounded = accounting().pld_pmf.DensePLDPmf(0.5, -1, np.array([0.2, 0.3, 0.4]), 0.1, True)
+    for pmf in (composed, unbounded):
+        epsilons = np.array([0.0, 0.25, 0.5, 0.500001, 0.9, 1.0, 1.5, 700.0])
+        assert np.array_equal(deltas(pmf, epsilons), pmf.get_delta_for_epsilon(epsilons))
+
+
+def test_deltas_of_another_version_are_its_own() -> None:
+    class Other:
+        def get_delta_for_epsilon(self, epsilons):
+            return [0.5 for _ in epsilons]
+
+    assert deltas(Other(), np.zeros(2)).tolist() == [0.5, 0.5]

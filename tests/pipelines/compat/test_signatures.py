@@ -9,6 +9,8 @@ from unittest import mock
 
 import apache_beam as beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import execution
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
@@ -74,7 +76,7 @@ STEPS = {
 @pytest.fixture(autouse=True)
 def _no_other_job(monkeypatch):
     """Beam as it is: tests of this process remember from the first one on."""
-    for module, name, _ in signatures._FINDERS:
+    for module, name, _ in signatures._INSTEAD:
         monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
     monkeypatch.setattr(signatures, "_JOBS", signatures._Jobs())
 
@@ -131,8 +133,41 @@ def test_state_is_looked_for_once_in_steps_of_a_class(monkeypatch):
     assert look.call_count == 1
 
 
+def test_state_is_looked_for_once_in_functions(monkeypatch):
+    look = mock.Mock(wraps=userstate.get_dofn_specs, __name__="look")
+    monkeypatch.setattr(userstate, "get_dofn_specs", look)
+    with signatures.kept():
+        for function in (_plain, lambda element: [element]):
+            assert not userstate.is_stateful_dofn(core.CallableWrapperDoFn(function))
+        assert look.call_count == 1
+        assert userstate.is_stateful_dofn(core.CallableWrapperDoFn(Stateful().process))
+
+
+def test_a_stage_is_described_by_its_own_collections(monkeypatch):
+    build, built = execution.BundleContextManager._build_process_bundle_descriptor, []
+
+    def seen(manager):
+        built.append(build(manager))
+        return built[-1]
+
+    monkeypatch.setattr(execution.BundleContextManager, "_build_process_bundle_descriptor", seen)
+    with signatures.kept(), beam.Pipeline(runner="FnApiRunner") as pipeline:
+        numbers = pipeline | beam.Create([("a", 1), ("a", 2), ("b", 3)])
+        total = numbers | "Values" >> beam.Values() | beam.CombineGlobally(sum)
+        grouped = numbers | beam.GroupByKey() | beam.MapTuple(lambda key, ones: (key, sum(ones)))
+        beside = grouped | "Beside" >> beam.Map(
+            lambda e, t: (*e, t), beam.pvalue.AsSingleton(total)
+        )
+        assert_that(beside, equal_to([("a", 3, 6), ("b", 3, 6)]))
+    assert len(built) > 3
+    for one in built:
+        steps = one.transforms.values()
+        named = {name for s in steps for name in (*s.inputs.values(), *s.outputs.values())}
+        assert {*one.pcollections} == named
+
+
 def _beams() -> list[object]:
-    return [getattr(module, name) for module, name, _ in signatures._FINDERS]
+    return [getattr(module, name) for module, name, _ in signatures._INSTEAD]
 
 
 def test_beam_has_its_own_back_whatever_happened():
