@@ -74,7 +74,9 @@ class RowEncoder:
 
     @property
     def batch_size(self) -> int:
-        return max(1, min(BATCH, _NUMBERS // max(1, width(self.attributes))))
+        numbers = width(self.attributes)
+        # Categories alone are looked up, and little else: a call costs more.
+        return max(1, min(BATCH, _NUMBERS // numbers)) if numbers else 4 * BATCH
 
     @property
     def columns(self) -> frozenset[str]:
