@@ -167,16 +167,9 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
     if rows == FIRST:
         shown = min(_MOST, many)
         return [*range(shown)], "" if shown == many else f"the first {shown} of {many:,}"
-    named = [
-        group is not None or value is not None
-        for group, value in zip(table["group"].to_pylist(), table["value"].to_pylist(), strict=True)
-    ]
-    places = [place for place in order(table, figure) if named[place]]
-    if figure not in KNOWN:
-        sure = _beyond(table)
-        places = [place for place in places if sure[place]]
-    else:
-        places = [place for place in places if table["estimate"][place].is_valid]
+    named = np.logical_or(*(table[name].is_valid().to_numpy() for name in ("group", "value")))
+    sure = table["estimate"].is_valid().to_numpy() if figure in KNOWN else _beyond(table)
+    places = [place for place in order(table, figure) if named[place] and sure[place]]
     first = places[:_MOST]
     if not first:
         return [], f"Of {many:,} figures nothing stands out of the noise"
