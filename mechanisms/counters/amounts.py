@@ -131,7 +131,7 @@ class Amounts:
     @property
     def low(self) -> int:
         """The least number."""
-        return -self.most if self.signed else 0
+        return int(getattr(self, "least", -self.most if self.signed else 0))
 
     def _require(self, amounts: Slots) -> None:
         if amounts.size and not (self.low <= amounts.min() and amounts.max() <= self.most):
@@ -220,10 +220,6 @@ class SignedDigits(Amounts):
     def levels(self) -> tuple[Level, ...]:
         return (*super().levels, Level(self.most_groups, self.groups, self.least))
 
-    @property
-    def low(self) -> int:
-        return self.least
-
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         self._require(amounts)
         below = amounts < 0
@@ -246,11 +242,8 @@ class Ends(Amounts):
 
     signed: bool = True
     coin = 1.0  # what is above the middle is twice what is above the lower end
+    least: ClassVar[int] = 0
     digits: ClassVar[Digits] = "ends"
-
-    @property
-    def low(self) -> int:
-        return 0
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         """As of `Amounts`.
@@ -293,10 +286,6 @@ class WholeAmounts(Amounts):
     def parts(self) -> tuple[Portion, ...]:
         """What is added to the levels."""
         return (Portion(1, self.least, self.most),)
-
-    @property
-    def low(self) -> int:
-        return self.least
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
         self._require(amounts)

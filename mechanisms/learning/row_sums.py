@@ -116,16 +116,7 @@ class RowSums(ABC):
 def _added_up(
     part: WholeAmounts, several: Sequence[tuple[Slots, Slots]], kept: NDArray[np.bool_]
 ) -> Counts:
-    """(groups,) what rows add to the sums of a part.
-
-    Args:
-        part: the totals.
-        several: as of `RowSums.contributions`.
-        kept: (n,) which rows have a target.
-
-    Raises:
-        ValueError: a row has a group twice, or too many of them; or a number is out of range.
-    """
+    """(groups,) what those rows add to a part that are kept; `several` as of `contributions`."""
     sums, every = np.zeros(part.groups, np.int64), np.zeros(part.groups, np.int64)
     twice = False
     for groups, amounts in several:

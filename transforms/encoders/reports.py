@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from mechanisms import specification
 from mechanisms.channel import Counts, Floats, Messages
-from mechanisms.counters.amounts import (
-    Amounts,
-    WholeAmounts,
-    digit_weights,
-    tallied,
-    whole_amounts,
-)
+from mechanisms.counters.amounts import Amounts, WholeAmounts, digit_weights, tallied, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
@@ -92,22 +86,11 @@ class Levelled(ABC):
         """Whether whole numbers are added to counters, as who counts them by itself can."""
         return False
 
-    def totals(
-        self,
-        users: NDArray[np.int64] | None,
-        groups: NDArray[np.int64],
-        numbers: Floats | None,
-        n: int,
-        rng: RandomSource,
-    ) -> Counts:
-        """(counters,) of all levels: what the reports of n units raise them by.
-
-        Args:
-            users, groups, numbers, n, rng: as of `Reporting.words`, and drawn from alike.
-        """
+    def totals(self, *known: Any) -> Counts:
+        """(counters,) of all levels: what reports raise them by; as `words`, and drawn alike."""
         layout = Layout(self.levels)
         totals = np.zeros(layout.codes, np.int64)
-        for words in self.words(users, groups, numbers, n, rng):
+        for words in self.words(*known):
             flat: Any = words.ravel("K")
             if flat.dtype == NUMBERED:
                 totals += tallied(flat["code"].astype(np.int64), layout.codes, flat["times"])
@@ -278,19 +261,12 @@ class Reporting(Levelled):
                 words.append(self.reported(layout, sets, added))
             yield words[0] if len(words) == 1 else np.concatenate(words, axis=1)
 
-    def totals(
-        self,
-        users: NDArray[np.int64] | None,
-        groups: NDArray[np.int64],
-        numbers: Floats | None,
-        n: int,
-        rng: RandomSource,
-    ) -> Counts:
-        contributions, amounts, beside = self._put(users, groups, numbers, n, rng)
+    def totals(self, *known: Any) -> Counts:
+        contributions, amounts, beside = self._put(*known)
         chosen = contributions.groups
         own = self.amounts.totals(chosen.ravel(), amounts.reshape(chosen.size, *amounts.shape[2:]))
         # Every slot of a report has its unit's mark of presence, and the first one what was cut.
-        everybody = [n * (1 if self.rows is None else chosen.shape[1])] * self.present
+        everybody = [len(chosen) if self.rows is None else chosen.size] * self.present
         cut = [np.count_nonzero(beside[name]) for name in self.beside]
         return np.concatenate([own, np.array(everybody + cut, np.int64)])
 
@@ -402,13 +378,9 @@ class RowReporting(Levelled):
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
             yield words
 
-    def totals(self, part: RowBlock, rng: RandomSource) -> Counts:  # type: ignore[override]
-        """(counters,) of all levels: what the reports of rows raise them by.
-
-        Args:
-            part: of rows for which all holds, few enough to be rounded together.
-            rng: as of `reports`.
-        """
+    def totals(self, *known: Any) -> Counts:
+        """The same of a block of rows for which all holds, few enough to be rounded together."""
+        part, rng = known
         own = self.rows.totals(part.numbers, part.categories, rng)
         missing = [np.count_nonzero(self._missing(part) >= 0)] * len(self.sides)
         return np.append(own, np.array(missing, np.int64))
@@ -479,8 +451,8 @@ class TabReporting(RowReporting):
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
         return self.reported(layout, self.rows.encode(part.categories))
 
-    def totals(self, part: RowBlock, rng: RandomSource) -> Counts:  # type: ignore[override]
-        pairs = zip(self.levels, self.rows.encode(part.categories), strict=True)
+    def totals(self, *known: Any) -> Counts:
+        pairs = zip(self.levels, self.rows.encode(known[0].categories), strict=True)
         return np.concatenate([tallied(places, level.counters) for level, places in pairs])
 
 
