@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mechanisms.channel import Floats, require_integer
+from mechanisms.channel import Counts, Floats, require_integer
 from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.grid import Grid
@@ -67,8 +67,10 @@ def whole_amounts(numbers: ArrayLike, bound: float, most: int, rng: RandomSource
     if not 0 < bound < math.inf:
         raise ValueError(f"the bound must be positive and finite, not {bound}")
     values = np.asarray(numbers, np.float64)
-    cells = Grid(2 * most).encode(values.ravel() / bound, rng).astype(np.int64)
-    return (cells - most).reshape(values.shape)
+    scaled = values.ravel() if bound == 1 else values.ravel() / bound
+    cells = Grid(2 * most).encode(scaled, rng).astype(np.int64)
+    cells -= most
+    return cells.reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -119,14 +121,44 @@ class Amounts:
         Raises:
             ValueError: an amount is out of range. The message never holds it.
         """
-        low = -self.most if self.signed else 0
-        if amounts.size and not (low <= amounts.min() and amounts.max() <= self.most):
-            raise ValueError(f"an amount lies outside {low} .. {self.most}")
+        self._require(amounts)
         # Negative parts stand behind positive ones, so a user has one of either.
         places = np.where(amounts < 0, groups + self.groups, groups) if self.signed else groups
         set_ = digits(np.abs(amounts), self.most) & (groups >= 0)
         # -1 has all bits set, so this is `np.where(digit, places, -1)`, at an eighth of its time.
         return [places | (digit.astype(places.dtype) - 1) for digit in set_]
+
+    @property
+    def low(self) -> int:
+        """The least number."""
+        return int(getattr(self, "least", -self.most if self.signed else 0))
+
+    def _require(self, amounts: Slots) -> None:
+        if amounts.size and not (self.low <= amounts.min() and amounts.max() <= self.most):
+            raise ValueError(f"an amount lies outside {self.low} .. {self.most}")
+
+    def totals(self, groups: Slots, amounts: Slots) -> Counts:
+        """(counters,) of all levels, one after the other: what is added to each of them.
+
+        Equal numbers of a group are written in digits once, where there are fewer than numbers.
+
+        Args:
+            groups: (n,) of each number, and -1 where there is none.
+            amounts: (n,) or (n, m) of each group, as of `encode`.
+
+        Raises:
+            ValueError: as of `encode`.
+        """
+        span, times = self.most - self.low + 1, None
+        if amounts.ndim == 1 and (self.groups + 1) * span <= groups.size:
+            self._require(amounts)
+            came = np.bincount((groups + 1) * span + (amounts - self.low))
+            different = np.flatnonzero(came)
+            groups, amounts = different // span - 1, different % span + self.low
+            times = came[different]
+        sets = self.encode(groups[:, None], amounts[:, None])
+        pairs = zip(self.levels, sets, strict=True)
+        return np.concatenate([tallied(places, level.counters, times) for level, places in pairs])
 
     def estimate(self, counts: Sequence[Floats]) -> Floats:
         """(groups,) totals, unbiased.
@@ -189,6 +221,7 @@ class SignedDigits(Amounts):
         return (*super().levels, Level(self.most_groups, self.groups, self.least))
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
+        self._require(amounts)
         below = amounts < 0
         raised = super().encode(groups, np.where(below, amounts - self.least, amounts))
         return [*raised, np.where(below, groups, -1)]
@@ -209,6 +242,7 @@ class Ends(Amounts):
 
     signed: bool = True
     coin = 1.0  # what is above the middle is twice what is above the lower end
+    least: ClassVar[int] = 0
     digits: ClassVar[Digits] = "ends"
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
@@ -218,8 +252,7 @@ class Ends(Amounts):
             groups: (n, k) distinct within a row, and -1 where there is no number.
             amounts: (n, k) in 0 .. b: how many units a number is from the lower end.
         """
-        if amounts.size and not (amounts.min() >= 0 and amounts.max() <= self.most):
-            raise ValueError(f"an amount lies outside 0 .. {self.most}")
+        self._require(amounts)
         rows = digits(amounts, self.most)
         return [
             np.where(groups < 0, -1, np.where(row, groups, groups + self.groups)) for row in rows
@@ -255,9 +288,13 @@ class WholeAmounts(Amounts):
         return (Portion(1, self.least, self.most),)
 
     def encode(self, groups: Slots, amounts: Slots) -> list[Slots]:
-        if amounts.size and not (self.least <= amounts.min() and amounts.max() <= self.most):
-            raise ValueError(f"an amount lies outside {self.least} .. {self.most}")
+        self._require(amounts)
         return [groups] * len(self.levels)
+
+    def totals(self, groups: Slots, amounts: Slots) -> Counts:
+        sets = self.encode(groups[:, None], amounts[:, None])
+        rows = zip(self.levels, sets, self.added(amounts[:, None]), strict=True)
+        return np.concatenate([tallied(own, level.counters, more) for level, own, more in rows])
 
     def added(self, amounts: Slots) -> list[Slots]:
         """For each level (n, k) what is added to its counters; arguments as of `encode`."""
@@ -293,6 +330,23 @@ class WholeEnds(WholeAmounts):
 
     def variance(self, column: float) -> float:
         return 2 * column
+
+
+def tallied(places: Slots, counters: int, times: Slots | None = None) -> Counts:
+    """(counters,) how often each place stands in a set, or what is added to it; -1 is none.
+
+    Args:
+        places: (n, k) below `counters`.
+        counters: how many there are.
+        times: as many, below 2^53 in all: what each of them adds, if that is not 1.
+    """
+    there = np.flatnonzero(places.ravel() >= 0)
+    own = places.ravel() if there.size == places.size else places.ravel()[there]
+    if times is None:
+        return np.bincount(own, minlength=counters)
+    more = times.ravel() if there.size == places.size else times.ravel()[there]
+    # Doubles add whole numbers exactly up to 2^53; numbers are below 2^30, and rows of a block few.
+    return np.bincount(own, more, counters).astype(np.int64)
 
 
 def weighed(parts: Iterable[Amounts]) -> tuple[Level, ...]:

@@ -132,15 +132,36 @@ def pairs(
         keys, rows = np.unique(keys, return_counts=True)
         sums = rows
     else:
-        keys, places, rows = np.unique(keys, return_inverse=True, return_counts=True)
-        sums = np.bincount(places, numbers, keys.size)
+        order = _order(keys, n * size)
+        ordered = keys.take(order)
+        new = np.ones(keys.size, np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+        first = np.flatnonzero(new)
+        keys, rows = ordered.take(first), np.diff(first, append=ordered.size)
+        # One after the other, as they came: a sum of doubles hangs on that.
+        sums = np.bincount(np.cumsum(new) - 1, numbers.take(order), keys.size)
     owner = (keys // size).astype(np.int64)
     have = np.bincount(owner, minlength=n)
     cut = have > k
     if cut.any():  # of those with more than they may have, in an order that is drawn
-        order = np.lexsort((np.where(cut[owner], rng.words(keys.size), 0), owner))
-        keys, sums, rows = keys[order], sums[order], rows[order]
+        some = np.flatnonzero(cut.take(owner))
+        drawn = some.take(np.argsort(rng.words(keys.size).take(some)))
+        order = drawn.take(_order(owner.take(drawn), n))
+        keys[some], sums[some], rows[some] = keys[order], sums[order], rows[order]
     place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
     kept = place < k
     keys, sums, rows = keys[kept], sums[kept], rows[kept]
     return Pairs(owner[kept], place[kept], (keys % size).astype(np.int64), sums, rows, cut)
+
+
+def _order(keys: Slots, end: int) -> NDArray[np.intp]:
+    """`np.argsort(keys, kind="stable")` of numbers 0 .. end - 1, at a fifth of its time.
+
+    Where keys and places fit into a word, words are sorted, with vector instructions.
+    """
+    bits = keys.size.bit_length()
+    if (end - 1).bit_length() + bits > 64:
+        return np.argsort(keys, kind="stable")
+    words = keys.astype(np.uint64) << np.uint64(bits) | np.arange(keys.size, dtype=np.uint64)
+    words.sort()
+    return (words & np.uint64((1 << bits) - 1)).astype(np.intp)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.channel import AsFields, Floats
-from mechanisms.counters.amounts import LARGEST, Amounts, Ends, by_part, weighed
+from mechanisms.channel import AsFields, Counts, Floats
+from mechanisms.counters.amounts import LARGEST, Amounts, Ends, by_part, tallied, weighed
 from mechanisms.counters.levels import Level, Portion, Slots
 from mechanisms.privacy.search import gaussian_mu
 from mechanisms.randomness import RandomSource
@@ -106,14 +106,34 @@ class RowCounters(AsFields):
         Raises:
             ValueError: a number or a place is out of range. The message never holds it.
         """
-        none, (units, sets) = np.isnan(numbers), self._units(numbers, categories, rng)
+        none = np.isnan(numbers)
+        units, sets = self._units(numbers, none, categories, rng)
         return [*self._ends.encode(np.where(none, -1, np.arange(self.numbers)), units), *sets]
 
-    def _units(
+    def totals(
         self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
+    ) -> Counts:
+        """(counters,) of all levels, one after the other: what rows add to them; as `encode`."""
+        none = np.isnan(numbers)
+        units, sets = self._units(numbers, none, categories, rng)
+        beside = zip(self.levels[-len(sets) :], sets, strict=True)
+        rest = [tallied(places, level.counters) for level, places in beside]
+        return np.concatenate([*self._added(units, none), *rest])
+
+    def _added(self, units: Slots, none: NDArray[np.bool_]) -> list[Counts]:
+        """What numbers add to the first levels."""
+        groups = np.where(none, -1, np.arange(self.numbers))
+        return [self._ends.totals(groups.ravel(), units.ravel())]
+
+    def _units(
+        self,
+        numbers: NDArray[np.floating],
+        none: NDArray[np.bool_],
+        categories: NDArray[np.integer],
+        rng: RandomSource,
     ) -> tuple[Slots, list[Slots]]:
         """((n, numbers) how many units each is from the lower end, what rows raise beside them)."""
-        usable = np.nan_to_num(numbers.astype(np.float64), nan=0.0, posinf=2.0, neginf=-2.0)
+        usable = np.where(none, 0, numbers) if none.any() else numbers
         if usable.size and not np.abs(usable).max() <= 1:
             raise ValueError("a number lies outside [-1, 1]")
         if not ((categories >= 0) & (categories <= np.array(self.sizes, np.int64))).all():
@@ -194,12 +214,18 @@ class SummedRows(RowCounters):
         self, numbers: NDArray[np.floating], categories: NDArray[np.integer], rng: RandomSource
     ) -> tuple[list[Slots], list[Slots]]:
         """The counters that rows raise, and for the first levels by how much; as of `encode`."""
-        none, (units, sets) = np.isnan(numbers), self._units(numbers, categories, rng)
+        none = np.isnan(numbers)
+        units, sets = self._units(numbers, none, categories, rng)
         places = np.broadcast_to(np.arange(self.numbers), none.shape)
         if not self.own_counts:
             return [places, *sets], [np.where(none, 0, 2 * units - self.steps)]
         places = np.where(none, -1, places)
         return [places, places, *sets], [units, self.steps - units]
+
+    def _added(self, units: Slots, none: NDArray[np.bool_]) -> list[Counts]:
+        above = np.where(none, 0, units).sum(axis=0)
+        reach = self.steps * np.count_nonzero(~none, axis=0)
+        return [above, reach - above] if self.own_counts else [2 * above - reach]
 
     def sums(self, counts: Sequence[Floats]) -> RowTotals:
         own, rest = (counts[:2], counts[2:]) if self.own_counts else (counts[:1], counts[1:])

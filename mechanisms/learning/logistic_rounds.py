@@ -189,21 +189,21 @@ class Gradients(RowSums):
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
-    ) -> Sequence[tuple[Slots, Slots]]:
-        n, first = len(rows), len(self.products.features.numbers)
+    ) -> Sequence[Sequence[tuple[Slots, Slots]]]:
+        first = len(self.products.features.numbers)
         slopes = _slopes(rows, targets, weights)[:, None]
         chosen = self.products.chosen(rows)
-        ends = [np.broadcast_to(place, (n, place.size)) for place in self._ends]
-        groups = np.hstack([ends[0], np.where(chosen < 0, -1, chosen + first), ends[1]])
         numbers = rows[:, :first].astype(np.float64)
         values = np.hstack([numbers * slopes, np.repeat(slopes, chosen.shape[1] + 1, axis=1)])
-        return ((groups, whole_amounts(values, 1.0, self.most, rng)),)
-
-    @property
-    def _ends(self) -> tuple[Slots, Slots]:
-        """The columns of numbers, and of the constant."""
-        features = self.products.features
-        return np.arange(len(features.numbers)), np.array([features.inputs - 1])
+        whole = whole_amounts(values, 1.0, self.most, rng)
+        constant = np.array([self.products.inputs - 1])
+        return (
+            (
+                (np.arange(first), whole[:, :first]),
+                (constant, whole[:, -1:]),
+                (np.where(chosen < 0, -1, chosen + first), whole[:, first:-1]),
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -218,11 +218,11 @@ class Judgement(RowSums):
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
-    ) -> Sequence[tuple[Slots, Slots]]:
+    ) -> Sequence[Sequence[tuple[Slots, Slots]]]:
         positive = filled(targets) > 0
         wrong = (_scores(rows, weights) > 0) != positive
         groups = np.column_stack([positive.astype(np.int64), np.where(wrong, 2, -1)])
-        return ((groups, np.ones((1, 1), np.int64)),)
+        return (((groups, np.ones((1, 1), np.int64)),),)
 
     def compared(
         self, counts: Floats, variances: Floats, confidence: float

@@ -113,20 +113,24 @@ class Products(RowSums):
 
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None = None
-    ) -> Sequence[tuple[Slots, Slots]]:
+    ) -> Sequence[Sequence[tuple[Slots, Slots]]]:
         """As of `RowSums`; no model is looked at."""
         n, m, first = len(rows), len(self._numbers), len(self.features.numbers)
         numbers = np.column_stack([rows[:, :first], filled(targets)]).astype(np.float64)
         chosen = self.chosen(rows)
         left, right = np.triu_indices(m, 1)
-        both = np.hstack([numbers[:, left] * numbers[:, right], numbers])
-        by_value = chosen[:, None, :] + (both.shape[1] + self.ones * np.arange(m))[:, None]
+        both, one = left.size + m, np.ones((1, 1), np.int64)
+        by_value = chosen[:, None, :] + (both + self.ones * np.arange(m))[:, None]
         by_value = np.where(chosen[:, None, :] < 0, -1, by_value).reshape(n, -1)
-        signed = np.hstack([both, np.repeat(numbers, chosen.shape[1], axis=1)])
+        signed = np.empty((n, both + by_value.shape[1]))
+        np.multiply(numbers[:, left], numbers[:, right], out=signed[:, : left.size])
+        signed[:, left.size : both] = numbers
+        signed[:, both:] = np.repeat(numbers, chosen.shape[1], axis=1)
+        whole = self._whole(signed, rng)
         return (
-            (np.hstack([_all(n, both.shape[1]), by_value]), self._whole(signed, rng)),
-            (_all(n, m), self._whole(numbers**2, rng)),
-            (self._ones(chosen), np.ones(1, np.int64)),
+            ((np.arange(both), whole[:, :both]), (by_value, whole[:, both:])),
+            ((np.arange(m), self._whole(numbers**2, rng)),),
+            ((np.zeros(1, np.int64), np.ones((n, 1), np.int64)), (self._ones(chosen), one)),
         )
 
     def _whole(self, numbers: Floats, rng: RandomSource) -> Slots:
@@ -143,9 +147,9 @@ class Products(RowSums):
         return np.column_stack([np.empty((len(rows), 0), np.int64), *columns])
 
     def _ones(self, chosen: Slots) -> Slots:
-        """(n, k) which products of zeros and ones are 1."""
+        """(n, k) which products of zeros and ones are 1, that of the constant left out."""
         first, start = len(self.features.numbers), 1 + self.ones
-        groups = [np.zeros((len(chosen), 1), np.int64), np.where(chosen < 0, -1, chosen + 1)]
+        groups = [np.where(chosen < 0, -1, chosen + 1)]
         for (i, one), (j, other) in combinations(enumerate(self._categories), 2):
             a, b = chosen[:, i] - (one.start - first), chosen[:, j] - (other.start - first)
             place = start + a * len(other) + b
@@ -163,11 +167,6 @@ class Products(RowSums):
         # The sum of the constant's squares counts the rows, which roundings grow with.
         rows = float(sums[-len(self._kinds[2])])
         return self.equations(sums, self.variances(design, max(rows, 0.0)))
-
-
-def _all(n: int, groups: int) -> Slots:
-    """(n, groups) every one of some groups."""
-    return np.broadcast_to(np.arange(groups), (n, groups))
 
 
 def central_noise(features: Features, epsilon: float, delta: float) -> float:

@@ -8,19 +8,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Neighbours
-from mechanisms.counters.amounts import WholeAmounts, by_part, weighed
+from mechanisms.counters.amounts import WholeAmounts, by_part, tallied, weighed
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Layout, Level, Slots, has_twice
 from mechanisms.learning.absent import present
 from mechanisms.learning.scores import Numbers
 from mechanisms.randomness import RandomSource
 
-_SLOTS = 1 << 21  # that are filled together
+_SLOTS = 1 << 18  # that are filled together: they stay in a core's cache
 
 
 class RowSums(ABC):
@@ -37,8 +38,12 @@ class RowSums(ABC):
     @abstractmethod
     def contributions(
         self, rows: Numbers, targets: ArrayLike, rng: RandomSource, weights: Floats | None
-    ) -> Sequence[tuple[Slots, Slots]]:
-        """For each part ((n, k) groups, -1 for none; (n, k) or fewer amounts of them)."""
+    ) -> Sequence[Sequence[tuple[Slots, Slots]]]:
+        """For each part some (groups, amounts), of which a row has each group once.
+
+        Groups are (k,) where every row has them, with (n, k) amounts; or (n, k), -1 for none, with
+        as many amounts or one.
+        """
 
     @property
     def changes(self) -> int:
@@ -70,19 +75,13 @@ class RowSums(ABC):
             ValueError: a number is out of range. The message never holds it.
         """
         sums, labels = np.zeros(self.layout.codes, np.int64), np.asarray(targets)
-        step = max(_SLOTS // self.changes, 1)
+        step, ends = max(_SLOTS // self.changes, 1), [*pairwise(self.layout.starts.tolist())]
         for at in range(0, len(rows), step):
             own = labels[at : at + step]
-            kept = present(own)[:, None]
+            kept = present(own)
             kinds = self.contributions(rows[at : at + step], own, rng, weights)
-            for i, (part, (groups, amounts)) in enumerate(zip(self.parts, kinds, strict=True)):
-                places = np.where(kept, groups, -1)
-                if has_twice(places) or places.shape[1] > part.most_groups:
-                    raise ValueError(f"a row changes a sum of part {i} twice, or too many of them")
-                [places] = part.encode(places, np.broadcast_to(amounts, groups.shape))
-                there, added = places >= 0, np.broadcast_to(amounts, groups.shape)
-                start, end = self.layout.starts[i : i + 2]
-                np.add.at(sums[start:end], places[there], added[there])
+            for part, several, (start, end) in zip(self.parts, kinds, ends, strict=True):
+                sums[start:end] += _added_up(part, several, kept)
         return sums
 
     # ---- the collector -----------------------------------------------------------------------
@@ -112,6 +111,28 @@ class RowSums(ABC):
             variance = (part.variance(noise) + coin) / part.most**2
             variances.append(np.full(part.groups, variance))
         return np.concatenate(variances)
+
+
+def _added_up(
+    part: WholeAmounts, several: Sequence[tuple[Slots, Slots]], kept: NDArray[np.bool_]
+) -> Counts:
+    """(groups,) what those rows add to a part that are kept; `several` as of `contributions`."""
+    sums, every = np.zeros(part.groups, np.int64), np.zeros(part.groups, np.int64)
+    twice = False
+    for groups, amounts in several:
+        if groups.ndim == 1:
+            part.encode(groups, amounts)  # which looks at their range
+            sums[groups] += (amounts if kept.all() else amounts[kept]).sum(axis=0)
+            every += np.bincount(groups, minlength=part.groups)
+            continue
+        each = np.broadcast_to(amounts, groups.shape)
+        [places] = part.encode(np.where(kept[:, None], groups, -1), each)
+        sums += tallied(places, part.groups, each)
+        twice |= has_twice(places) or bool(every[places[places >= 0]].any())
+    width = sum(groups.shape[-1] for groups, _ in several)
+    if twice or every.max(initial=0) > 1 or width > part.most_groups:
+        raise ValueError("a row changes a sum twice, or too many of them")
+    return sums
 
 
 @dataclass(frozen=True)

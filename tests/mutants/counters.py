@@ -165,7 +165,7 @@ MUTANTS = (
         "training-lets-a-row-change-a-sum-twice",
         "A row that adds to one sum twice moves it further than is paid for, and nobody looks.",
         "mechanisms/learning/row_sums.py",
-        "if has_twice(places) or",
+        "if twice or",
         "if",
         ("tests/mechanisms/learning/test_products.py",),
         known_by="twice",

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mechanisms import specification
-from mechanisms.channel import Floats, Messages
-from mechanisms.counters.amounts import Amounts, WholeAmounts, digit_weights, whole_amounts
+from mechanisms.channel import Counts, Floats, Messages
+from mechanisms.counters.amounts import Amounts, WholeAmounts, digit_weights, tallied, whole_amounts
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.counters.crosstabs import CrossTabs
 from mechanisms.counters.levels import Layout, Level, Slots
@@ -74,6 +74,8 @@ class Clip:
 class Levelled(ABC):
     """A report in levels."""
 
+    words: Callable[..., Iterator[Messages]]  # where a unit's rows are cells: see `Reporting`
+
     @property
     @abstractmethod
     def levels(self) -> tuple[Level, ...]:
@@ -83,6 +85,18 @@ class Levelled(ABC):
     def whole(self) -> bool:
         """Whether whole numbers are added to counters, as who counts them by itself can."""
         return False
+
+    def totals(self, *known: Any) -> Counts:
+        """(counters,) of all levels: what reports raise them by; as `words`, and drawn alike."""
+        layout = Layout(self.levels)
+        totals = np.zeros(layout.codes, np.int64)
+        for words in self.words(*known):
+            flat: Any = words.ravel("K")
+            if flat.dtype == NUMBERED:
+                totals += tallied(flat["code"].astype(np.int64), layout.codes, flat["times"])
+            else:
+                totals += np.bincount(flat, minlength=layout.codes)
+        return totals[: layout.starts[-1]]
 
     def nothing(self, n: int, rng: RandomSource) -> Messages:
         """(n, F) the reports of units that raise nothing."""
@@ -221,6 +235,50 @@ class Reporting(Levelled):
         Yields:
             (units, F) words of `Layout`.
         """
+        contributions, amounts, beside = self._put(users, groups, numbers, n, rng)
+        layout = Layout(self.levels)
+        chosen, one = contributions.groups.astype(layout.places), layout.places.type(1)
+        columns = [slice(None)]
+        if self.rows is not None:  # the slots of one row after the other
+            columns = [slice(place, place + 1) for place in range(chosen.shape[1])]
+        step = max(1, WORDS // (layout.types.size * len(columns)))
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            words = []
+            for place, column in enumerate(columns):
+                taken: Any = amounts[part, column]
+                sets = self.amounts.encode(chosen[part, column], taken)
+                if self.present:
+                    sets.append(np.zeros((len(taken), 1), layout.places))
+                if self.beside:
+                    marks = [
+                        (beside[name][part] & (place == 0)) * (i * one + one) - one
+                        for i, name in enumerate(self.beside)
+                    ]
+                    sets.append(np.array(marks).T)
+                whole = self.amounts if isinstance(self.amounts, WholeAmounts) else None
+                added = None if whole is None else whole.added(taken)
+                words.append(self.reported(layout, sets, added))
+            yield words[0] if len(words) == 1 else np.concatenate(words, axis=1)
+
+    def totals(self, *known: Any) -> Counts:
+        contributions, amounts, beside = self._put(*known)
+        chosen = contributions.groups
+        own = self.amounts.totals(chosen.ravel(), amounts.reshape(chosen.size, *amounts.shape[2:]))
+        # Every slot of a report has its unit's mark of presence, and the first one what was cut.
+        everybody = [len(chosen) if self.rows is None else chosen.size] * self.present
+        cut = [np.count_nonzero(beside[name]) for name in self.beside]
+        return np.concatenate([own, np.array(everybody + cut, np.int64)])
+
+    def _put(
+        self,
+        users: NDArray[np.int64] | None,
+        groups: NDArray[np.int64],
+        numbers: Floats | None,
+        n: int,
+        rng: RandomSource,
+    ) -> tuple[Contributions, NDArray[Any], dict[str, NDArray[np.bool_]]]:
+        """What units contribute, how many whole units each, and what stands beside; as `words`."""
         if numbers is not None and numbers.ndim > 1:
             users = np.repeat(np.arange(n) if users is None else users, numbers.shape[1])
             groups, numbers = groups.ravel(), numbers.ravel()
@@ -246,30 +304,7 @@ class Reporting(Levelled):
             amounts, beyond = in_units(*known, self.amounts.rounded)
             contributions = contributions._replace(cut=contributions.cut | beyond)
         beside[LIMITED] = contributions.cut
-        layout = Layout(self.levels)
-        chosen, one = contributions.groups.astype(layout.places), layout.places.type(1)
-        columns = [slice(None)]
-        if self.rows is not None:  # the slots of one row after the other
-            columns = [slice(place, place + 1) for place in range(chosen.shape[1])]
-        step = max(1, WORDS // (layout.types.size * len(columns)))
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            words = []
-            for place, column in enumerate(columns):
-                taken: Any = amounts[part, column]
-                sets = self.amounts.encode(chosen[part, column], taken)
-                if self.present:
-                    sets.append(np.zeros((len(taken), 1), layout.places))
-                if self.beside:
-                    marks = [
-                        (beside[name][part] & (place == 0)) * (i * one + one) - one
-                        for i, name in enumerate(self.beside)
-                    ]
-                    sets.append(np.array(marks).T)
-                whole = self.amounts if isinstance(self.amounts, WholeAmounts) else None
-                added = None if whole is None else whole.added(taken)
-                words.append(self.reported(layout, sets, added))
-            yield words[0] if len(words) == 1 else np.concatenate(words, axis=1)
+        return contributions, amounts, beside
 
     def _unusable(
         self, users: NDArray[np.int64], none: NDArray[np.bool_], n: int
@@ -343,6 +378,13 @@ class RowReporting(Levelled):
                 words = np.where(part.applies[:, None], words, self.nothing(part.size, rng))
             yield words
 
+    def totals(self, *known: Any) -> Counts:
+        """The same of a block of rows for which all holds, few enough to be rounded together."""
+        part, rng = known
+        own = self.rows.totals(part.numbers, part.categories, rng)
+        missing = [np.count_nonzero(self._missing(part) >= 0)] * len(self.sides)
+        return np.append(own, np.array(missing, np.int64))
+
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
         """The reports of rows."""
         sets = self.rows.encode(part.numbers, part.categories, rng)
@@ -408,6 +450,10 @@ class TabReporting(RowReporting):
 
     def _words(self, layout: Layout, part: RowBlock, rng: RandomSource) -> Messages:
         return self.reported(layout, self.rows.encode(part.categories))
+
+    def totals(self, *known: Any) -> Counts:
+        pairs = zip(self.levels, self.rows.encode(known[0].categories), strict=True)
+        return np.concatenate([tallied(places, level.counters) for level, places in pairs])
 
 
 @dataclass(frozen=True)
@@ -480,15 +526,26 @@ def reports_of(
     if applies is None:
         yield from reporting.words(users, groups, numbers, n, rng)
         return
-    raising = applies if users is None else np.bincount(users[applies], minlength=n) > 0
-    among = None if users is None else (np.cumsum(raising) - 1)[users[applies]]
-    some = None if numbers is None else numbers[applies]
-    size, start, words = int(np.count_nonzero(raising)), 0, reporting.nothing(n, rng)
-    places = np.flatnonzero(raising)
-    for part in reporting.words(among, groups[applies], some, size, rng):
+    places, *some = raising(users, groups, numbers, n, applies)
+    start, words = 0, reporting.nothing(n, rng)
+    for part in reporting.words(*some, places.size, rng):
         words[places[start : start + len(part)]] = part
         start += len(part)
     yield words
+
+
+def raising(
+    users: NDArray[np.int64] | None,
+    groups: NDArray[np.int64],
+    numbers: Floats | None,
+    n: int,
+    applies: NDArray[np.bool_],
+) -> tuple[NDArray[np.intp], NDArray[np.int64] | None, NDArray[np.int64], Floats | None]:
+    """The units that have rows for which all holds, and these rows, their units numbered anew."""
+    some = applies if users is None else np.bincount(users[applies], minlength=n) > 0
+    among = None if users is None else (np.cumsum(some) - 1)[users[applies]]
+    own = None if numbers is None else numbers[applies]
+    return np.flatnonzero(some), among, groups[applies], own
 
 
 def reach(clip: Clip) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
 
 WRONG_LENGTH = "list of another length"
 
-_NUMBERS = 1 << 22  # of rows encoded at a time, where all are copied
+_NUMBERS = 1 << 20  # of rows encoded at a time, where all are copied: few megabytes
 
 
 class Absence(NamedTuple):
@@ -74,7 +74,9 @@ class RowEncoder:
 
     @property
     def batch_size(self) -> int:
-        return max(1, min(BATCH, _NUMBERS // max(1, width(self.attributes))))
+        numbers = width(self.attributes)
+        # Categories alone are looked up, and little else: a call costs more.
+        return max(1, min(BATCH, _NUMBERS // numbers)) if numbers else 4 * BATCH
 
     @property
     def columns(self) -> frozenset[str]:
@@ -88,7 +90,7 @@ class RowEncoder:
         numbers = np.empty((batch.num_rows, width(self.attributes)), np.float32)
         for start, attribute, spans in read_numbers(self.attributes, batch, rows, self.absence):
             dense = _dense(spans, attribute.width)
-            if not self.absence.leaves_out:
+            if not (self.absence.leaves_out or _all_usable(spans, attribute)):
                 dense = self.absence.filled(np.where(_unusable(spans, attribute), np.nan, dense))
             scaled = attribute.bounds.scale(dense)
             numbers[:, start : start + attribute.width] = scaled
@@ -154,6 +156,12 @@ def _reject(spans: Spans, attribute: Number | NumberList, rows: Rows) -> None:
     if not _all_finite(spans.values):
         rows.reject(NOT_A_NUMBER, _holding(spans, np.isnan(spans.values)))
         rows.reject(INFINITE, _holding(spans, np.isinf(spans.values)))
+
+
+def _all_usable(spans: Spans, attribute: Number | NumberList) -> bool:
+    """Whether surely every number of every row can be used, as of most columns."""
+    whole = spans.missing is None and spans.holes is None and _all_finite(spans.values)
+    return whole and bool((spans.lengths == attribute.width).all())
 
 
 def _unusable(spans: Spans, attribute: Number | NumberList) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, repeated
 from transforms.elements.conservation import ADDED, DRAWN
-from transforms.elements.numbers import numbered
+from transforms.elements.numbers import amount, numbered
 from transforms.elements.pieces import Piece
 
 _COUNTERS = 1 << 14  # of a range; of devices' dummies so many
@@ -124,7 +124,7 @@ class DrawDummiesDoFn(DrawingDoFn):
 
 
 def _counted(messages: Messages) -> tuple[str, Any]:
-    return ADDED, messages.size
+    return ADDED, amount(messages)
 
 
 def _drawn(drawn: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, Any]]:

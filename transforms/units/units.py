@@ -10,10 +10,11 @@ import apache_beam as beam
 import numpy as np
 from apache_beam import typehints
 
+from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded, weighed
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
-from transforms.elements.conservation import BOUNDED, CHOSEN
+from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import RowReporting, reports_of
@@ -21,7 +22,9 @@ from transforms.encoders.users import UserDigest
 from transforms.rows.encode import Encode
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
+from transforms.units.sums import of_rows, of_units, sent
 
+FLOW = "flow"
 _CELLS = ("cells", "categories")  # what blocks call them
 
 weighed(AmountBlock)
@@ -39,6 +42,7 @@ class ReportUnits(beam.PTransform):
         buckets: how many groups users are hashed into.
         open_rng: opens generators on workers; a seeded one is for tests.
         named: whether users' digests stay with their reports.
+        together: of the counters, if messages that are added up come out in the place of reports.
     """
 
     encoder: GroupEncoder
@@ -47,6 +51,7 @@ class ReportUnits(beam.PTransform):
     buckets: int = 64
     open_rng: Generator = field(default=SecureRandom)
     named: bool = False
+    together: Layout | None = None
 
     @property
     def steps(self) -> tuple[type[ReportDoFn], type[ReportUsersDoFn]]:
@@ -57,31 +62,34 @@ class ReportUnits(beam.PTransform):
         encoded = tables | "Encode" >> Encode(
             self.encoder, self.users, self.open_rng, reported=False
         )
-        of_rows, of_users = self.steps
-        step = of_rows(self.reporting, self.open_rng, self.named)
-        if self.users is None:
-            blocks = encoded.blocks | "Report" >> beam.ParDo(step)
-            return EncodedContributions(blocks, encoded.tallies)
-        outputs = (
-            encoded.blocks
-            | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
-            | "Group by user bucket" >> GroupOnce()
-            | "Report"
-            >> beam.ParDo(of_users(self.reporting, self.open_rng, self.named)).with_outputs(
-                ReportUsersDoFn.FLOW, main="blocks"
+        each_row, each_user = self.steps
+        rows, do = encoded.blocks, each_row if self.users is None else each_user
+        if self.users is not None:
+            rows = (
+                rows
+                | "Partition by user" >> beam.ParDo(PartitionUsersDoFn(self.buckets))
+                | "Group by user bucket" >> GroupOnce()
             )
-        )
-        return EncodedContributions(
-            outputs.blocks, encoded.tallies, (outputs[ReportUsersDoFn.FLOW],)
-        )
+        report = beam.ParDo(do(self.reporting, self.open_rng, self.named, self.together))
+        outputs = rows | "Report" >> report_step(report, self.together)
+        counted = self.users is not None or self.together is not None
+        return EncodedContributions(outputs.blocks, encoded.tallies, (outputs[FLOW],) * counted)
 
 
-@typehints.with_output_types(SlotBlock)
+def report_step(report: beam.ParDo, together: Layout | None) -> Any:
+    """Reports, or messages, and how many units they are of in the output tagged `FLOW`."""
+    kind = SlotBlock if together is None else np.ndarray
+    return report.with_output_types(kind).with_outputs(FLOW, main="blocks")
+
+
 class ReportDoFn(DrawingDoFn):
-    """The report of each row."""
+    """The report of each row, or what they come to; how many they are, apart, where it is that."""
 
-    def __init__(self, reporting: Any, open_rng: Generator, named: bool) -> None:
+    def __init__(
+        self, reporting: Any, open_rng: Generator, named: bool, together: Layout | None
+    ) -> None:
         self._reporting, self._open_rng, self._named = reporting, open_rng, named
+        self._together = together
 
     def process(self, block: Any) -> Iterator[Any]:
         numbers = getattr(block, "amounts", None)
@@ -90,9 +98,14 @@ class ReportDoFn(DrawingDoFn):
 
     def _reports(
         self, users: Any, cells: Any, numbers: Any, names: Any, applies: Any
-    ) -> Iterator[SlotBlock]:
-        """The reports of units, each under its name if names stay."""
+    ) -> Iterator[Any]:
+        """The reports of units, each under its name if names stay; or what they come to."""
         n, start, groups = len(names), 0, cells.astype(np.int64)
+        if self._together is not None:
+            known = users, groups, numbers, n, applies, self._rng
+            yield from of_units(self._reporting, self._together, *known)
+            yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, n))
+            return
         for words in reports_of(self._reporting, users, groups, numbers, n, applies, self._rng):
             digests = names[start : start + len(words)] if self._named else None
             yield SlotBlock(words, digests)
@@ -100,11 +113,8 @@ class ReportDoFn(DrawingDoFn):
 
 
 @typehints.with_input_types(tuple[int, Iterable[bytes]])
-@typehints.with_output_types(SlotBlock)
 class ReportUsersDoFn(ReportDoFn):
-    """The report of each user of a bucket; how many rows came, and how many reports went, apart."""
-
-    FLOW = "flow"
+    """The same of each user of a bucket; how many rows came, and how many reports went, apart."""
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         rows = concatenated([*map(decoded, bucket[1])])
@@ -113,19 +123,21 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name] if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
-        size = 0
+        size = names.size
         if getattr(self._reporting, "divides", False):
             (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
             own = cells.astype(np.int64)
             words = self._reporting.divided(users, own, names.size, applies, self._rng)
             size = len(words)
-            yield SlotBlock(words, None)
+            if self._together is None:
+                yield SlotBlock(words, None)
+            else:
+                yield sent(words, self._together)
+                yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, size))
         else:
-            for block in self._reports(users, rows["cells"], numbers, names, applies):
-                size += block.size
-                yield block
+            yield from self._reports(users, rows["cells"], numbers, names, applies)
         for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
-            yield beam.pvalue.TaggedOutput(self.FLOW, (name, amount))
+            yield beam.pvalue.TaggedOutput(FLOW, (name, amount))
 
 
 @dataclass
@@ -155,14 +167,22 @@ class TotalUsersDoFn(TotalDoFn, ReportUsersDoFn):
 
 
 @typehints.with_input_types(RowBlock)
-@typehints.with_output_types(SlotBlock)
 class ReportRowsDoFn(DrawingDoFn):
-    """The report of each row of all that a log holds; the names of units stay with them."""
+    """The report of each row of all that a log holds; the names of units stay with them.
 
-    def __init__(self, reporting: RowReporting, open_rng: Generator) -> None:
-        self._reporting, self._open_rng = reporting, open_rng
+    Or what they come to, as of `ReportDoFn`.
+    """
 
-    def process(self, block: RowBlock) -> Iterator[SlotBlock]:
+    def __init__(
+        self, reporting: RowReporting, open_rng: Generator, together: Layout | None
+    ) -> None:
+        self._reporting, self._open_rng, self._together = reporting, open_rng, together
+
+    def process(self, block: RowBlock) -> Iterator[Any]:
+        if self._together is not None:
+            yield from of_rows(self._reporting, self._together, block, self._rng)
+            yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, block.size))
+            return
         start = 0
         for words in self._reporting.reports(block, self._rng):
             end = start + len(words)

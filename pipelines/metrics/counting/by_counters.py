@@ -20,7 +20,7 @@ from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics import registry
 from pipelines.metrics.counting import result, wording
-from pipelines.metrics.counting.codes import CountCodes, sent
+from pipelines.metrics.counting.codes import CountCodes
 from pipelines.metrics.counting.design import MOST_SEALED, another, target_of
 from pipelines.metrics.counting.drowned import drowned
 from pipelines.metrics.counting.options import require_counted
@@ -315,13 +315,9 @@ class ByCounters(OfStatistic):
         return self.shape.contributions(self, tables, named)
 
     def reports(self, tables: beam.PCollection) -> MetricReports:
-        import apache_beam as beam
-
-        from transforms.elements.conservation import entering
-
-        blocks, tallies, bounded = self.contributions(tables)
-        messages = blocks | "Messages" >> beam.Map(sent, self.design).with_output_types(np.ndarray)
-        return MetricReports(messages, None, tallies, (entering(blocks), *bounded))
+        layout = self.design.layout
+        messages, tallies, flow = self.shape.contributions(self, tables, None, layout)
+        return MetricReports(messages, None, tallies, flow)
 
     # The shuffler.
 

@@ -1,15 +1,10 @@
-"""The codes of counters: which of a report's are sent, and what counts them."""
+"""The codes of counters: what counts them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-
-from mechanisms.counters.choose import NoisyCounters
-from transforms.elements.numbers import is_numbered, numbered
-from transforms.encoders.block import SlotBlock
 
 
 @dataclass(frozen=True)
@@ -33,16 +28,3 @@ class CountCodes:
             messages.view(np.int64) if messages.dtype == np.uint64 else messages,
             minlength=self.codes,
         )
-
-
-def sent(block: SlotBlock, design: NoisyCounters) -> np.ndarray:
-    """The messages of a block, empty slots left out (see `AddDummies`); of numbers, their sums."""
-    words: Any = block.words.ravel("K")
-    if is_numbered(words):
-        kept = words[words["code"] < np.uint64(design.layout.starts[-1])]
-        codes, places = np.unique(kept["code"], return_inverse=True)
-        totals = np.zeros(codes.size, np.int64)
-        np.add.at(totals, places, kept["times"])
-        return numbered(codes, totals)
-    sent = words.take(np.flatnonzero(words < int(design.layout.starts[-1])))
-    return sent.astype(np.min_scalar_type(design.codes), copy=False)

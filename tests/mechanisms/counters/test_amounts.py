@@ -10,7 +10,10 @@ import pytest
 
 from mechanisms.counters.amounts import (
     Amounts,
+    Ends,
     SignedDigits,
+    WholeAmounts,
+    WholeEnds,
     digit_weights,
     digits,
     units,
@@ -153,3 +156,48 @@ def test_further_rows_of_a_user_who_is_counted_once_are_not_cut() -> None:
     assert pairs([0] * 3, [1] * 3, 1, 2, SeededRandom(1)).placed(2).at_most(2).cut.tolist() == [
         True
     ]
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 50])
+def test_pairs_are_those_of_a_sort(k: int, numbered: bool) -> None:
+    """The same order is drawn of a user's groups as if all were sorted by words and by users."""
+    rng, n = np.random.default_rng(6), 40
+    users, groups = rng.integers(0, n, 600), rng.integers(0, 9, 600)
+    numbers = rng.normal(size=600) if numbered else None
+    own = [sorted({*groups[users == user].tolist()}) for user in range(n)]
+    words, expected = SeededRandom(7).words(sum(map(len, own))).tolist(), []
+    for user, kinds in enumerate(own):
+        drawn, words = words[: len(kinds)], words[len(kinds) :]
+        if len(kinds) > k:
+            kinds = [kind for _, kind in sorted(zip(drawn, kinds, strict=True))]
+        for place, kind in enumerate(kinds[:k]):
+            rows = (users == user) & (groups == kind)
+            total = rows.sum() if numbers is None else sum(numbers[rows].tolist())
+            expected.append((user, place, kind, total, rows.sum()))
+    made = pairs(users, groups, n, k, SeededRandom(7), numbers)
+    assert [*zip(*made[:5], strict=True)] == expected
+    assert made.cut.tolist() == [len(kinds) > k for kinds in own]
+
+
+def test_pairs_of_numbers_that_fill_a_word_are_sorted_alike() -> None:
+    """Where a key and a place have more than 64 bits."""
+    users, groups = np.array([2**20, 0, 2**20]), np.array([2**41, 5, 2**41])
+    made = pairs(users, groups, 2**20 + 1, 1, SeededRandom(0), np.array([1.0, 2.0, 4.0]))
+    assert made.groups.tolist() == [5, 2**41]
+    assert made.amounts.tolist() == [2.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [Amounts(3, most=5), Amounts(3, most=5, signed=True), SignedDigits(3, most=5, least=-2),
+     Ends(3, most=5), WholeAmounts(3, most=5, least=-2), WholeEnds(3, most=5)],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [10, 1000])
+def test_totals_refuse_what_reports_do(amounts: Amounts, size: int) -> None:
+    groups, numbers = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    assert amounts.totals(groups, numbers).sum() >= 0
+    for beyond in (amounts.low - 1, 6):
+        numbers[-1] = beyond
+        with pytest.raises(ValueError, match="an amount lies outside"):
+            amounts.totals(groups, numbers)

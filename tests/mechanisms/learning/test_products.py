@@ -113,14 +113,28 @@ def test_noise_is_that_of_a_trusted_collector() -> None:
     assert design.guarantee.epsilon == EPSILON
 
 
-def test_a_sum_that_a_row_would_change_twice_is_refused() -> None:
+def every_row(groups: Any, by_value: Any) -> tuple[Any, Any]:
+    return np.append(groups[:1], groups[:-1]), by_value
+
+
+def a_row(groups: Any, by_value: Any) -> tuple[Any, Any]:
+    return groups, np.where(by_value < 0, by_value, by_value.max())
+
+
+def both(groups: Any, by_value: Any) -> tuple[Any, Any]:
+    return groups, np.where(np.arange(by_value.shape[1]) == 0, groups[0], by_value)
+
+
+@pytest.mark.parametrize("changed", [every_row, a_row, both])
+def test_a_sum_that_a_row_would_change_twice_is_refused(changed: Any) -> None:
     class Twice(Products):
         def contributions(self, *about: Any, **more: Any) -> Any:
-            (groups, amounts), *rest = super().contributions(*about, **more)
-            return (np.hstack([groups[:, :1], groups[:, :-1]]), amounts), *rest
+            ((one, amounts), (other, others)), *rest = super().contributions(*about, **more)
+            groups, by_value = changed(one, other)
+            return ((groups, amounts), (by_value, others)), *rest
 
     rows, targets = population(3)
-    with pytest.raises(ValueError, match="changes a sum of part 0 twice"):
+    with pytest.raises(ValueError, match="changes a sum twice"):
         Twice(FEATURES, 3).totals(rows, targets, SeededRandom(1))
 
 

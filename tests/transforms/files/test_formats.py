@@ -12,6 +12,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -75,6 +76,20 @@ def test_a_pipeline_reads_what_a_look_has_seen(ending: str, tmp_path: Path) -> N
     found = run(lambda p: p | ReadTelemetry((str(path),), ("n", "day"), TYPED)).elements
     rows = pa.concat_tables(found).to_pydict()
     assert rows == {"n": ROWS["n"].to_pylist(), "day": ["1"] * len(ROWS)}
+
+
+def test_many_columns_of_parquet_are_read_like_few(tmp_path: Path) -> None:
+    """More than are read together, of which some have nulls, and some may have none."""
+    fields = [pa.field(f"f{i}", pa.int64(), nullable=i % 3 > 0) for i in range(70)]
+    values = [[i, None if i % 3 else 7, -i] for i in range(70)]
+    whole = pa.table(values, schema=pa.schema(fields))
+    path = str(tmp_path / "wide.parquet")
+    pq.write_table(whole, path, row_group_size=2)
+    names = [field.name for field in fields if field.name != "f5"]
+    read = [*tables(path, names, PLAIN)]
+    assert [table.num_rows for table in read] == [2, 1]
+    assert pa.concat_tables(read).equals(whole.select(names))
+    assert read[0].schema == whole.select(names).schema
 
 
 def test_every_format_has_an_example_here_and_endings_of_its_own() -> None:

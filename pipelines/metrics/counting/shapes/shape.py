@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mechanisms.channel import Messages
-from mechanisms.counters.levels import Portion
+from mechanisms.counters.levels import Layout, Portion
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.result import FigureError, Noisy
@@ -101,16 +101,21 @@ class ReportShape:
     # The clients.
 
     def contributions(
-        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None
+        self,
+        release: ByCounters,
+        tables: beam.PCollection,
+        named: UserDigest | None,
+        together: Layout | None = None,
     ) -> EncodedContributions:
-        """As of `Metric.contributions`."""
+        """As of `Metric.contributions`; `together` as of `ReportUnits`."""
         from pipelines.metrics.metric import viewed
         from transforms.elements.blocks import bucket_count
         from transforms.units.units import ReportUnits
 
         users, keep = named or fresh_digest(release.options.user_column), named is not None
         buckets, encoder = bucket_count(release.telemetry.about), viewed(release)
-        step = ReportUnits(encoder, release.reporting, users, buckets, release.open_rng, keep)
+        own = release.reporting, users, buckets, release.open_rng, keep, together
+        step = ReportUnits(encoder, *own)
         return tables | "Contributions" >> step
 
     def own_reports(

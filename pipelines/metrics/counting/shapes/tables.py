@@ -11,6 +11,7 @@ import numpy as np
 from mechanisms.channel import Floats
 from mechanisms.counters.choose import NoisyCounters
 from mechanisms.counters.crosstabs import CrossTabs
+from mechanisms.counters.levels import Layout
 from pipelines.metrics.counting.design import MOST_SEALED, meeting
 from pipelines.metrics.counting.result import FigureError
 from pipelines.metrics.counting.shapes.shape import (
@@ -43,10 +44,14 @@ class _Tables(WholeRows):
         return meeting(statistic.options, reporting.levels, (), sealed, **more), reporting
 
     def contributions(
-        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None = None
+        self,
+        release: ByCounters,
+        tables: beam.PCollection,
+        named: UserDigest | None,
+        together: Layout | None = None,
     ) -> EncodedContributions:
         whose = Shape if release.parts > 1 else WholeRows
-        return whose.contributions(self, release, tables, named)
+        return whose.contributions(self, release, tables, named, together)
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a cell of the tables that are asked for, in the root of the mean square."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mechanisms.channel import Messages
+from mechanisms.counters.levels import Layout
 from mechanisms.randomness import RandomSource
 from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.metric import viewed
@@ -23,20 +24,26 @@ class WholeRows(Shape):
     """What shapes share whose reports are made of a whole row."""
 
     def contributions(
-        self, release: ByCounters, tables: beam.PCollection, named: UserDigest | None = None
+        self,
+        release: ByCounters,
+        tables: beam.PCollection,
+        named: UserDigest | None,
+        together: Layout | None = None,
     ) -> EncodedContributions:
         import apache_beam as beam
 
         from transforms.elements.blocks import bucket_count
         from transforms.units.contributions import EncodeContributions
-        from transforms.units.units import ReportRowsDoFn
+        from transforms.units.units import FLOW, ReportRowsDoFn, report_step
 
         users, rng = named or fresh_digest(release.options.user_column), release.open_rng
         buckets, keep = bucket_count(release.telemetry.about), named is not None
         step = EncodeContributions(viewed(release), users, buckets, rng, keep, reported=False)
         rows = tables | "Contributions" >> step
-        report = beam.ParDo(ReportRowsDoFn(release.reporting, rng))
-        return rows._replace(blocks=rows.blocks | "Report" >> report)
+        report = beam.ParDo(ReportRowsDoFn(release.reporting, rng, together))
+        outputs = rows.blocks | "Report" >> report_step(report, together)
+        more = (outputs[FLOW],) * (together is not None)
+        return rows._replace(blocks=outputs.blocks, flow=(*rows.flow, *more))
 
     def own_reports(
         self, release: ByCounters, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
