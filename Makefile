@@ -2,7 +2,6 @@
 # whatever needs the environment depends on it, and the environment depends on its recipe.
 
 PYTHON ?= python3
-UV     ?= uv
 ARGS   ?=
 
 VENV   := .venv
@@ -12,9 +11,12 @@ READY  := $(VENV)/.ready
 FLOORS := mechanisms transforms pipelines hushbeam
 
 # Test processes number as many as cores, so a matrix product gets one thread: more would wait
-# for each other, turning, for up to five times the work itself. And they are many: modules are
-# compiled once, even where the environment (as in some images) would have each of them do it again.
-TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+# for each other, turning, for up to five times the work itself.
+TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+# Processes are many, and uv compiles no modules: the first to import one does, for all of them,
+# even where the environment (as in some images) would have each process do it again.
+export PYTHONDONTWRITEBYTECODE :=
 
 # A notice that pip has a newer version is noise: which pip runs does not matter here.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -80,12 +82,13 @@ bench: $(READY)  ## measure, side by side with the peers
 
 # One file serves every Python that pyproject.toml names: where two of them need different
 # versions, a marker on the line says which. Pins that still fit are kept; to move
-# on, `make lock ARGS=--upgrade`. uv comes from `pip install uv`; it is not in the lock
-# because nothing else here needs it.
-lock:  ## pin again what pyproject.toml asks for (needs uv)
-	$(UV) pip compile --quiet --universal --python-version 3.10 --extra test \
-	  --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
-	  --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock pyproject.toml
+# on, `make lock ARGS=--upgrade`. uv has a file of its own: it installs what the other one names,
+# and belongs neither into an image nor into what is said to be in one.
+PIN := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.10 \
+  --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+lock: $(READY)  ## pin again what pyproject.toml asks for, and uv
+	$(PIN) $(ARGS) --extra test --output-file requirements.lock pyproject.toml
+	echo uv | $(PIN) $(ARGS) --output-file deploy/uv.txt -
 
 # The digest is what the registry says the tag means now; written into the build, and never made up.
 # The Flex Template's image, which needs Google's launcher: deploy/README.md.
@@ -130,7 +133,7 @@ $(LOCKED): requirements.lock
 	  { echo "hushbeam needs Python 3.10 to 3.13, which '$(PYTHON)' is not: name another, as in 'make PYTHON=python3.12 test'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@echo "installing the pinned packages into $(VENV) (a minute or two, once)"
+	@echo "installing the pinned packages into $(VENV) (once)"
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
+	$(BIN)/python deploy/packages.py requirements.lock
 	@touch $@

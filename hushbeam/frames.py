@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from pipelines.errors import RequestError
 
 _MEMORY = "/dev/shm"  # Linux's
+_WORD = 2**63 - 1
 _TABLES = "a path or a glob, several of them, or a pyarrow table, a pandas or a polars frame"
 
 
@@ -55,7 +56,7 @@ class Handed:
             return (os.fspath(data),)
         if isinstance(data, list | tuple) and all(isinstance(p, str | os.PathLike) for p in data):
             return tuple(os.fspath(path) for path in data)
-        table = _table(data, wanted)
+        table = _in_range(_table(data, wanted))
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -135,6 +136,24 @@ def _table(data: Any, wanted: str) -> Any:
     if type(data).__name__ == "Series":
         raise RequestError("input: a Series is one column; hand over a frame, or to_frame()")
     return _arrow(data, pa, wanted)
+
+
+def _in_range(table: Any) -> Any:
+    """A table without the seconds that Parquet, which has milliseconds, cannot hold: nulls.
+
+    A refusal would tell that a row holds such a moment.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "s":
+            column, most = table.column(place), _WORD // 1000
+            seconds = column.cast(pa.int64())
+            fits = pc.and_(pc.less_equal(seconds, most), pc.greater_equal(seconds, -most))
+            column = pc.if_else(fits, column, pa.scalar(None, field.type))
+            table = table.set_column(place, field, column)
+    return table
 
 
 def _arrow(data: Any, pa: Any, wanted: str) -> Any:

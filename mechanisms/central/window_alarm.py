@@ -70,10 +70,11 @@ class WindowAlarm:
 
     def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all windows together."""
+        alarms = f"each of {self.firings:,} alarms" if self.firings > 1 else "the one alarm"
         how = (
             "closed form: sparse vector (Lyu, Su, Li 2017, Algorithm 1) of counts that a unit "
-            f"moves one way, with a threshold for each of {self.firings:,} alarms; delta is the "
-            "mass at the ends of the noise tables"
+            f"moves one way, with a threshold for {alarms}; delta is the mass at the ends of the "
+            "noise tables"
         )
         return Guarantee("central", epsilon, self.delta, unit, how, "add or remove", condition)
 

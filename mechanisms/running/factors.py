@@ -77,7 +77,7 @@ class Factors:
 
     def __post_init__(self) -> None:
         if not 1 <= self.horizon <= LONGEST:
-            raise ValueError(f"horizon must be 1 .. {LONGEST:,} days, not {self.horizon}")
+            raise ValueError(f"horizon must be 1 .. {LONGEST:,} windows, not {self.horizon}")
         if not len(self.decays) == len(self.weights) <= _MOST:
             raise ValueError(f"each of at most {_MOST} buffers has a decay and a weight")
         if not all(0 <= decay < 1 << BITS for decay in self.decays):
@@ -170,7 +170,7 @@ def buffered(horizon: int) -> Factors:
         factors = _fitted(best, buffers)
         if factors.error <= least:
             return factors
-    raise ValueError(f"no {_MOST} buffers serve a horizon of {horizon:,} days")
+    raise ValueError(f"no {_MOST} buffers serve a horizon of {horizon:,} windows")
 
 
 def _fitted(best: Floats, buffers: int) -> Factors:

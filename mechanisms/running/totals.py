@@ -235,8 +235,8 @@ class RunningTotals:
         days = self.contribution.days
         how = (
             f"closed form: one Gaussian mechanism of sensitivity {self.mu:.6g} sigma (Balle, Wang, "
-            f"ICML 2018, Theorem 8) for all {self.factors.horizon:,} days, of which a {unit} adds "
-            f"to {days:,} (fully adaptive composition: Smith, Thakurta 2022, arXiv 2210.17520)"
+            f"ICML 2018, Theorem 8) for all {self.factors.horizon:,} windows, of which a {unit} "
+            f"adds to {days:,} (fully adaptive composition: Smith, Thakurta 2022, arXiv 2210.17520)"
         )
         delta = self.delta(epsilon)
         return Guarantee("central", epsilon, delta, unit, how, "add or remove", condition)
@@ -275,7 +275,7 @@ class RunningTotals:
             ValueError: the horizon is over, or the state is another's.
         """
         if not state.day < self.factors.horizon:
-            raise ValueError(f"all {self.factors.horizon:,} days of the horizon were drawn")
+            raise ValueError(f"all {self.factors.horizon:,} windows of the horizon were drawn")
         if (len(state.buffers), len(state.before)) != (len(self.factors.decays), self.totals):
             raise ValueError("the state is that of other running totals")
         drawn = self.noise.draw(self.totals, rng).astype(object)  # Python's: they do not overflow

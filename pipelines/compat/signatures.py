@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from inspect import ismethod
 from threading import Lock
 from types import FunctionType, SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import execution
@@ -103,11 +104,17 @@ def _class(step: Any) -> Any:
     # Beam looks at bound methods alone: a function that is wrapped as it is is none of them.
     wraps = kind is core.CallableWrapperDoFn and isinstance(step.process, FunctionType)
     looks = hasattr(step, "_inspect_process") and not wraps
-    own = looks or any(map(ismethod, vars(step).values()))
-    return kind if not own and _plain(kind) else None
+    if looks or any(map(ismethod, vars(step).values())):
+        return None
+    if kind not in _PLAIN:
+        _PLAIN[kind] = _plain(kind)
+    return kind if _PLAIN[kind] else None
 
 
-@lru_cache(maxsize=1024)
+# Weak keys: Beam makes classes of its own for each job, six of them for each window of a stream.
+_PLAIN: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
 def _plain(kind: Any) -> bool:
     """Whether the methods of its steps are those that it defines, and none that another step has.
 

@@ -18,9 +18,8 @@ from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release, schema
 from pipelines.releases.schema import joinable
 from pipelines.views import pages
-from pipelines.views.drawing import listing_bars, pictured
+from pipelines.views.drawing import largest
 from pipelines.views.headline import MIDDLE, Headline, chosen, head, headline, title
-from pipelines.views.listing import listed
 from pipelines.views.pages import placed
 from pipelines.wording import plain, upward
 from transforms.elements.progress import SETTLED, tally
@@ -344,9 +343,7 @@ def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
 
 def _picture(name: str, table: pa.Table, said: Mapping[str, Any]) -> str:
     """The largest figures of a metric that has several."""
-    listing = listed(chosen(said)["table"], schema.own(table), said)
-    picture = listing_bars(listing, _BARS) if len(table) > 1 else None
-    if picture is None:
+    if not (picture := largest(schema.own(table), said, _BARS)):
         return ""
     link = f'<a href="{html.escape(name)}/report.html">{html.escape(title(said))}</a>'
-    return f"<h2>{link}</h2>\n{pictured(picture)}"
+    return f"<h2>{link}</h2>\n{picture}"

@@ -51,7 +51,7 @@ def numbered(
         name: under which its number stands.
 
     Raises:
-        RequestError: as `require_known`.
+        RequestError: as `require_known`; or it is no whole document of JSON.
 
     >>> numbered("kept.json", b'{"version": 2, "spent": 3}', 2, "it says what was spent")["spent"]
     3
@@ -59,7 +59,9 @@ def numbered(
     try:
         document: Any = json.loads(content)
     except (ValueError, RecursionError):
-        document = None
+        raise RequestError(
+            f"{where} is cut off, or is no JSON: restore it from a copy ({why})"
+        ) from None
     if not isinstance(document, dict):
         document = {}
     require_known(where, document.get(name), known, why)

@@ -61,6 +61,25 @@ def drawn(tables: Tables, statement: Said) -> str:
     return "".join(map(pictured, filter(None, (made, *beside))))
 
 
+def largest(table: pa.Table, statement: Said, most: int) -> str:
+    """The picture of a metric beside others, as a figure of a page; "" of a single number.
+
+    Args:
+        table: that comes first.
+        statement: of the metric.
+        most: so many figures of it, the largest, or those of effects that are the clearest.
+    """
+    first = chosen(statement)
+    if len(table) < 2:
+        return ""
+    # Outcomes of an experiment have units of their own: relative to the first arm they have none.
+    if first.get("picture") == EFFECTS:
+        made = effects.drawn(table, _confidence(statement), most)
+    else:
+        made = listing_bars(listed(first["table"], table, statement), most)
+    return "" if made is None else pictured(made)
+
+
 def pictured(made: tuple[str, str, str]) -> str:
     """A figure of a page.
 
@@ -219,8 +238,11 @@ def _map(name: str, cells: pa.Table, own: list[str]) -> str:
 
 
 def _effects(tables: Tables, statement: Said) -> _Drawn:
-    confidence = float(statement.get("request", {}).get("confidence", 0.95))
-    return effects.drawn(tables[chosen(statement)["table"]], confidence)
+    return effects.drawn(tables[chosen(statement)["table"]], _confidence(statement))
+
+
+def _confidence(statement: Said) -> float:
+    return float(statement.get("request", {}).get("confidence", 0.95))
 
 
 _BY_WORD: Mapping[str, Callable[[Tables, Said], _Drawn]] = {

@@ -58,9 +58,9 @@ def line(row: Row, confidence: float, together: int) -> tuple[str, str, str]:
     return f"{cell(row['group'])} - {first}: {sign}{said}{unit} ± {wide}{unit}", interval, about
 
 
-def drawn(table: pa.Table, confidence: float) -> tuple[str, str, str] | None:
-    """Lifts as bars with their intervals; None where none is known."""
-    rows = [row for row in rows_of(table) if None not in [row[name] for name in _LIFT]]
+def drawn(table: pa.Table, confidence: float, most: int = _MOST) -> tuple[str, str, str] | None:
+    """Lifts as bars with their intervals, the clearest first; None where none is known."""
+    rows = [row for row in rows_of(table) if None not in [row[name] for name in _LIFT]][:most]
     if not rows:
         return None
     labels = [shortened(f"{cell(row['value'])} · {cell(row['group'])}", _WIDE) for row in rows]

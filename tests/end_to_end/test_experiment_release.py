@@ -211,6 +211,29 @@ def test_a_plan_joins_two_windows_where_both_pay(unit: str, run, workspace: Path
         assert "rows of two windows are read, and a user per window pays for one" in outcome.err
 
 
+def test_the_page_of_a_plan_draws_outcomes_of_all_units_in_parts_of_the_first_arm(
+    run, workspace: Path
+) -> None:
+    write(frame(0.2, 2000))
+    plan = {
+        "collection": "shop", "version": 1, "unit": "user", "user_column": "user",
+        "input": ["log.parquet"], "output": "out", "epsilon": 8,
+        "metrics": [{
+            "name": "button", "kind": "experiment", "arm": "variant", "arms": "control,blue,red",
+            "rate": ["bought"], "mean": ["seconds=0,100"], "total": ["cents=-50,200"],
+        }],
+    }  # fmt: skip
+    Path("plan.yaml").write_text(json.dumps(plan))
+    outcome = run(["run", "plan.yaml"])
+    assert outcome.code == 0, outcome.said
+    page = Path("out/report.html").read_text("utf-8")
+    [caption] = re.findall("<figcaption[^>]*>(.*?)</figcaption>", page)
+    assert caption.startswith("Differences relative to the first arm. Lines are 95 % intervals")
+    drawn = page[page.index("<figure") : page.index("<figcaption")]
+    # The clearest five of six differences; each number in percent of the first arm's.
+    assert len(re.findall(r'<span class="number">-?[\d.,]+ %</span>', drawn)) == 5
+
+
 def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
     rows = frame()
     whole = released_with_caution(run, rows)
@@ -222,6 +245,8 @@ def test_arms_that_lost_users_are_cautioned_of(run, workspace: Path) -> None:
     many = frame(n=9000)
     none = released_with_caution(run, many[many.variant != "blue"])
     assert "(p < 1e-300" in none[0]
+    assert "no more users than noise in arm 'blue': does --arms spell it" in none[1]
+    assert len(cautions) == 1
 
 
 def test_users_of_several_arms_are_cautioned_of(run, workspace: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_horizon_that_is_over_is_said_to_be(asked) -> None:
     for window in "ab":
         asked(window, horizon="2")
     error = asked("c", horizon="2", code=2)["error"]
-    assert "window c: all 2 days of the horizon were drawn; what was published before" in error
+    assert "window c: all 2 windows of the horizon were drawn; what was published before" in error
 
 
 @pytest.mark.parametrize("part", ["secret", "table"])

@@ -107,6 +107,18 @@ def test_frames_are_counted(data: Any) -> None:
         assert abs(row["estimate"] - 470) < 50 + 6.5 * row["standard_error"]
 
 
+@pytest.mark.parametrize("far", [1 << 61, -(1 << 61), (1 << 63) - 1, -(1 << 63) + 1])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_whether_a_frame_is_a_log_does_not_tell_of_a_moment(far: int, unit: str) -> None:
+    """Parquet has milliseconds: seconds beyond them are nulls, and no refusal tells of the row."""
+    table = pa.table({"at": pa.array([0, None, far], pa.timestamp(unit)), "n": [1, 2, 3]})
+    with Handed() as handed:
+        read = pq.read_table(handed.log(table)[0])
+    assert read["n"].to_pylist() == [1, 2, 3]
+    assert read["at"].null_count == (2 if unit == "s" else 1)
+    assert read["at"][0].value == 0
+
+
 def test_paths_and_globs_are_logs(log: str, domain: str) -> None:
     one = hushbeam.count(log, epsilon=1)
     several = hushbeam.count([Path(path) for path in _matches(log)], epsilon=1)

@@ -139,7 +139,7 @@ def test_a_release_counts_once_however_it_is_named(releases: Path, tmp_path: Pat
         (["releases", "--output", "a.xlsx"], "a.xlsx ends in none of .parquet, .csv"),
         (["releases", "--output", "there.csv"], "there.csv is there already"),
         (["releases", "--output", "no/such/a.csv"], "cannot be written: No such file"),
-        (["broken", "--output", "a.csv"], "broken/statement.json has no format number"),
+        (["broken", "--output", "a.csv"], "broken/statement.json is cut off, or is no JSON"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(

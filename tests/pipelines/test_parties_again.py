@@ -150,7 +150,7 @@ def test_what_was_kept_is_destroyed_when_its_time_is_over(monkeypatch) -> None:
     [
         (KEPT, b'{"version": 2}', "is of format 2, and this hushbeam keeps format 1"),
         (KEPT, b"{}", "has no format number"),
-        (KEPT, b"\x93NUMPY", "has no format number"),
+        (KEPT, b"\x93NUMPY", "is cut off, or is no JSON"),
         (LAYERS, b"", "cannot be read, or is damaged"),
         (LAYERS, b"\x93NUMPY" + bytes(100), "cannot be read, or is damaged"),
         (LAYERS, b"PK\x03\x04" + bytes(100), "cannot be read, or is damaged"),

@@ -46,6 +46,7 @@ _ERRORS = ErrorTerms(
 )
 _UNEVEN = 0.001  # p-value of arms that do not have their shares: rare enough to stop and look
 _SEVERAL = 0.01  # of those in one arm: so many in several bias what is compared
+_CLEAR = 30  # standard errors: so many units in one arm, and none in another, is no chance
 _OF_RATE, _OF_NUMBER, _AWAY = 0.25, 0.16, 0.5  # usual variances, and how far a mean is from 0
 _COLUMNS = "--rate, --mean, --total, --quantile, --covariate, --before"
 
@@ -217,14 +218,25 @@ class Experiment(Statistic):
         said = f"= {p_value:.1g}" if p_value > 0 else "< 1e-300"  # too small for a double
         several, known = evidence.arm_totals.several, 3 * math.sqrt(evidence.noises[0])
         lost = several - known > _SEVERAL * float(evidence.units[0].sum())
-        return [
+        missing = self._missing(evidence)
+        cautions = {
             f"about {several:,.0f} {unit}s, give or take {known:,.0f}, have rows of several arms "
-            "and count in none: find out why, and use --where for rows after the start"
-        ] * lost + [
+            "and count in none: find out why, and use --where for rows after the start": lost,
             f"arms do not have the declared shares of the {unit}s (p {said}, "
             "noise included): some were lost, or drawn otherwise, and that may make the "
-            "differences; find out why before you read them, or say other --shares"
-        ] * (p_value < _UNEVEN)
+            "differences; find out why before you read them, or say other --shares": p_value
+            < _UNEVEN,
+            f"no more {unit}s than noise in arm {', '.join(map(repr, missing))}: does --arms spell "
+            "it as the column does?": bool(missing),
+        }
+        return [line for line, applies in cautions.items() if applies]
+
+    def _missing(self, evidence: ArmEvidence) -> list[str]:
+        """Arms that nobody seems to be in, beside one with many; told by noisy counts alone."""
+        units, noise = evidence.units
+        if self.options.salt is not None or not units.max() > _CLEAR * math.sqrt(noise):
+            return []
+        return [self.arms[place] for place in np.flatnonzero(units < 3 * math.sqrt(noise))]
 
     def tables(self, evidence: ArmEvidence) -> dict[str, pa.Table]:  # type: ignore[override]
         return {TABLE: with_labels({}, self.columns(evidence, self.options.confidence))}

@@ -73,6 +73,8 @@ class Funnel(OfSums):
         require_bounded(options, 1)
         pair = ("--group-by", options.group_by, "--groups", options.groups)
         require_pairs(pair)
+        if options.within is not None and seconds_of(options.within) == 0:
+            raise RequestError("--within: a span above 0 is needed, or all steps are at one moment")
         if not (names := named("--steps", options.steps, "pay=paid > 0")) or len(names) > MOST:
             raise RequestError(f"--steps: 1 to {MOST} steps are needed, and not {len(names)}")
         telemetry = source.open(options, empty=True)

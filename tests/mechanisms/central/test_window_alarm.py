@@ -51,6 +51,11 @@ def test_a_unit_in_every_window_costs_epsilon_at_most(
     assert alarm.delta < 1e-9
 
 
+def test_the_guarantee_counts_alarms() -> None:
+    for firings, said in ((1, "for the one alarm;"), (1200, "for each of 1,200 alarms;")):
+        assert said in WindowAlarm(1.0, 20, 2000, firings, 1).guarantee(1.0, "user").how
+
+
 def statistic(alarm: WindowAlarm, expected: dict[Outcome, float]) -> float:
     """Chi squared of 4,000 horizons; of 7 degrees of freedom, or fewer."""
     rng, seen = SeededRandom(7), dict.fromkeys(expected, 0)

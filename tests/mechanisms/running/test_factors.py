@@ -86,7 +86,7 @@ def test_windows_err_by_the_rows_of_their_differences() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: buffered(0), "horizon must be 1 .. 20,000 days"),
+        (lambda: buffered(0), "horizon must be 1 .. 20,000 windows"),
         (lambda: buffered(LONGEST + 1), "horizon must be"),
         (lambda: Factors(3, (1,), ()), "has a decay and a weight"),
         (lambda: Factors(3, (1 << BITS,), (1,)), "decays must lie in"),

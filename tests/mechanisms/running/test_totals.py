@@ -160,7 +160,7 @@ def test_days_go_on_from_what_was_kept_as_if_nothing_had_happened() -> None:
         added, state = running.draw(TotalsState.read(state.written()), rng)
         found.append(added)
     assert np.array_equal(np.cumsum(found, axis=0), drawn(running, 20, seed=8))
-    with pytest.raises(ValueError, match="all 20 days of the horizon were drawn"):
+    with pytest.raises(ValueError, match="all 20 windows of the horizon were drawn"):
         running.draw(state, rng)
 
 
@@ -192,7 +192,7 @@ def test_the_guarantee_says_what_it_rests_on() -> None:
     said = running.guarantee(EPSILON, "row")
     assert (said.model, said.epsilon, said.neighbours) == ("central", 1.0, "add or remove")
     assert 0.99 * DELTA < said.delta <= DELTA
-    assert "all 365 days" in said.how
+    assert "all 365 windows" in said.how
     # Never less than the exact mechanism's, whose noise is not rounded.
     exact = running.factors.sensitivity() / running.sigma
     assert gaussian_delta(exact, EPSILON) < said.delta

@@ -78,7 +78,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path) -> None:
         entries(tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     (tmp_path / "thesis.tex").rename(tmp_path / REQUEST)
-    with pytest.raises(RequestError, match="has no format number"):
+    with pytest.raises(RequestError, match="is cut off, or is no JSON"):
         entries(tmp_path)
 
 
