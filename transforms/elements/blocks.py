@@ -157,8 +157,8 @@ class PartitionDoFn(beam.DoFn):
         self._waiting.setdefault(window, []).append(rows)
         self._rows += len(rows)
         self._bytes += rows.nbytes
-        rows, size = self._rows // self._times, self._bytes // self._times
-        if rows >= self.most_rows or size >= self.most_bytes:
+        many, size = self._rows // self._times, self._bytes // self._times
+        if many >= self.most_rows or size >= self.most_bytes:
             yield from self.gathered()
 
     def gathered(self) -> Iterator[WindowedValue]:
