@@ -36,7 +36,7 @@ from pipelines.journal.checkpoint import (
     root,
     with_leaf,
 )
-from pipelines.journal.tables import Columns, Later, Table, with_row
+from pipelines.journal.tables import Columns, FactTable, Later, with_row
 
 _LEAST = 256  # facts in a segment: a run verifies each of the last one, in about 20 us
 _SEGMENTS = ""  # the table of earlier segments: by the count at which each began, account and head
@@ -158,7 +158,7 @@ class JournalState:
     """
 
     segment: Segment
-    kept: Mapping[str, Table]
+    kept: Mapping[str, FactTable]
     frontier: tuple[str, ...]
     reckoned: str
 
@@ -168,7 +168,7 @@ class JournalState:
         return self.segment.checkpoint.account
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, FactTable]:
         """Kind -> table of the facts."""
         return {kind: table for kind, table in self.kept.items() if kind != _SEGMENTS}
 
@@ -177,7 +177,7 @@ class JournalState:
         """Of the tree of all leaves."""
         return root(self.frontier)
 
-    def rows(self, kind: str) -> Table:
+    def rows(self, kind: str) -> FactTable:
         """The facts of a kind, by name, in the order in which they were first noted."""
         return self.kept.get(kind, _EMPTY)
 
@@ -194,7 +194,7 @@ class JournalState:
         return own | {checkpoint.count: checkpoint.head}
 
 
-_EMPTY = Table(Columns(()), {})
+_EMPTY = FactTable(Columns(()), {})
 
 
 @dataclass(frozen=True)
@@ -405,11 +405,11 @@ class FactJournal:
 
     def _tables(
         self, checkpoint: Checkpoint, new: Mapping[str, bytes] | None = None
-    ) -> dict[str, Table]:
+    ) -> dict[str, FactTable]:
         """The tables of a checkpoint."""
         source = _Source(lambda digest: self._chunk(digest, new))
         return {
-            kind: Table(_columns(tuple(digest for digest, _ in chunks), source), {})
+            kind: FactTable(_columns(tuple(digest for digest, _ in chunks), source), {})
             for kind, chunks in checkpoint.tables.items()
         }
 

@@ -26,7 +26,7 @@ Later = Mapping[str | tuple[str], Any]
 """Rows by name, in the order in which they were noted; (name,) where one was taken out."""
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """One field of all rows of a table, in their order.
 
     Attributes:
@@ -146,7 +146,7 @@ class Columns:
 
     def __init__(self, chunks: Sequence[pa.Table]) -> None:
         self._rows = merged(chunks, True) if chunks else chunk_of({})
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, TextColumn] = {}
         self._codes: dict[str, Mapping[str | None, int]] = {}
 
     def __len__(self) -> int:
@@ -157,20 +157,20 @@ class Columns:
         """Name, as JSON text -> row."""
         return {name: place for place, name in enumerate(self._rows[_NAME].to_pylist())}
 
-    def column(self, field: str) -> Column:
+    def column(self, field: str) -> TextColumn:
         """A field of all rows."""
         named = text(field)
         if named not in self._columns:
             self._columns[named] = self._column(named)
         return self._columns[named]
 
-    def _column(self, named: str) -> Column:
+    def _column(self, named: str) -> TextColumn:
         if named not in self._rows.column_names:
-            return Column(np.zeros(len(self), np.int64), (None,))
+            return TextColumn(np.zeros(len(self), np.int64), (None,))
         whole = _one(self._rows[named])
         texts = [*whole.dictionary.to_pylist(), None]
         codes = pc.fill_null(whole.indices.cast(pa.int64()), len(texts) - 1)
-        return Column(codes.to_numpy(zero_copy_only=False), texts)
+        return TextColumn(codes.to_numpy(zero_copy_only=False), texts)
 
     def codes(self, field: str) -> Mapping[str | None, int]:
         """Text -> its code in the column of a field."""
@@ -194,7 +194,7 @@ _SLICE = 1024  # rows that are parsed at once where all are wanted
 
 
 @dataclass(frozen=True)
-class Table(Mapping[str, Any]):
+class FactTable(Mapping[str, Any]):
     """Rows by name, in the order in which they were first noted.
 
     Attributes:
@@ -248,7 +248,7 @@ class Table(Mapping[str, Any]):
         at = int(self._live[place])
         return self._replaced[at] if at in self._replaced else next(self.columns.bodies(at, at + 1))
 
-    def column(self, field: str) -> Column:
+    def column(self, field: str) -> TextColumn:
         """A field of all rows."""
         if field not in self._made:
             self._made[field] = self._column(field)
@@ -262,14 +262,14 @@ class Table(Mapping[str, Any]):
         return self._said[field]
 
     @cached_property
-    def _made(self) -> dict[str, Column]:
+    def _made(self) -> dict[str, TextColumn]:
         return {}
 
     @cached_property
     def _said(self) -> dict[str, list[Any]]:
         return {}
 
-    def _column(self, field: str) -> Column:
+    def _column(self, field: str) -> TextColumn:
         (codes, texts), known = self.columns.column(field), self.columns.codes(field)
         codes, more = codes.copy(), dict[str | None, int]()
 
@@ -280,7 +280,7 @@ class Table(Mapping[str, Any]):
         for place, body in self._replaced.items():
             codes[place] = code(body)
         new = np.array([code(body) for body in self._new.values()], np.int64)
-        return Column(np.concatenate([codes[self._live], new]), [*texts, *more])
+        return TextColumn(np.concatenate([codes[self._live], new]), [*texts, *more])
 
     @cached_property
     def _replaced(self) -> dict[int, Any]:

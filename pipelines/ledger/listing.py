@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from pipelines.errors import RequestError
 from pipelines.journal.journal import JournalFormat
-from pipelines.journal.tables import Columns, Later, Table
+from pipelines.journal.tables import Columns, FactTable, Later
 from pipelines.ledger.entries import COUNTED, Entry
 from pipelines.ledger.spans import PASS, Span, named
 
@@ -46,14 +46,14 @@ class Entries(Sequence[Entry]):
         RequestError: an entry is none, when it is looked at.
     """
 
-    table: Table
+    table: FactTable
     places: Places
     form: JournalFormat
     meetings: _Meetings = field(repr=False)
     made: dict[int, Entry] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def all(cls, table: Table, form: JournalFormat) -> Entries:
+    def all(cls, table: FactTable, form: JournalFormat) -> Entries:
         """Those of a table."""
         return cls(table, np.arange(len(table)), form, _Meetings(table))
 
@@ -61,7 +61,7 @@ class Entries(Sequence[Entry]):
     def of(cls, entries: Iterable[Entry]) -> Entries:
         """Entries that are at hand."""
         rows: Later = {entry.id: entry.model_dump(mode="json") for entry in entries}
-        return cls.all(Table(Columns(()), rows), JournalFormat("ledger", 0, "", "", ""))
+        return cls.all(FactTable(Columns(()), rows), JournalFormat("ledger", 0, "", "", ""))
 
     def __len__(self) -> int:
         return len(self.places)
@@ -180,7 +180,7 @@ class _Meetings:
         table: of entries.
     """
 
-    table: Table
+    table: FactTable
 
     @cached_property
     def windows(self) -> dict[str, list[int]]:

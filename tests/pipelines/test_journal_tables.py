@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.journal.tables import (
     Columns,
-    Table,
+    FactTable,
     chunk_of,
     merged,
     opened,
@@ -42,7 +42,7 @@ def test_a_table_is_the_dictionary_of_its_facts(parts: list[Any], together: bool
     chunks = [opened(written(chunk_of(later))) for later in laters[:-1]]
     if together and len(chunks) > 1:
         chunks = [chunks[0], merged(chunks[1:], False)]
-    table = Table(Columns(chunks), laters[-1])
+    table = FactTable(Columns(chunks), laters[-1])
     assert table == truth
     assert [*table] == [*truth]
     assert [*table.rows()] == [*truth.values()]

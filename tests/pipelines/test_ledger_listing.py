@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.journal import journal as journals
-from pipelines.journal.tables import Columns, Table, chunk_of
+from pipelines.journal.tables import Columns, FactTable, chunk_of
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.listing import Entries
 from pipelines.ledger.reservation import begun
@@ -49,7 +49,7 @@ def listed(request: pytest.FixtureRequest, entries: list[Entry]) -> Entries:
         id: row | {"state": "reserved"} for id, row in [*rows.items()][: request.param]
     }
     changed: dict[Any, Any] = {id: row for id, row in rows.items() if old.get(id) != row}
-    return Entries.all(Table(Columns([chunk_of(old)]), changed), ledger_format("l"))
+    return Entries.all(FactTable(Columns([chunk_of(old)]), changed), ledger_format("l"))
 
 
 def test_what_is_picked_is_what_one_finds(listed: Entries, entries: list[Entry]) -> None:
@@ -86,7 +86,7 @@ def test_losses_are_as_many_as_entries_have(entries: list[Entry]) -> None:
 def test_a_row_that_is_no_entry_is_refused_when_it_is_looked_at(entries: list[Entry]) -> None:
     rows: dict[Any, Any] = {e.id: e.model_dump(mode="json") for e in entries}
     rows[entries[2].id]["version"] = "latest"
-    listed = Entries.all(Table(Columns(()), rows), ledger_format("l"))
+    listed = Entries.all(FactTable(Columns(()), rows), ledger_format("l"))
     assert listed[1] == entries[1]
     with pytest.raises(RequestError, match=r"l is damaged \(field version of an entry\)"):
         _ = listed[2]
