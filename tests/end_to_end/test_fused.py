@@ -77,17 +77,17 @@ def never_grouped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Counts what a shuffler is given, by messages or by their codes."""
     came: list[int] = []
 
-    def watched(step: type[PartitionDoFn]) -> None:
-        honest = step.rows
+    def watched(step: type[PartitionDoFn], name: str) -> None:
+        honest = getattr(step, name)
 
         def rows(self: Any, block: Any) -> Any:
             came.append(block.size)
             return honest(self, block)
 
-        monkeypatch.setattr(step, "rows", rows)
+        monkeypatch.setattr(step, name, rows)
 
-    watched(DrawBucketsDoFn)
-    watched(PartCodesDoFn)
+    watched(DrawBucketsDoFn, "rows")
+    watched(PartCodesDoFn, "_cut")  # of messages, and of how many there are of each code
     return came
 
 
