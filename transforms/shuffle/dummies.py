@@ -17,7 +17,7 @@ from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, repeated
 from transforms.elements.conservation import ADDED, DRAWN
-from transforms.elements.numbers import amount, numbered
+from transforms.elements.numbers import numbered
 from transforms.elements.pieces import Piece
 
 _COUNTERS = 1 << 14  # of a range; of devices' dummies so many
@@ -62,8 +62,6 @@ class AddDummies(beam.PTransform):
         drawn = messages.pipeline | "Drawn" >> _Drawn(self.counters, self.open_rng, nulls=False)
         dummies = drawn | "Dummies" >> beam.FlatMap(numbers).with_output_types(np.ndarray)
         flow = drawn | "Ranges drawn" >> beam.FlatMap(_drawn)
-        before = messages | "Messages of units" >> beam.Map(_counted)
-        flow = (before, flow) | "Due" >> beam.Flatten()
         return WithDummies((messages, dummies) | "With dummies" >> beam.Flatten(), flow)
 
 
@@ -121,10 +119,6 @@ class DrawDummiesDoFn(DrawingDoFn):
             seen = np.isin(codes, self._counters.nulls, invert=True)
             codes, times = codes[seen], times[seen]
         yield number, np.stack([codes, times]).astype(np.int64).tobytes()
-
-
-def _counted(messages: Messages) -> tuple[str, Any]:
-    return ADDED, amount(messages)
 
 
 def _drawn(drawn: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, Any]]:

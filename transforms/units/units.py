@@ -14,7 +14,8 @@ from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded, weighed
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
-from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED
+from transforms.elements.conservation import ADDED, BOUNDED, CHOSEN, PERTURBED
+from transforms.elements.numbers import amount
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import RowReporting, reports_of
@@ -82,6 +83,14 @@ def report_step(report: beam.ParDo, together: Layout | None) -> Any:
     return report.with_output_types(kind).with_outputs(FLOW, main="blocks")
 
 
+def _counted(messages: Iterable[Any], n: int) -> Iterator[Any]:
+    """Messages of n units; and how many both are, so that a block that is lost is missed."""
+    for block in messages:
+        yield block
+        yield beam.pvalue.TaggedOutput(FLOW, (ADDED, amount(block)))
+    yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, n))
+
+
 class ReportDoFn(DrawingDoFn):
     """The report of each row, or what they come to; how many they are, apart, where it is that."""
 
@@ -103,8 +112,7 @@ class ReportDoFn(DrawingDoFn):
         n, start, groups = len(names), 0, cells.astype(np.int64)
         if self._together is not None:
             known = users, groups, numbers, n, applies, self._rng
-            yield from of_units(self._reporting, self._together, *known)
-            yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, n))
+            yield from _counted(of_units(self._reporting, self._together, *known), n)
             return
         for words in reports_of(self._reporting, users, groups, numbers, n, applies, self._rng):
             digests = names[start : start + len(words)] if self._named else None
@@ -132,12 +140,11 @@ class ReportUsersDoFn(ReportDoFn):
             if self._together is None:
                 yield SlotBlock(words, None)
             else:
-                yield sent(words, self._together)
-                yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, size))
+                yield from _counted([sent(words, self._together)], size)
         else:
             yield from self._reports(users, rows["cells"], numbers, names, applies)
-        for name, amount in ((BOUNDED, rows.size), (CHOSEN, size)):
-            yield beam.pvalue.TaggedOutput(FLOW, (name, amount))
+        for name, many in ((BOUNDED, rows.size), (CHOSEN, size)):
+            yield beam.pvalue.TaggedOutput(FLOW, (name, many))
 
 
 @dataclass
@@ -180,8 +187,8 @@ class ReportRowsDoFn(DrawingDoFn):
 
     def process(self, block: RowBlock) -> Iterator[Any]:
         if self._together is not None:
-            yield from of_rows(self._reporting, self._together, block, self._rng)
-            yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, block.size))
+            messages = of_rows(self._reporting, self._together, block, self._rng)
+            yield from _counted(messages, block.size)
             return
         start = 0
         for words in self._reporting.reports(block, self._rng):
