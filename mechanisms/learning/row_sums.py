@@ -125,9 +125,9 @@ def _added_up(
             sums[groups] += (amounts if kept.all() else amounts[kept]).sum(axis=0)
             every += np.bincount(groups, minlength=part.groups)
             continue
-        each = np.broadcast_to(amounts, groups.shape)
-        [places] = part.encode(np.where(kept[:, None], groups, -1), each)
-        sums += tallied(places, part.groups, each)
+        added = np.broadcast_to(amounts, groups.shape)
+        [places] = part.encode(np.where(kept[:, None], groups, -1), added)
+        sums += tallied(places, part.groups, added)
         twice |= has_twice(places) or bool(every[places[places >= 0]].any())
     width = sum(groups.shape[-1] for groups, _ in several)
     if twice or every.max(initial=0) > 1 or width > part.most_groups:

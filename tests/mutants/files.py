@@ -11,8 +11,8 @@ MUTANTS = (
         "int96-by-nanoseconds",
         "Spark's times beyond 2262 come round to another century.",
         "transforms/files/parquet.py",
-        'self._file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")',
-        "self._file = pq.ParquetFile(stream)",
+        'stream, coerce_int96_timestamp_unit="us", pre_buffer=',
+        "stream, pre_buffer=",
         _STRANGE,
     ),
     Mutant(

@@ -63,8 +63,8 @@ class ReportUnits(beam.PTransform):
         encoded = tables | "Encode" >> Encode(
             self.encoder, self.users, self.open_rng, reported=False
         )
-        each_row, each_user = self.steps
-        rows, do = encoded.blocks, each_row if self.users is None else each_user
+        of_rows, of_users = self.steps
+        rows, do = encoded.blocks, of_rows if self.users is None else of_users
         if self.users is not None:
             rows = (
                 rows
