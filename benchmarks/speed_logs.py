@@ -6,8 +6,10 @@ Each is made in a process of its own: a process starts with what its parent had.
 from __future__ import annotations
 
 import gzip
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.measure import installed
+from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.snapshot import Snapshot, fact_of
 
 ENTRIES = (10, 10_000, 50_000)
 WIDTH, FEATURES = 400, 7
@@ -37,7 +41,6 @@ budget: {epsilon: 700.0, delta: 0.01}
 epsilon: 0.5
 delta: 1.0e-9
 metrics:
-  - {name: rows, kind: count}
 """
 _PLAN = """\
 collection: wide
@@ -150,19 +153,17 @@ def _plans(folder: Path) -> None:
         (folder / f"{number}.yaml").write_text(plan)
 
 
-def _ledger(folder: Path, entries: int) -> None:
+def _ledger(folder: Path, entries: int, metrics: int = 1) -> Snapshot:
     """A ledger of a plan with one release, of whose entry it has copies of other windows."""
-    from pipelines.ledger.ledger import CollectionLedger
-    from pipelines.ledger.snapshot import Snapshot, fact_of
-
     pq.write_table(pa.table({"user": np.arange(5000)}), folder / "rows.parquet")
-    (folder / "plan.yaml").write_text(_DAILY)
+    daily = (f"  - {{name: rows-{number}, kind: count}}\n" for number in range(metrics))
+    (folder / "plan.yaml").write_text(_DAILY + "".join(daily))
     hushbeam = [sys.executable, "-m", "pipelines.cli.cli"]
     for words in ("ledger init plan.yaml", "run plan.yaml --window 2029-12-31"):
         subprocess.run([*hushbeam, *words.split()], check=True, cwd=folder, capture_output=True)
     ledger = CollectionLedger.open(str(folder / "ledger.sqlite"))
     snapshot = ledger.read()
-    (*_, last), state = snapshot.entries, snapshot.state
+    (*_, last), state = snapshot.entries.stream(), snapshot.state
     loss = last.losses[0].model_copy(update={"epsilon": 1e-4, "delta": 0.0, "profile": ()})
     day = np.datetime64("1890-01-01")
     for first in range(0, entries - 1, 128):
@@ -180,12 +181,26 @@ def _ledger(folder: Path, entries: int) -> None:
             ended = {"state": "committed", "operations": (*copy.operations, ledger.word())}
             facts += [fact_of(copy), fact_of(copy.model_copy(update=ended))]
         state = ledger._journal.add(state, facts)  # as many at once as no run ever adds
-    ledger._tell(snapshot.beginning.witness, Snapshot(state, "").seen)
+    filled = Snapshot(state, "")
+    ledger._tell(snapshot.beginning.witness, filled.seen)
+    return filled
 
 
-MAKERS = {
+def _site(folder: Path, windows: int, metrics: int) -> None:
+    """Releases of so many windows: copies of one of them."""
+    first, *others = _ledger(folder, windows, metrics).entries.stream()
+    for entry in others:
+        at = shutil.copytree(first.output, entry.output)
+        for path in Path(at).rglob("statement.json"):
+            text = path.read_text().replace(first.release_id, entry.release_id)
+            path.write_text(text.replace(first.window, entry.window).replace(first.id, entry.id))
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
     "big": _big, "few words": _few_words, "files": _files, "texts": _texts, "vectors": _vectors,
     "examples": _examples, "plans": _plans,
+    "site 356": partial(_site, windows=356, metrics=1),
+    "site 3650": partial(_site, windows=365, metrics=10),
 } | {f"ledger {entries}": partial(_ledger, entries=entries) for entries in ENTRIES}  # fmt: skip
 
 
