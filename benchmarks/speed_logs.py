@@ -201,7 +201,8 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "examples": _examples, "plans": _plans,
     "site 356": partial(_site, windows=356, metrics=1),
     "site 3650": partial(_site, windows=365, metrics=10),
-} | {f"ledger {entries}": partial(_ledger, entries=entries) for entries in ENTRIES}  # fmt: skip
+    **{f"ledger {entries}": partial(_ledger, entries=entries) for entries in ENTRIES},
+}  # fmt: skip
 
 
 if __name__ == "__main__":
