@@ -292,7 +292,7 @@ _COUNTING = (
     "the rows of the text are counted before the job begins: the design needs their number, or a "
     "column is not at its beginning"
 )
-UNREAD = Telemetry((), of_rows(0), ())
+UNREAD = Telemetry((), RowCounts([]), ())
 
 
 def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
