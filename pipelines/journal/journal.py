@@ -39,6 +39,9 @@ from pipelines.journal.checkpoint import (
 from pipelines.journal.tables import Columns, FactTable, Later, with_row
 
 _LEAST = 256  # facts in a segment: a run verifies each of the last one, in about 20 us
+_ILLEGIBLE = (
+    ValueError, TypeError, LookupError, AttributeError, RecursionError, pa.ArrowException,
+)  # fmt: skip
 _SEGMENTS = ""  # the table of earlier segments: by the count at which each began, account and head
 
 
@@ -437,7 +440,7 @@ class FactJournal:
         """Say that something is damaged which is of other types than were written."""
         try:
             yield
-        except (ValueError, TypeError, AttributeError, pa.ArrowException):
+        except _ILLEGIBLE:
             raise self.keeping.form.damaged("its facts are none") from None
 
     def _with(self, before: JournalState, leaves: Sequence[Leaf]) -> JournalState:

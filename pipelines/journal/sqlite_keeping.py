@@ -95,7 +95,7 @@ class SqliteKeeping:
                     Leaf(number, kind, name, json.loads(body), salt)
                     for number, kind, name, body, salt, _ in facts
                 )
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 raise self.form.damaged("its facts are none") from None
         return Segment(begun, signature, leaves, facts[-1][-1] if facts else head)
 

@@ -38,8 +38,10 @@ class Snapshot:
     @cached_property
     def beginning(self) -> Beginning:
         """What it was begun with, or adopted with."""
-        (*_, last) = self._all(Beginning)
-        return last
+        known = self._all(Beginning)
+        if not known:
+            raise ledger_format(self.where).damaged("it says of nothing how it was begun")
+        return known[-1]
 
     @cached_property
     def entries(self) -> Entries:

@@ -14,9 +14,10 @@ import pytest
 from mechanisms.counters.design import Counters
 from mechanisms.counters.dummies import Beside, Correlated, Independent, dummies_of
 from mechanisms.counters.levels import Level
-from mechanisms.counters.noise import Laplace, recorded
+from mechanisms.counters.noise import Gaussian, Laplace, recorded
 from mechanisms.counters.solve import least_noise
 from pipelines.metrics.counting import design
+from pipelines.metrics.counting.design import _built
 from pipelines.plan import joint, metrics
 from pipelines.plan.job import PlanJob, unread_job
 from pipelines.plan.loading import load
@@ -161,6 +162,8 @@ def test_noise_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         recorded(Independent((Laplace(14, 1.0), Laplace(14, 1.0)))),  # of two levels
         {"law": "laplace", "mu": 14, "slope": 1.0},
         {"law": "independent", "laws": [{"law": "os.system"}]},
+        {"law": "independent", "laws": [{"law": "gaussian", "mu": 9, "sigma": 1e200}]},
+        recorded(Correlated((1,), Laplace(14, 1.0), Gaussian(9, 2.0))),  # nobody wants digits here
         [],
         {},
         7,
@@ -229,3 +232,25 @@ def test_a_plan_is_fingerprinted_once_however_many_metrics_it_has(
     monkeypatch.setattr(metrics, "mark", look)
     assert job.design == design_of_all
     assert look.call_count == 2  # of the plan, and for its public seed
+
+
+_DIGITS = Correlated((1, 2), Laplace(40, 0.2), Gaussian(20, 2.5))
+
+
+@pytest.mark.parametrize(
+    ("dummies", "built"),
+    [
+        (_DIGITS, True),
+        (Beside((_DIGITS, Independent((Laplace(40, 0.1),)))), True),
+        (Correlated((1, -1), _DIGITS.total, _DIGITS.mask), False),  # other weights
+        (Correlated((1, 2, 4), _DIGITS.total, _DIGITS.mask), False),  # over what is beside
+        (Beside((Independent((Laplace(14, 1.0),)), _DIGITS)), False),
+        ((Laplace(14, 1.0),), False),
+    ],
+)
+def test_only_what_a_search_builds_is_priced(dummies: object, built: bool) -> None:
+    """A forged answer would else share one noise among counters that are no digits of one sum."""
+    digits = (Level(1, 9, 1.0), Level(1, 9, 2.0))
+    assert _built(dummies, digits) == built
+    assert not _built(_DIGITS, ())
+    assert not _built(_DIGITS, (Level(1, 9, 1.0), Level(1, 8, 2.0)))

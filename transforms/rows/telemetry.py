@@ -116,6 +116,9 @@ def _put_together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     kept: list[pa.Table] = []
     rows = 0
     for table in parts:
+        if not table.num_columns:  # put together, Arrow would forget how many rows there were
+            yield table
+            continue
         if kept and (rows + table.num_rows > _SMALL or table.schema != kept[0].schema):
             yield _one(kept)
             kept, rows = [], 0

@@ -142,7 +142,14 @@ class ReportUsersDoFn(ReportDoFn):
             else:
                 yield from _counted([sent(words, self._together)], size)
         else:
-            yield from self._reports(users, rows["cells"], numbers, names, applies)
+            reports = self._reports(users, rows["cells"], numbers, names, applies)
+            if self._together is not None:
+                yield from reports
+            else:
+                size = 0  # a user adds to several groups that nobody declared
+                for block in reports:
+                    size += block.size
+                    yield block
         for name, many in ((BOUNDED, rows.size), (CHOSEN, size)):
             yield beam.pvalue.TaggedOutput(FLOW, (name, many))
 

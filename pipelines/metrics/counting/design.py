@@ -12,11 +12,11 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import dummies_of
+from mechanisms.counters.dummies import Beside, Correlated, Independent, dummies_of
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
-from mechanisms.counters.noise import recorded
+from mechanisms.counters.noise import ShufflerNoise, recorded
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
@@ -240,9 +240,9 @@ def _least_error(*target: Any, **more: Any) -> NoisyCounters:
     if more["drawers"] != ("shuffler",):
         return search()
     levels, beside = target[0], more["beside"]
-    return _known(
-        (target, sorted(more.items())), search, ((*levels, *beside), *target[1:]), len(beside)
-    )
+    whole = ((*levels, *beside), *target[1:])
+    digits = levels if more.get("correlated") else ()
+    return _known((target, sorted(more.items())), search, whole, len(beside), digits)
 
 
 @lru_cache(maxsize=64)  # of metrics of one shape
@@ -255,23 +255,51 @@ def another(design: Counters | JobTotals, epsilon: float, delta: float) -> Noisy
     search = partial(design.meeting_another, epsilon, delta)
     if not isinstance(design, Counters):
         return search()
-    target = design.levels, design.neighbours, epsilon, delta
-    return _known((design, epsilon, delta), search, target, design.beside)
+    target, beside = (design.levels, design.neighbours, epsilon, delta), design.beside
+    alone = _built(design.dummies, ())
+    digits = () if alone else design.levels[: len(design.levels) - beside]
+    return _known((design, epsilon, delta), search, target, beside, digits)
 
 
 def _known(
-    question: object, search: Callable[[], Any], target: tuple[Any, ...], beside: int
+    question: object,
+    search: Callable[[], Any],
+    target: tuple[Any, ...],
+    beside: int,
+    digits: Sequence[Level],
 ) -> Counters:
     """The shuffler's counters as an earlier search has met them, or as this one does."""
-    with suppress(AttributeError, LookupError, TypeError, ValueError):
+    with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         levels, neighbours, epsilon, delta = target
         dummies = dummies_of(recall(question))
         known = Counters(levels, dummies, neighbours, epsilon, delta, beside)
-        if known.guarantee:  # evaluated exactly, for the target that is asked for now
+        # The guarantee is evaluated exactly, for the target that is asked for now.
+        if _built(dummies, digits) and known.guarantee:
             return known
     made: Counters = search()
     keep(question, recorded(made.dummies))
     return made
+
+
+def _built(dummies: object, digits: Sequence[Level]) -> bool:
+    """Whether a search builds such dummies, whatever the numbers of their laws.
+
+    A price believes of levels that share one noise that they are digits, of these weights.
+
+    Args:
+        dummies: that were read.
+        digits: levels that may share a noise: all of them or none.
+    """
+    match dummies:
+        case Beside(blocks=(first, *others)):
+            return _built(first, digits) and all(_built(block, ()) for block in others)
+        case Independent(laws=laws):
+            return all(isinstance(law, ShufflerNoise) and type(law.mu) is int for law in laws)
+        case Correlated(weights=weights, total=total, mask=mask):
+            alike = len({level[:2] for level in digits}) == 1
+            own = tuple(int(level.weight) for level in digits)
+            return alike and weights == own and {type(total.mu), type(mask.mu)} == {int}
+    return False
 
 
 def meeting(
