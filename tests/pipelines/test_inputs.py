@@ -8,11 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from tests.fakes import canaries
 from tests.oracles.transforms import run
+from transforms.files.reading import PLAIN
 
 TEXT = pa.string()
 
@@ -37,6 +39,17 @@ def test_a_file_is_counted_once_by_whatever_path(log: str, tmp_path: Path, monke
     assert inputs.open_telemetry(paths).rows == canaries.ROWS
     assert inputs.open_telemetry(tuple(reversed(paths))).rows == canaries.ROWS
     assert inputs.open_telemetry(("*.parquet",)).rows == canaries.ROWS  # a glob without a folder
+
+
+def test_a_thousand_files_of_arrow_are_looked_at(tmp_path: Path) -> None:
+    """Threads that counted at once waited for each other in Arrow, and for ever."""
+    first = tmp_path / "0.arrow"
+    feather.write_feather(pa.table({"n": range(100)}), first)
+    for number in range(1, 1000):
+        os.link(first, tmp_path / f"{number}.arrow")
+    names = tuple(str(tmp_path / f"{number}.arrow") for number in range(1000))
+    looks = inputs._in_threads(inputs._looked_at, names, PLAIN)
+    assert [look.rows for look in looks] == [100] * 1000
 
 
 def test_an_empty_file_among_others_is_no_fault(log: str, tmp_path: Path) -> None:

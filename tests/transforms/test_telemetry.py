@@ -114,6 +114,13 @@ def test_small_files_come_together_and_once(tmp_path):
     assert all(table["value"].num_chunks <= 1 for table in tables)
 
 
+def test_rows_of_small_files_are_counted_where_no_column_is_read(tmp_path):
+    for file in range(600):
+        pq.write_table(pa.table({"value": [1, 2]}), tmp_path / f"{file:03}.parquet")
+    tables = read(files=sorted(tmp_path.iterdir()))
+    assert sum(table.num_rows for table in tables) == 1200
+
+
 def test_files_of_other_types_stay_apart(tmp_path):
     for file in range(600):
         column = pa.array([file], pa.int32() if file % 2 else pa.int64())
