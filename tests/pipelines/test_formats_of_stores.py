@@ -92,7 +92,7 @@ def test_a_session(run, refused) -> None:
     begin = ["ask", "session", "--epsilon", "1"]
     assert run(begin).code == 0
     question = ["ask", "session", "count", "--input", "none.csv", "--share", "0.1"]
-    refused(Path("session/answers.json"), ["ask", "session"], begin, question, known=2)
+    refused(Path("session/answers.json"), ["ask", "session"], begin, question, known=3)
     refused(Path("session/statement.json"), ["export", "session", "--output", "all.csv"],
             name="statement_version")  # fmt: skip
     assert run(begin).code == 0
@@ -289,7 +289,7 @@ def test_a_streams_state(run, workspace: Path) -> None:
             assert (outcome.code, outcome.err.count("\n")) == (2, 1), (content, outcome.said)
             assert (said or NONE) in outcome.err
             assert "state " in outcome.err
-            assert "this hushbeam keeps format 3" in outcome.err
+            assert "this hushbeam keeps format 4" in outcome.err
         assert files() == before
     path.write_bytes(whole)
     assert run(commands[0]).code == 0

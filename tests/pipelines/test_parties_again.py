@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -280,7 +281,7 @@ def test_prices_that_follow_answers_add_up() -> None:
 
     def priced(window: str) -> Spend:
         return replace(
-            spend(1.0, f"{window:0>12}"), window=window,
+            spend(1.0, sha256(window.encode()).hexdigest()[:12]), window=window,
             losses=(replace(DAY, epsilon=0.05, delta=1e-9),),
         )  # fmt: skip
 
