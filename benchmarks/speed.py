@@ -123,13 +123,16 @@ def _large() -> Iterator[Work]:
         ("declared integers, d = 10^6; 10^7 rows", "--column place --domain 0..999999", 3.0,
          "big", math.inf),
     ):  # fmt: skip
-        yield Work(name, _metric("count", f"{_BIG} {more}"), seconds, log, counted, rows, most)
+        # The noise of a million values is more than a thousand rows.
+        figure = counted if log == "big" else ""
+        yield Work(name, _metric("count", f"{_BIG} {more}"), seconds, log, figure, rows, most)
     numbers = "--column value --bounds 0,3"
     words = _metric("mean", f"{_BIG} {numbers} {_DUMMIES}")
     yield Work("mean with dummies, 10^7 rows", words, 2.6, "big", mean, average, 350)
     words = _metric("cross-tab", f"{_BIG} --columns hour category --domains hour=0..19 "
                     "category=0..914")  # fmt: skip
-    cells = "SELECT sum(estimate) / 3 FROM 'release/cross-tab.parquet'"
+    # A row is in four tables: of all rows, of each column, and of both.
+    cells = "SELECT sum(estimate) / 4 FROM 'release/cross-tab.parquet'"
     yield Work("cross-tab 20 x 915, 10^7 rows", words, 2.6, "big", cells, rows, 350)
     total = "SELECT estimate FROM 'release/sum.parquet'"
     words = _metric("sum", f"{_BIG} {numbers}")
