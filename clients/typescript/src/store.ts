@@ -90,8 +90,11 @@ class LocalStore implements Store {
   async once(name: string, text: string): Promise<string> {
     return navigator.locks.request(this.prefix + name, async () => {
       const held = await this.read(name);
-      if (held === null) await this.write(name, text);
-      return held ?? text;
+      if (held !== null) return held;
+      await this.write(name, text);
+      // The process of another tab hears of it some milliseconds later: it may not look before.
+      await new Promise((heard) => setTimeout(heard, 100));
+      return text;
     });
   }
 }
