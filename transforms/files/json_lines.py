@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import orjson
@@ -110,7 +111,7 @@ def _require_lines(lines: list[bytes]) -> None:
 
 
 def _lines(block: bytes) -> list[bytes]:
-    return [line for line in block.split(b"\n") if line.strip()]
+    return [*filter(bytes.strip, block.split(b"\n"))]
 
 
 def _objects(lines: list[bytes]) -> list[dict[str, Any]]:
@@ -144,7 +145,10 @@ def _members(row: Any) -> dict[str, Any]:
 def _column(
     lines: list[bytes], rows: list[dict[str, Any]], name: str, kind: pa.DataType
 ) -> pa.Array:
-    values = [row.get(name) for row in rows]
+    try:
+        values = [*map(itemgetter(name), rows)]  # half the time of `get`
+    except KeyError:
+        values = [row.get(name) for row in rows]
     types = {*map(type, values)} - {type(None)}
     # Doubles are the nearest either way; what int64 does not hold is null, as are its texts.
     if types == {float} and pa.types.is_floating(kind):
