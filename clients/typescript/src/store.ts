@@ -88,12 +88,15 @@ class LocalStore implements Store {
   }
 
   async once(name: string, text: string): Promise<string> {
-    return navigator.locks.request(this.prefix + name, async () => {
+    const key = this.prefix + name;
+    return navigator.locks.request(key, async () => {
       const held = await this.read(name);
       if (held !== null) return held;
       await this.write(name, text);
-      // The process of another tab hears of it some milliseconds later: it may not look before.
-      await new Promise((heard) => setTimeout(heard, 100));
+      // Other processes hear of it some milliseconds later: a tab that waits may not look before.
+      const { pending } = await navigator.locks.query();
+      const others = pending?.some((lock) => lock.name === key);
+      if (others) await new Promise((heard) => setTimeout(heard, 100));
       return text;
     });
   }
