@@ -805,6 +805,22 @@ MUTANTS = (
         known_by="whoever",
     ),
     Mutant(
+        "kept-noise-of-any-form",
+        "A forged answer of the cache shares one noise among counters that are no digits.",
+        "pipelines/metrics/counting/design.py",
+        "if _built(dummies, digits) and known.guarantee:",
+        "if known.guarantee:",
+        ("tests/pipelines/test_solved.py",),
+    ),
+    Mutant(
+        "kept-noise-is-believed",
+        "Noise that an earlier search has kept is not priced again.",
+        "pipelines/metrics/counting/design.py",
+        "if _built(dummies, digits) and known.guarantee:",
+        "if _built(dummies, digits):",
+        ("tests/pipelines/test_solved.py",),
+    ),
+    Mutant(
         "groups-with-the-dummies-of-one-sum",
         "Digits of many groups have as many dummies as those of one, and share no noise.",
         "pipelines/metrics/counting/design.py",

@@ -8,6 +8,22 @@ _STRANGE = ("tests/transforms/files/test_strange_files.py",)
 
 MUTANTS = (
     Mutant(
+        "rows-of-texts-go-missing",
+        "What readers said of a text's rows is not held against what came.",
+        "pipelines/logs/inputs.py",
+        "return (files, read) == (len(self.files), came)",
+        "return True",
+        ("tests/pipelines/test_long_texts.py",),
+    ),
+    Mutant(
+        "rows-without-columns-are-forgotten",
+        "Small files that are put together lose their rows where no column is read.",
+        "transforms/rows/telemetry.py",
+        "        if not table.num_columns:  # put together",
+        "        if False:  # put together",
+        ("tests/transforms/test_telemetry.py",),
+    ),
+    Mutant(
         "int96-by-nanoseconds",
         "Spark's times beyond 2262 come round to another century.",
         "transforms/files/parquet.py",

@@ -254,3 +254,21 @@ def test_only_what_a_search_builds_is_priced(dummies: object, built: bool) -> No
     assert _built(dummies, digits) == built
     assert not _built(_DIGITS, ())
     assert not _built(_DIGITS, (Level(1, 9, 1.0), Level(1, 8, 2.0)))
+
+
+def test_noise_that_tables_share_is_thrown_away(tmp_path: Path) -> None:
+    """Its price is that of digits, and holds; but a user moves two sums of tables, not one."""
+    tables = (Level(1, 4), Level(1, 4))
+
+    def searched() -> Any:
+        _forget()
+        return design._least_error(tables, *TARGET, drawers=("shuffler",), beside=(), releases=1)
+
+    first = searched()
+    [file] = kept(tmp_path)
+    whole = file.read_bytes()
+    forged = Correlated((1, -1), Laplace(600, 0.05), Gaussian(600, 40.0))
+    assert Counters(tables, forged, *TARGET).guarantee.epsilon == 1
+    file.write_text(json.dumps(json.loads(whole) | {"answer": recorded(forged)}))
+    assert searched() == first
+    assert file.read_bytes() == whole
