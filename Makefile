@@ -41,7 +41,7 @@ test-engines: $(READY)  ## run plans on Prism, Flink and a Flink cluster, kill t
 
 # In a real browser: Debian's chromium (apt-get install chromium), or another one of that name.
 test-site: $(READY)  ## look at sites, pages and documentation in a browser, on screens wide and narrow (needs chromium)
-	$(BIN)/python -m pytest tests/browser/*_in_browser.py --durations=5 $(ARGS)
+	$(TESTS) tests/browser/*_in_browser.py --durations=5 $(ARGS)
 
 # Node, npm's pinned packages, and a browser: Debian's chromium, or CHROMIUM=its-path. Without them it fails.
 CLIENTS := clients/typescript
@@ -71,7 +71,7 @@ check: $(READY)  ## lint, formatting, types, the three floors, the examples in d
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest --quiet --doctest-modules $(FLOORS)
+	$(TESTS) --quiet --doctest-modules $(FLOORS)
 
 format: $(READY)  ## rewrite the sources the way `check` wants them
 	$(BIN)/ruff check --fix
