@@ -1,12 +1,13 @@
 """A plan of four metrics on this machine's Flink cluster, beside the local runner.
 
     python -m benchmarks engines
-    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster]
+    python -m benchmarks.engines 1e8 1e9 [--kill SECONDS] [--only cluster] [--text csv.gz]
 
 What is counted: CPU seconds of all processes of an engine and of the command that gave it the job,
 the most memory of each, and the bytes that Flink's tasks handed to one another. `--kill` loses a
 task manager once its worker has spent so many CPU seconds on rows, and starts none in its place.
-Large logs are hard links to one file: the work is that of as many rows, the disk holds ten million.
+Large logs are hard links to one file: the work is that of as many rows, the disk holds ten million,
+and of text a million.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -32,16 +37,17 @@ from benchmarks.job import DOMAIN, PLACES, write_log
 from deploy.engines import Running, running
 from pipelines.ledger.ledger import CollectionLedger
 
-ROWS, FILE = (1_000_000, 10_000_000), 10_000_000
+ROWS, FILE, TEXT_FILE = (1_000_000, 10_000_000), 10_000_000, 1_000_000
 _HUSHBEAM = [sys.executable, "-m", "pipelines.cli.cli"]
 _ROOT = Path(__file__).parents[1]
 _EVERY = 0.2  # seconds between two looks at all processes
 _TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-PLAN = f"""\
+PLAN = """\
 collection: engines
 version: 1
 unit: row
-input: log/*.parquet
+input: log/*.{ending}
+types: {{category: int, place: int, value: float}}
 output: release
 ledger: ledger.sqlite
 budget: {{epsilon: 2, delta: 1.0e-5}}
@@ -49,8 +55,8 @@ epsilon: 1.0
 delta: 1.0e-6
 min_reports: 100000
 metrics:
-  - {{name: category, kind: histogram, column: category, domain: 0..{DOMAIN - 1}, share: 0.4}}
-  - {{name: place, kind: histogram, column: place, domain: 0..{PLACES - 1}, share: 0.2}}
+  - {{name: category, kind: histogram, column: category, domain: 0..{most}, share: 0.4}}
+  - {{name: place, kind: histogram, column: place, domain: 0..{last}, share: 0.2}}
   - {{name: value, kind: distribution, column: value, bounds: "-4,4", share: 0.2}}
   - {{name: mean, kind: mean, column: value, bounds: "-4,4", share: 0.2}}
 """
@@ -124,15 +130,30 @@ class Kill:
         return False
 
 
-def prepare(folder: Path, rows: int) -> None:
+def prepare(folder: Path, rows: int, ending: str = "parquet") -> None:
     """A plan, its log and its ledger in a folder."""
-    (folder / "log").mkdir(parents=True)
-    first, files = folder / "log" / "0.parquet", max(1, rows // FILE)
-    write_log(first, rows // files)
-    for i in range(1, files):
-        os.link(first, folder / "log" / f"{i}.parquet")
-    (folder / "plan.yaml").write_text(PLAN)
+    log = folder / "log"
+    log.mkdir(parents=True)
+    files = max(1, rows // (FILE if ending == "parquet" else TEXT_FILE))
+    write_log(folder / "0.parquet", rows // files)
+    first = as_text(folder / "0.parquet", ending)
+    for i in range(files):
+        os.link(first, log / f"{i}.{ending}")
+    (folder / "plan.yaml").write_text(PLAN.format(ending=ending, most=DOMAIN - 1, last=PLACES - 1))
     subprocess.run([*_HUSHBEAM, "ledger", "init", "plan.yaml"], cwd=folder, env=_env(), check=True)
+
+
+def as_text(log: Path, ending: str) -> Path:
+    """A Parquet file as CSV or JSON lines; itself where it is to stay one."""
+    path = log.with_suffix(f".{ending}")
+    if ending == "jsonl":
+        records = pq.read_table(log).to_pylist()
+        with path.open("wb") as file:
+            file.writelines(orjson.dumps(record) + b"\n" for record in records)
+    elif ending != "parquet":  # Arrow compresses by a file's name
+        with pa.output_stream(str(path)) as file:
+            pyarrow.csv.write_csv(pq.read_table(log), file)
+    return path
 
 
 def run(folder: Path, rows: int, engine: Running | None, kill: Kill | None = None) -> Cost:
@@ -230,6 +251,7 @@ def main(words: Sequence[str] = ()) -> None:
     parser.add_argument("rows", nargs="*", type=lambda word: int(float(word)), default=ROWS)
     parser.add_argument("--kill", type=float, metavar="SECONDS")
     parser.add_argument("--only", choices=("local", "cluster"))
+    parser.add_argument("--text", choices=("csv", "csv.gz", "jsonl"), default="parquet")
     asked = parser.parse_args(words)
     table = Table(title="four metrics")
     for heading in (
@@ -246,7 +268,7 @@ def main(words: Sequence[str] = ()) -> None:
         for name in [asked.only] if asked.only else ["local", "cluster"]:
             with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
                 folder = Path(temporary, "job")
-                prepare(folder, rows)
+                prepare(folder, rows, asked.text)
                 engine = kill = None
                 if name == "cluster":
                     engine = stack.enter_context(running(name, Path(temporary)))
