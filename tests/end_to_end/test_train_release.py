@@ -15,6 +15,7 @@ import pytest
 
 from pipelines.cli import cli
 from pipelines.wording import upward
+from tests.contract.laws import reach
 from tests.oracles.pages import require_alone
 from tests.oracles.releases import Release, require_nobody, require_whole
 
@@ -145,7 +146,7 @@ def test_rows_are_counted_where_they_went(release: Trained) -> None:
     assert not {"rows_read", "rejects"} & said.keys()
     assert said["unusable"]["treated"].startswith("a row that lacks any value adds nothing")
     there = ROWS if said["request"]["unit"] == "row" else USERS
-    assert abs(said["n"] - there) < 6.5 * said["n_standard_error"] + 2 * BAD
+    assert abs(said["n"] - there) <= reach(said["n_standard_error"]) + 2 * BAD
 
 
 def test_the_estimator_has_the_error_that_the_curve_ends_with(
