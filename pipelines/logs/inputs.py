@@ -305,12 +305,13 @@ def of_rows(rows: int) -> RowCounts:
 UNREAD = Telemetry((), RowCounts([]), ())
 
 
-def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+def headed(patterns: tuple[str, ...], reading: Reading, beginnings: bool = False) -> Telemetry:
     """Files of which the columns alone are looked at, as far as they are here and say them.
 
     Args:
         patterns: files or globs; of those in a bucket nobody is asked.
         reading: of text.
+        beginnings: whether the first rows are read where these alone say them, and not all.
 
     Raises:
         RequestError: a file is not of the format of its name.
@@ -325,6 +326,8 @@ def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
             schema = head(file, reading)
         except UnreadableError as error:
             raise RequestError(f"--input: {error}") from None
+        if schema is None and beginnings:
+            schema = _begun(file, reading).schema
         heads += [] if schema is None else [(file, schema)]
     return replace(UNREAD, reading=reading, heads=tuple(heads))
 

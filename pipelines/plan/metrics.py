@@ -94,6 +94,8 @@ def _resolved(
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
+        if not where:  # of a query that was typed, and not of a file
+            refusal = str(error)
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
     reason = plan.permanent and (
         metric.options.one_job_only or metric.undivided or metric.fresh_only

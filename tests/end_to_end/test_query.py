@@ -433,3 +433,32 @@ def test_columns_of_text_that_are_used_as_numbers_are_numbers(run: Any, trips: A
                    "--user-column", "rider", "--epsilon", "20", "--output", "other"])  # fmt: skip
     assert refused.code == 2
     assert refused.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_text_holds_what_a_query_uses_it_as(ending: str, run: Any) -> None:
+    """A number in JSON and its text in CSV are the same column."""
+    rows = [{"n": k % 7, "x": 1.5 * k, "city": f"z{k % 3}"} for k in range(600)]
+    written = {
+        "csv": "n,x,city\n" + "".join(f"{r['n']},{r['x']},{r['city']}\n" for r in rows),
+        "jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+    }
+    Path(f"log.{ending}").write_text(written[ending])
+    bounds = "contribution_bounds_per_row => (0, 900)"
+
+    def asked(text: str, *more: str) -> Any:
+        output = ["--output", f"out{len(text)}"]
+        return run(["query", text, "--epsilon", "60", *output, *more])
+
+    several = f"SELECT COUNTIF(n > 3) AS many, AVG(x, {bounds}) AS mean FROM 'log.{ending}'"
+    outcome = asked(several)
+    assert outcome.code == 0, outcome.said
+    (row,) = pq.read_table(f"out{len(several)}/query.parquet").to_pylist()
+    # At such an epsilon noise of a count is 0 but once in 10^12.
+    assert row["many"] == sum(one["n"] > 3 for one in rows)
+    assert row["mean"] == pytest.approx(np.mean([one["x"] for one in rows]), abs=5)
+    absent = asked(f"SELECT COUNT(*) AS c FROM 'log.{ending}' WHERE m > 3")
+    assert (absent.code, "no such column: 'm'; it has: n, x, city" in absent.err) == (2, True)
+    told = asked(f"SELECT AVG(x, {bounds}) AS mean FROM 'log.{ending}'", "--types", "x=string")
+    assert (told.code, "say what it holds: --types x=float" in told.err) == (2, True)
