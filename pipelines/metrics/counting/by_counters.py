@@ -285,7 +285,21 @@ class ByCounters(OfStatistic):
 
     @property
     def expected_error(self) -> str:
-        return self._forecast.words
+        forecast = self._forecast
+        if not forecast.of:
+            return forecast.words
+        of = f", {self.assumed}" if self.announced is None else f" of {forecast.of}"
+        return forecast.words + of
+
+    @property
+    def announced(self) -> int | None:
+        """How many units take part, if somebody has said so."""
+        return cast(int | None, self.options.expected or self.options.enrolled)
+
+    @property
+    def assumed(self) -> str:
+        """How many are taken for granted where nobody has."""
+        return f"if {self.expected:,} {self.unit}s take part"
 
     @property
     def prospect(self) -> str | None:
@@ -372,7 +386,7 @@ class ByCounters(OfStatistic):
         if self.unusable_parts(estimate, confidence):
             return truncated  # their share says it
         none = evidence.beside(UNUSABLE, confidence)
-        declared = self.options.expected or self.options.enrolled
+        declared = self.announced
         # Without a number that was declared nobody knows of how many they are.
         if none is None or not none[0] - none[1] > MANY * (declared or 0):
             return truncated
@@ -498,7 +512,7 @@ def error_words(release: ByCounters) -> str:
     """
     terms = release.statistic.wording.errors
     declared = "" if release.options.expected else " (--expected N for another number)"
-    of = f", if {release.expected:,} {release.unit}s take part{declared}" * terms.divides
+    of = f", {release.assumed}{declared}" * terms.divides
     return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
 
 
