@@ -11,12 +11,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _UV = Path(__file__).with_name("uv.txt")
 _PIP = (sys.executable, "-m", "pip")
-_INSTALL = ("install", "--quiet", "--no-deps", "--require-hashes", "--requirement")
+_INSTALL = ("install", "--no-deps", "--require-hashes", "--requirement")
+_EVERY = 10  # packages between two lines of progress
 _OPTION = re.compile(r"^(:env:|global|install)\.([a-z-]+)=(.+)$", re.MULTILINE)
 # uv does not read pip's settings: its variables for what decides which registry is reached, and
 # what stands between a machine's several addresses there.
@@ -68,17 +69,44 @@ def install(lock: str, environment: Mapping[str, str]) -> int:
     Returns:
         The exit code: 0 where all is installed.
     """
-    fetched = _run(*_PIP, *_INSTALL, str(_UV), "--only-binary=uv")
+    fetched = _run(*_PIP, *_INSTALL, str(_UV), "--quiet", "--only-binary=uv")
     if fetched.returncode == 0:
         listed = _run(*_PIP, "config", "list").stdout
         uv = (sys.executable, "-m", "uv", "pip")
         settings = {**uv_settings(listed), **environment}
-        fetched = _run(*uv, *_INSTALL, lock, "--python", sys.executable, environment=settings)
+        words = (*uv, *_INSTALL, lock, "--quiet", "--python", sys.executable)
+        fetched = _run(*words, environment=settings)
     if fetched.returncode == 0:
         return 0
     reason = (fetched.stderr.strip().splitlines() or ["no reason given"])[-1].strip()
     print(f"uv cannot install them ({reason}): pip does, in a minute or two", file=sys.stderr)
-    return subprocess.run([*_PIP, *_INSTALL, lock], check=False).returncode
+    pinned = len(re.findall(r"^[\w.\[\]-]+==", Path(lock).read_text(), re.MULTILINE))
+    by_pip = [*_PIP, *_INSTALL, lock]
+    with subprocess.Popen(by_pip, stdout=subprocess.PIPE, text=True) as pip:
+        for line in progress(pip.stdout or (), pinned):
+            print(line, file=sys.stderr, flush=True)
+    return pip.returncode
+
+
+def progress(lines: Iterable[str], pinned: int) -> Iterator[str]:
+    """How far pip has come, by what it prints: it is silent for minutes else, or says all.
+
+    Args:
+        lines: of its standard output.
+        pinned: how many packages it installs.
+
+    Example:
+        >>> [*progress(["Collecting a==1", "Installing collected packages: a"], 1)]
+        ['pip has fetched 1 of 1 packages', 'pip installs them']
+    """
+    fetched = 0
+    for line in lines:
+        if line.startswith(("Collecting ", "Processing ")):  # of an index, or of a folder
+            fetched += 1
+            if fetched % _EVERY == 0 or fetched == pinned:
+                yield f"pip has fetched {fetched} of {pinned} packages"
+        elif line.startswith("Installing collected packages"):
+            yield "pip installs them"
 
 
 def _run(

@@ -44,6 +44,7 @@ _SLACKS = (1e-12, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 _SPARED_ENDS = (1e-6, 0.01, 0.1)
 _NARROWER = 4.0  # times than is guessed: noise of the same laws is hardly ever
 _LARGEST_DELTA = 0.1
+_ABOUT = 1.1  # times the variance that a search begins with: it comes to less, or about that
 _ROUGH = 3e-3  # relative, of an epsilon by which laws are compared
 SHARE = 0.01  # of epsilon and delta: for what stands beside a statistic
 
@@ -161,6 +162,92 @@ def alike(
     return made
 
 
+def errs_no_more(
+    dummies: Dummies,
+    levels: Sequence[Level],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    beside: Sequence[Level] = (),
+    share: float = SHARE,
+    most_dummies: float = math.inf,
+    releases: int = 1,
+) -> bool:
+    """Whether given dummies err no more than what a search begins with, which is closed forms.
+
+    That they meet the target is not looked at.
+
+    Args:
+        dummies: of the levels and of those beside them.
+        levels, neighbours, epsilon, delta, beside, share, most_dummies, releases: as of
+            `least_noise`. Of several releases what errs less together may err more in one: dummies
+            are then held to the larger one of the closed forms.
+
+    >>> target = [Level(1, 1)], "add or remove", 1.0, 1e-6
+    >>> [errs_no_more(Independent((Laplace.ending(s, 1e-6),)), *target) for s in (1.0, 0.9)]
+    [True, False]
+    """
+    shape, more = Layout(tuple(levels)).levels, tuple(beside)
+    aside = _starts(more, neighbours, share * epsilon, share * delta) if more else []
+    while more and not aside:
+        if not 4 * share < 0.5:
+            return False
+        share *= 4
+        aside = _starts(more, neighbours, share * epsilon, share * delta)
+    left = 1 - share if more else 1.0
+    few = [
+        one
+        for one in _starts(shape, neighbours, left * epsilon, left * delta)
+        if one.number(shape) <= most_dummies
+    ]
+    own, others = ([level.weight for level in part] for part in (shape, more))
+    errors = [one.variance(own, rough=True) for one in few]
+    most = (min if releases == 1 else max)(errors, default=math.inf)
+    besides = min((one.variance(others, rough=True) for one in aside), default=0.0)
+    return (
+        dummies.number((*shape, *more)) <= most_dummies
+        and dummies.variance(own, rough=True) <= _ABOUT * most
+        and dummies.variance([*[0.0] * len(own), *others], rough=True) <= _ABOUT * besides
+    )
+
+
+def errs_as_alike(
+    dummies: Dummies,
+    like: Dummies,
+    levels: Sequence[Level],
+    beside: int,
+    met: tuple[float, float],
+    target: tuple[float, float],
+) -> bool:
+    """Whether given dummies err no more than `alike` begins with.
+
+    Args:
+        dummies: that are to meet a target, which is not looked at.
+        like: those that are to be widened.
+        levels: of either, with so many that stand beside the statistic.
+        met, target: epsilon and delta, of `like` and of `dummies`.
+    """
+    factor = max(met[0] / target[0], gaussian_mu(*met) / gaussian_mu(*target))
+    start, own = like.widened(factor), len(levels) - beside
+    each = [level.weight for level in levels]
+    weights = each[:own], [*[0.0] * own, *each[own:]]
+    return all(
+        dummies.variance(part, rough=True) <= _ABOUT * start.variance(part, rough=True)
+        for part in weights
+    )
+
+
+def _starts(
+    levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float
+) -> list[Dummies]:
+    """Noise of closed forms that meets a target, or does nearly."""
+    target = _Target(levels, neighbours, epsilon, delta)
+    laplace = target.slopes(epsilon * (1 - _SLACKS[-1]), delta * (1 - _SPARED_ENDS[-1]))
+    gaussian = target.scaled()
+    scaled = None if gaussian is None else gaussian.of(gaussian.guess)
+    return [one for one in (laplace, scaled) if one is not None]
+
+
 @lru_cache(maxsize=32)
 def _alone(
     levels: tuple[Level, ...], neighbours: Neighbours, epsilon: float, delta: float, share: float
@@ -176,6 +263,24 @@ def _alone(
             if not 4 * share < 0.5:
                 raise
             share *= 4
+
+
+class _Scaled(NamedTuple):
+    """Gaussian noise of levels by one scale of their variances.
+
+    Attributes:
+        of: a scale -> the noise.
+        guess: the scale that meets the target, nearly.
+        price: of the levels at scale 1, as the square of a mu.
+        least: the least variance at scale 1.
+        ends: the part of delta that each end of a noise takes.
+    """
+
+    of: Callable[[float], Dummies]
+    guess: float
+    price: float
+    least: float
+    ends: float
 
 
 class _Family(NamedTuple):
@@ -237,8 +342,8 @@ class _Target:
         together = price.met(min(releases * self.delta, _LARGEST_DELTA), _ROUGH)
         return variance * together**2
 
-    def gaussian(self) -> _Family | None:
-        """Variances in proportion to sqrt(changes) / weight."""
+    def scaled(self) -> _Scaled | None:
+        """Variances in proportion to sqrt(changes) / weight, and about how large they are."""
         shape = [
             math.sqrt(t) / abs(lv.weight) for t, lv in zip(self.times, self.levels, strict=True)
         ]
@@ -253,10 +358,18 @@ class _Target:
             sigmas = (max(math.sqrt(scale * v), LEAST_SIGMA) for v in shape)
             return Independent(tuple(Gaussian.ending(sigma, ends) for sigma in sigmas))
 
+        return _Scaled(scaled, guess, price, min(shape), ends)
+
+    def gaussian(self) -> _Family | None:
+        """Gaussian noise, of which the least is searched for."""
+        if (begun := self.scaled()) is None:
+            return None
+        scaled, guess, price, least, ends = begun
+
         def delta_at(scale: float) -> float:
             """Of one noise in place of all: what Gaussian levels cost together, but for steps."""
             sigma = math.sqrt(scale / price)
-            if not scale * min(shape) >= _SMOOTH:
+            if not scale * least >= _SMOOTH:
                 return self._delta(scaled(scale))
             steps = math.ceil(_FINE_SIGMA / sigma)
             law = Gaussian.ending(steps * sigma, ends).nearly(steps)
@@ -273,7 +386,7 @@ class _Target:
 
         def made(slack: float, ends: float) -> Dummies | None:
             total = self.left * self.epsilon * (1 - slack)
-            return self._slopes(total, self.left * self.delta * (1 - ends))
+            return self.slopes(total, self.left * self.delta * (1 - ends))
 
         def certified() -> Dummies | None:
             for slack, ends in product(_SLACKS, _SPARED_ENDS):
@@ -294,7 +407,7 @@ class _Target:
         """
 
         def scaled(scale: float) -> Dummies | None:
-            return self._slopes(scale * self.epsilon, HALF * self.delta)
+            return self.slopes(scale * self.epsilon, HALF * self.delta)
 
         def err(scale: float) -> float:
             made = scaled(scale)
@@ -361,7 +474,7 @@ class _Target:
             high *= 1.5
         return self._searched(scaled, high, guess / _NARROWER, guess)
 
-    def _slopes(self, total: float, ends: float) -> Dummies | None:
+    def slopes(self, total: float, ends: float) -> Dummies | None:
         """Laplace noise whose slopes, over all changes, add up to a total."""
         rows = list(zip(self.times, self.levels, strict=True))
         shape = [(level.weight**2 / t) ** (1 / 3) for t, level in rows]

@@ -163,7 +163,7 @@ def _plan(
 
 def _types(query: Compiled, options: QueryOptions) -> tuple[str, ...]:
     """What columns of text files hold, as the query uses them, where nobody has said it."""
-    seen = inputs.headed(query.files or options.input, options.reading).columns
+    seen = inputs.headed(query.files or options.input, options.reading, beginnings=True).columns
     texts = [schema for file, schema in seen if format_of(file).text]
     said = {one.partition("=")[0] for one in options.types}
     return tuple(

@@ -9,6 +9,7 @@ machine short of memory kills so.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import gc
 import logging
@@ -213,7 +214,8 @@ def _watched(run: Callable[[], Result], workers: Sequence[Any], over: threading.
             result.set_exception(error)
 
     # Where it waits it cannot be interrupted; a daemon keeps no process from its end.
-    threading.Thread(target=work, name="hushbeam_run", daemon=True).start()
+    here = contextvars.copy_context()  # in which texts stay, or do not
+    threading.Thread(target=here.run, args=(work,), name="hushbeam_run", daemon=True).start()
     while not wait([result], _EVERY).done:
         if STOPPED.is_set():
             raise KeyboardInterrupt

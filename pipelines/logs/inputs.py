@@ -96,13 +96,23 @@ class Telemetry:
             return (files, read) == (len(self.files), came)
         return self.unread or came == self.rows
 
-    def whole(self) -> Telemetry:
-        """The same with the columns that JSON has beyond the beginnings of its files."""
-        if self.counts.later is None:
+    def whole(self, why: str) -> Telemetry:
+        """The same with the columns that JSON has beyond the beginnings of its files.
+
+        Args:
+            why: they are needed, for whoever waits.
+        """
+        # A text with a header says its columns there.
+        if self.counts.later is None or all(format_of(one).name == "CSV" for one in self.files):
             return self
-        self.counts.count()
+        self.counts.count(why)
         pairs = zip(self.schemas, self.counts.facts, strict=True)
         return replace(self, schemas=tuple(_extended(seen, facts.schema) for seen, facts in pairs))
+
+    def _later(self, column: str) -> Telemetry | None:
+        """The same with its later columns, for one that is not seen; None if there are none."""
+        whole = self.whole(f"column {column!r} is not at its beginning")
+        return None if whole == self else whole
 
     @property
     def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
@@ -164,8 +174,9 @@ class Telemetry:
             try:
                 seen[schema] = view.schema(schema)
             except ViewError as error:
-                if error.unknown is not None and (whole := self.whole()) != self:
-                    return whole.seen(view)
+                late = None if error.unknown is None else self._later(error.unknown)
+                if late is not None:
+                    return late.seen(view)
                 refused = wrong(error)
                 if error.unknown is None:
                     raise refused from None
@@ -178,13 +189,13 @@ class Telemetry:
 
     def in_sessions(self, made: Sessions) -> Telemetry:
         """The same with the columns of sessions; refused if they are there, or no such moments."""
-        self.counts.count()  # sessions leave no reader's word of its rows
         kind = self.column_type(made.time, "--sessions")
         if not (self.unseen or is_moment(kind)):
             raise RequestError(f"--sessions: {made.time!r} holds {kind}; moments are needed")
         for _, own in self.columns:
             if taken := sorted({*own.names} & {*made.fields.names}):
                 raise RequestError(f"--sessions: there is a column {taken[0]!r}: rename it")
+        self.counts.count("sessions leave no reader's word of them")
         heads = tuple((file, pa.schema([*own, *made.fields])) for file, own in self.heads)
         schemas = tuple(pa.schema([*own, *made.fields]) for own in self.schemas)
         return replace(self, schemas=schemas, heads=heads)
@@ -204,8 +215,8 @@ class Telemetry:
                 bind(parse(text), schema)
             except ExpressionError as error:
                 head, _, rest = error.why.partition(": ")
-                if error.unknown and (whole := self.whole()) != self:
-                    return whole.require_rows(rows)
+                if error.unknown and (late := self._later(error.unknown)):
+                    return late.require_rows(rows)
                 why = rest if head in FUNCTIONS else error.why  # functions have other names in SQL
                 if error.unknown:
                     why += f"; {listed(file, schema, self.reading, error.unknown)}"
@@ -223,8 +234,8 @@ class Telemetry:
         kinds = []
         for file, schema in self.columns:
             if schema.get_field_index(column) < 0:  # none, or more than one
-                if (whole := self.whole()) != self:
-                    return whole.column_type(column, flag)
+                if late := self._later(column):
+                    return late.column_type(column, flag)
                 has = "several columns" if column in schema.names else "no column"
                 raise RequestError(
                     f"{flag}: {shown(file)} has {has} {column!r}; "
@@ -266,20 +277,23 @@ class RowCounts:
     def __post_init__(self) -> None:
         self.whole = self.later is None
 
-    def count(self) -> None:
+    def count(self, why: str) -> None:
         """Count what is not counted yet.
+
+        Args:
+            why: that has to be, for whoever waits.
 
         Raises:
             RequestError: a file is not of the format of its name.
         """
         if not self.whole and self.later is not None:
-            warnings.warn(_COUNTING, Notice, stacklevel=2)
+            warnings.warn(f"all rows of the text are counted first: {why}", Notice, stacklevel=2)
             self.facts, self.whole = self.later(), True
 
     @property
     def known(self) -> list[int]:
         """How many rows each file holds."""
-        self.count()
+        self.count("the design of the noise needs their number")
         return [facts.rows for facts in self.facts]
 
 
@@ -288,19 +302,16 @@ def of_rows(rows: int) -> RowCounts:
     return RowCounts([FileFacts(rows, pa.schema([]))])
 
 
-_COUNTING = (
-    "the rows of the text are counted before the job begins: the design needs their number, or a "
-    "column is not at its beginning"
-)
 UNREAD = Telemetry((), RowCounts([]), ())
 
 
-def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+def headed(patterns: tuple[str, ...], reading: Reading, beginnings: bool = False) -> Telemetry:
     """Files of which the columns alone are looked at, as far as they are here and say them.
 
     Args:
         patterns: files or globs; of those in a bucket nobody is asked.
         reading: of text.
+        beginnings: whether the first rows are read where these alone say them, and not all.
 
     Raises:
         RequestError: a file is not of the format of its name.
@@ -315,6 +326,8 @@ def headed(patterns: tuple[str, ...], reading: Reading) -> Telemetry:
             schema = head(file, reading)
         except UnreadableError as error:
             raise RequestError(f"--input: {error}") from None
+        if schema is None and beginnings:
+            schema = _begun(file, reading).schema
         heads += [] if schema is None else [(file, schema)]
     return replace(UNREAD, reading=reading, heads=tuple(heads))
 

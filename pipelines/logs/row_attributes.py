@@ -91,7 +91,8 @@ def _matching(name: str, telemetry: inputs.Telemetry) -> list[str]:
                 f"--number: {name!r} means columns that nobody has looked up here; name each column"
             )
         return [name]
-    telemetry = telemetry.whole() if _GLOB & set(name) else telemetry
+    if _GLOB & set(name):
+        telemetry = telemetry.whole(f"columns that {name!r} matches may begin late in it")
     known = telemetry.columns[0][1].names
     if name in known or not _GLOB & set(name):
         return [name]  # if it is no column, the question for its type will say so

@@ -294,12 +294,12 @@ class Metric(AsFields, ABC):
         """
         return {}
 
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+    def unusable_cautions(self, estimate: Any, confidence: float) -> list[str]:
         """What to say of them where a noisy number of them is published, and no share.
 
         Args:
             estimate: of the collector.
-            confidence: of what may be held against a declared number, and of what may not.
+            confidence: that there are as many.
         """
         return []
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from io import BytesIO
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -48,7 +49,7 @@ from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import beside, flush
 from pipelines.views.console import Screen
 from transforms.elements.blocks import repeated
-from transforms.elements.conservation import ADDED
+from transforms.elements.conservation import DRAWN, added
 from transforms.shuffle.dummies import WithDummies
 from transforms.shuffle.slots import SealCodes
 
@@ -162,7 +163,7 @@ class SealedLayers(beam.PTransform):
         of_metric = beam.Create([(self.start, self.start + self.codes)])
         times = begin | "Of the metric" >> of_metric | "Read" >> beam.Map(_added_up, self.folder)
         codes = times | "Codes" >> beam.FlatMap(_repeated).with_output_types(np.ndarray)
-        return WithDummies(codes | self.seal, times | "How many" >> beam.Map(_number))
+        return WithDummies(codes | self.seal, times | "How many" >> beam.FlatMap(_number))
 
 
 def _added_up(part: tuple[int, int], folder: str) -> np.ndarray:
@@ -174,8 +175,9 @@ def _repeated(times: np.ndarray) -> Iterator[np.ndarray]:
     yield from repeated(np.arange(times.size), times)
 
 
-def _number(times: np.ndarray) -> tuple[str, int]:
-    return ADDED, int(times.sum())
+def _number(times: np.ndarray) -> Iterator[tuple[str, Any]]:
+    yield DRAWN, 1
+    yield added(int(times.sum()), 1)
 
 
 def sweep(place: str) -> None:

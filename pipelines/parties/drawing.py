@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -126,7 +127,9 @@ class DrawAndMix(beam.PTransform):
                 words.append(sealed)
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix
-        ranges = 0 if self.parted.strings else sum(len(ranges_of(mine)) for mine in counters)
+        # Of each metric's counters, and of what the memory holds of them: of its layers.
+        each = [len(ranges_of(mine)) + self.again for mine in counters]
+        ranges = 0 if self.parted.strings else sum(each)
         least = tuple(mine.least_reports for mine in counters)
         note = NoteBatchDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)
@@ -234,18 +237,20 @@ class NoteBatchDoFn(beam.DoFn):
     def process(
         self,
         _: None,
-        sizes: Mapping[str, int],
+        sizes: Mapping[str, Any],
         dropped: Mapping[str, int],
         files: Sequence[tuple[int, str, int]],
     ) -> None:
         of = Counter(sizes)
+        made, origins = sizes.get(ADDED, (0, 0))
         words = sum(size for _, _, size in files)
         handed = (
             (of[_ALL], of[_ONCE] + of[_AGAIN]),
             (of[_APART], of[_DISTINCT] + of[_COPIED] + of[_BELOW]),
             (of[_DISTINCT] + of[_DUMMIES], words),
             (self._ranges, of[DRAWN]),
-            (of[ADDED], of[_DUMMIES]),
+            (made, of[_DUMMIES]),
+            (origins, of[DRAWN]),
             (FILES, len(files)),
         )
         if any(sent != came for sent, came in handed):

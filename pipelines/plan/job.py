@@ -244,7 +244,7 @@ def _require_rows(plan: PlanDocument, telemetry: inputs.Telemetry) -> None:
     with plan.located():
         seen = telemetry.seen(plan.view)
     for query in plan.queries:
-        seen = seen.whole()
+        seen = seen.whole("a query may name a column that begins late in it")
         query.require_clear({name for _, schema in seen.columns for name in schema.names})
         seen.require_rows(query.places)
 

@@ -126,6 +126,7 @@ class Look:
         """
         reading = PLAIN if plan is None else plan.reading
         sample = sampled(log, reading, guessed=plan is None, empty=True)
+        sample.telemetry.counts.count("to tell how many there are")
         return cls(sample, plan, window)
 
     @property

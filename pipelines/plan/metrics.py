@@ -86,13 +86,16 @@ def _resolved(
 ) -> Metric:
     request, telemetry = plan.metrics[place], source.telemetry
     if part is not None and telemetry is not None:  # it is planned for those who answer
-        rows = int(telemetry.rows * part.share)
-        source = source._replace(telemetry=replace(telemetry.whole(), counts=of_rows(rows)))
+        counts = of_rows(int(telemetry.rows * part.share))
+        whole = telemetry.whole("units are divided among metrics")  # of rows that are counted
+        source = source._replace(telemetry=replace(whole, counts=counts))
     try:
         metric = resolve_one(options, source)
     except RequestError as error:
         refusal = undashed(str(error))
         where = plan.where("metrics", place, *_about(request, refusal))
+        if not where:  # of a query that was typed, and not of a file
+            refusal = str(error)
         raise RequestError(f"{where}metric {request.name}: {refusal}") from None
     reason = plan.permanent and (
         metric.options.one_job_only or metric.undivided or metric.fresh_only

@@ -29,7 +29,7 @@ _FACTORS = (0.125, 0.25, 0.5, 1, 2, 4, 8)  # of the plan's epsilon, along its sl
 _ROWS = (1, 2, 4, 8, 16, 32)  # k, along its slider
 _YEAR, _DAY = 365, 86400
 _DELTA = 1e-5  # of a year, where no budget says another
-_ERROR = re.compile(r"± ([\d.,]+(?:e[+-]\d+)?)( %)?")
+_ERROR = re.compile(r"± ([\d.,]*\d(?:e[+-]\d+)?)( %)?")
 _HEADS = ("metric", "figure", "error", "epsilon", "delta", "k", "published exactly", "mechanism")
 _SIGNED = ("name", "date", "decision", "remarks")
 _BREAKS = (
@@ -60,10 +60,12 @@ def review(job: PlanJob, lines: Sequence[str]) -> bytes:
     for metric in job.metrics:
         price = promises(metric)[0]
         neighbours.setdefault(changed(price.neighbours, price.whose), []).append(metric.name)
+    of_users = any(metric.unit == "user" for metric in job.metrics)
+    limited = "; of each user at most k count, by metric" * of_users
     about = [
         ("unit", plan.unit + f", told apart by {plan.user_column}" * bool(plan.user_column)),
         ("neighbours", "; ".join(f"{text} ({', '.join(of)})" for text, of in neighbours.items())),
-        ("rows that count", " and ".join(plan.applies or ()) or "all"),
+        ("rows that match", (" and ".join(plan.applies or ()) or "all") + limited),
         ("a window", f"{window}, delta {plain(upward(released.delta, 4))}"),
         (year[2], year[0]),
         *(("of note", line.replace("`", "")) for line in lines),
@@ -72,7 +74,7 @@ def review(job: PlanJob, lines: Sequence[str]) -> bytes:
     signed = facts.listed((name, "") for name in _SIGNED)
     sections = {
         "What is published": pages.boxed("the metrics", _HEADS, map(_row, job.metrics), 1, "sheet")
-        + '<p class="note">k: how many rows of a user count.</p>',
+        + '<p class="note">k: how many rows of a user count at most.</p>',
         "Privacy unit and price": facts.listed(about),
         "Whom it trusts": facts.paragraphs([RAW_ROWS, *trusted]),
         "Error, drawn on simulated data": _simulated(job),

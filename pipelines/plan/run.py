@@ -482,12 +482,30 @@ def backfill(path: str, windows: str, beam_arguments: list[str]) -> int:
     return max(codes, key=(DONE, WITHHELD, ALARM, WRONG_REQUEST, RUN_FAILED).index)
 
 
+@contextmanager
+def _cautions_of(window: str, said: bool) -> Iterator[None]:
+    """Begin each caution with the window that it is of; leave it out if it was said before."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, Caution):
+                others(message, category, *where, **more)
+            elif not said:
+                others(f"{window}: {message}", category, *where, **more)
+
+        warnings.showwarning = show
+        yield
+
+
 def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, str]:
     """The exit code of one window, and a line about it."""
     quiet = Screen(quiet=True)
     try:
         before = release.holds_release(output_of(plan, window))
-        made = release_window(plan, window, open_job, of_files, for_beam, screen=quiet)
+        with _cautions_of(window, said=before):
+            made = release_window(plan, window, open_job, of_files, for_beam, screen=quiet)
+            code = code_of(made, quiet)
     except RequestError as error:
         return WRONG_REQUEST, str(error)
     except WithheldError as error:
@@ -496,7 +514,6 @@ def _released(plan: PlanDocument, window: str, for_beam: ForBeam) -> tuple[int, 
         return RUN_FAILED, str(error)
     except Exception as error:  # its text may quote the data, so only its type is shown
         return RUN_FAILED, f"failed with {type(error).__name__}{because(error)}"
-    code = code_of(made, quiet)
     said = "released before, and not made again" if before else "released"
     more = {
         WITHHELD: "; some metrics were withheld",

@@ -112,14 +112,15 @@ def sampled(
     encoding = "" if reading.encoding else _encoding(files)
     if guessed and encoding:  # first, for names of columns are written in it, too
         reading = replace(reading, encoding=encoding)
-    telemetry = open_telemetry(files, empty, reading).whole()
+    telemetry = open_telemetry(files, empty, reading)
     first, delimiter = telemetry.files[0], ""
     try:
         if format_of(first).name == "CSV" and not reading.delimiter:
             delimiter = _delimiter(first, reading)
         if delimiter:
             reading = replace(reading, delimiter=delimiter)
-            telemetry = open_telemetry(files, empty, reading).whole()
+            telemetry = open_telemetry(files, empty, reading)
+        telemetry = telemetry.whole("a column may begin late in it")
         names = telemetry.schemas[0].names
         once = [name for name in names if names.count(name) == 1]
         if not once:

@@ -165,7 +165,7 @@ class Running(ByCounters):
     def unusable_parts(self, estimate: Any, confidence: float) -> Mapping[str, Share]:
         return {}
 
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+    def unusable_cautions(self, estimate: Any, confidence: float) -> list[str]:
         return []  # what stands beside the total was counted exactly, and nobody is told of it
 
     @property

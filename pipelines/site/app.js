@@ -157,8 +157,9 @@ const hushbeam = (() => {
     function mark() {
       const order = [...chosen];
       choices.querySelectorAll("label").forEach((one, i) => {
-        const place = order.indexOf(i);
-        one.querySelector(".key").style.background = place < 0 ? "transparent" : `var(--line-${place % 6})`;
+        const place = order.indexOf(i), key = one.querySelector(".key");
+        key.style.visibility = place < 0 ? "hidden" : ""; // an empty key beside its box looks like a second one
+        key.style.background = `var(--line-${place % 6})`;
       });
     }
     put(place, chart);

@@ -1,6 +1,8 @@
 """Answers of searches, kept between processes in the user's cache directory: hints, never claims.
 
-Who recalls an answer evaluates exactly that it meets its target, and searches anew if it does not.
+Who recalls an answer evaluates exactly that it meets its target, and that it is no worse than what
+the search begins with; it searches anew if either fails. So whoever writes here, which is whoever
+may act for the user, makes no promise false and no figure worse than a plain design would.
 An answer holds parameters of noise or scales, its place is a hash: nothing of a row is in either.
 """
 

@@ -142,7 +142,25 @@ def _counted(job: TrainJob, trained: Trained, tallies: Mapping[str, int]) -> dic
 def _verdict(job: TrainJob, trained: Trained) -> str:
     if job.options.hides_presence and trained.comparison is None:
         return _DROWNED
-    return verdict(trained.comparison, _measure(job))
+    line = verdict(trained.comparison, _measure(job))
+    return line if job.schema.classes is None else line + _one_class(trained.comparison)
+
+
+def _one_class(comparison: BaselineComparison | None) -> str:
+    """That perhaps no row is of another class, if noise leaves that open and would show a few.
+
+    The best constant errs by the share of all classes but one: it is published anyway.
+    """
+    if comparison is None:
+        return ""
+    far = comparison.reach * comparison.standard_error
+    most = comparison.constant + far
+    if not (comparison.constant <= far and most <= _RARE):
+        return ""
+    return (
+        f" All classes but one make up {100 * max(most, 0.0):.2g} % at most, and perhaps nothing: "
+        "they are rare, or are not written in the log as --target declares them."
+    )
 
 
 def _in_words(job: TrainJob, trained: Trained) -> list[str]:
@@ -191,6 +209,7 @@ def _error(job: TrainJob, trained: Trained) -> dict[str, Any]:
     return described | {"of_the_published_model": last._asdict()}
 
 
+_RARE = 0.05  # a share of rows above which a class is no slip of the pen
 _ROWS = 200  # of the table of weights
 _COLUMNS = 12
 _WIDE = 48  # characters of a name that are shown

@@ -228,6 +228,19 @@ def test_a_fall_beyond_noise_is_shown(page: Page, site: Path) -> None:
     assert row.first.inner_text() == "−40.0 %"
 
 
+def test_what_is_not_drawn_has_one_box_and_no_key(page: Page, site: Path) -> None:
+    page.goto((site / "rides" / "cities.html").as_uri())
+    page.wait_for_selector(".chart canvas")
+    boxes, keys = page.locator(".choices input"), page.locator(".choices .key:visible")
+    drawn = page.locator(".choices input:checked")
+    assert drawn.count() == keys.count() == boxes.count() == 3
+    boxes.first.uncheck()
+    boxes.last.uncheck()
+    assert drawn.count() == keys.count() == 1
+    boxes.last.check()
+    assert drawn.count() == keys.count() == 2
+
+
 def test_many_values_are_found_without_being_drawn(page: Page, site: Path) -> None:
     page.goto((site / "rides" / "large.html").as_uri())
     page.wait_for_selector("section tbody tr")

@@ -13,11 +13,36 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 ALARM = 1e-12
 NORMAL_FAR, LAPLACE_FAR = 7.1, 21.0
 """Standard errors that one figure is within; noise of small integers has the longest tails."""
+
+
+def reach(error: ArrayLike, pitch: float = 1.0, alarm: float = 1e-11) -> NDArray[np.float64]:
+    """How far figures with noise of integers lie from the truth at the most, but by chance.
+
+    Of all noises in use the discrete Laplace law has the longest tails at a standard error, so it
+    bounds them: sums of such noises, discrete and rounded Gaussians, and noise that is rounded. A
+    number of standard errors does not: an error of 0.05 is noise that is 0 but for 1 in 400 draws,
+    and then 20 of them.
+
+    Args:
+        error: standard errors, in the figures' unit.
+        pitch: the distance between two values that the noise may have, in the same unit.
+        alarm: the chance that one figure lies farther off; some dozens do with less than 1e-9.
+
+    >>> reach([0.05, 1, 100]).round(3).tolist()
+    [3.0, 19.0, 1791.0]
+    """
+    square = (np.asarray(error, float) / pitch) ** 2
+    with np.errstate(divide="ignore"):  # the noise is 2 q / (1 - q)^2, and 0 where q is
+        q = square / (square + 1 + np.sqrt(2 * square + 1))
+        steps = np.ceil(np.log(alarm * (1 + q) / 2) / np.log(q)) - 1
+    return np.where(square > 0, np.maximum(steps, 0), 0) * pitch * (1 + 1e-9) + 1e-9
 
 
 def _normal(t: float) -> float:

@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.ask.session import AskSession
 from pipelines.ledger.ledger import CollectionLedger
+from tests.contract.laws import reach
 from tests.end_to_end.examples import DOMAIN
 from tests.fakes import canaries
 
@@ -94,7 +95,7 @@ def test_a_quick_look_and_then_detail_are_combined_until_nothing_is_left(asked, 
     (both,) = detail["combined"]
     parts = [only(quick)["standard_error"], detail["rows"][0]["standard_error"]]
     assert both["standard_error"] == pytest.approx(sum(x**-2 for x in parts) ** -0.5)
-    assert abs(both["estimate"] - canaries.ROWS) < 7 * both["standard_error"]
+    assert abs(both["estimate"] - canaries.ROWS) <= reach(both["standard_error"])
     refused = asked("count", "--share", "0.01", code=1)
     assert refused["error"].startswith("withheld: the answer would take 0.01 of the budget")
     assert "nothing is left" in asked("count", "--share", "rest", code=1)["error"]
@@ -147,7 +148,7 @@ def test_answers_in_other_units_are_combined_and_those_of_other_files_are_not(
         for expected in ("100", "1000000000"):
             told = asked(*question, "--expected", expected, "--share", "0.1")["answers"][0]
         (both,) = told["combined"]
-        assert abs(both["estimate"] - truth) < 7 * both["standard_error"]
+        assert abs(both["estimate"] - truth) <= reach(both["standard_error"])
         assert both["standard_error"] < 1.01 * told["rows"][0]["standard_error"]
     once = asked("count", "--share", "0.1")["answers"][0]
     assert once["answers"] == 1

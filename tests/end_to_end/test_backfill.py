@@ -59,6 +59,27 @@ def test_each_day_has_its_turn_and_one_table_tells_of_all(run, workspace) -> Non
     assert again.code == 1
 
 
+def test_a_caution_names_its_window_and_is_said_once(run, workspace) -> None:
+    for day in (1, 2):
+        halves = pa.array([k % 10 if k % 2 else None for k in range(2000)], pa.int64())
+        pq.write_table(pa.table({"value": halves}), f"2026-11-{day:02}.parquet")
+    Path("plan.yaml").write_text(
+        PLAN.replace("epsilon: 1.0\nmin_reports: 1000\n", "epsilon: 9.0\n")
+    )
+    begun_by("plan.yaml")
+    words = ["run", "plan.yaml", "--windows"]
+    first = run([*words, "2026-11-01..2026-11-01"])
+    assert first.code == 0, first.said
+    caution = "many of the rows have no value that can be used"
+    assert (
+        first.err.count(f"warning: 2026-11-01: value: {caution}") == first.err.count(caution) == 1
+    )
+    both = run([*words, "2026-11-01..2026-11-02", "--json"])
+    assert both.err.count(f"warning: 2026-11-02: value: {caution}") == both.err.count(caution) == 1
+    told = json.loads(both.out)["windows"]
+    assert [len(one.get("warnings", [])) for one in told] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("windows", "why"),
     [

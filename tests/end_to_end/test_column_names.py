@@ -17,11 +17,11 @@ import yaml
 from pipelines.metrics import registry
 from pipelines.metrics.counting.result import COLUMNS
 from pipelines.releases.schema import LONG
+from tests.contract.laws import reach
 from tests.fakes.few import few
 from tests.oracles.releases import Release
 
 N = 400
-FAR = 6.5  # standard errors: of some 2,000 figures a false alarm has a chance below 10^-6
 TEXTS, NUMBERS = ("a", "b"), (1, 2)
 # Those of all kinds, those of single ones, and what JSON, YAML and SQL have names for.
 OWN = (
@@ -186,8 +186,7 @@ def require_figures(
     if kind == "count" and len(labels) == 1:
         for row in rows:
             true = {texts[0]: 3 * N / 4, texts[1]: N / 4}.get(row["value"], 0)
-            # Noise of a fifth of a unit has Laplace's tail: beyond 8 it is once in 10^13.
-            assert abs(row["estimate"] - true) < max(FAR * row["standard_error"], 8)
+            assert abs(row["estimate"] - true) <= reach(row["standard_error"])
 
 
 def test_all_kinds_are_tried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.pvalue import TaggedOutput
 from scipy import stats
 
 from mechanisms.counters.amounts import Amounts
@@ -34,13 +36,14 @@ from tests.oracles.releases import Release, require_nobody, require_whole
 from tests.oracles.transforms import fresh_stream, restart
 from tests.oracles.transforms import run as run_pipeline
 from transforms.collector.collect_counts import Counted
+from transforms.elements.conservation import ADDED
 from transforms.elements.numbers import amount, is_numbered
 from transforms.elements.progress import ROWS
 from transforms.encoders.encoder import Rows
 from transforms.rows.encode import EncodeDoFn
 from transforms.shuffle.dummies import AddDummies, DrawDummiesDoFn
 from transforms.shuffle.group_codes import AddUpDoFn
-from transforms.units.units import ReportUsersDoFn
+from transforms.units.units import ReportDoFn, ReportUsersDoFn
 
 LACKING, WITHOUT = canaries.NULL_VALUES + canaries.STRAY_VALUES, canaries.NULL_VALUES // 4
 """Rows without a declared value, four to a user; and users who have nothing but nulls."""
@@ -522,7 +525,33 @@ def test_a_block_that_an_engine_loses_makes_no_release(
     from tests.end_to_end.test_release_contract import losing
 
     monkeypatch.setattr(step, "process", losing(step.process))
-    outcome = run(words("events", log))
+    require_lost(run(words("events", log)))
+
+
+@pytest.mark.parametrize("case", ["rows", "events"])
+def test_a_block_that_is_lost_with_what_is_said_of_it_makes_no_release(
+    case: str, run, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.end_to_end.test_release_contract import losing
+
+    step = ReportUsersDoFn if "user_column" in ASKED[case] else ReportDoFn
+    without_block = losing(step.process)
+    lost: list[Any] = []
+
+    @functools.wraps(step.process)
+    def without_both(*given: Any) -> Iterator[Any]:
+        for element in without_block(*given):
+            said = isinstance(element, TaggedOutput) and element.value[0] == ADDED
+            if said and not lost:
+                lost.append(element)
+            else:
+                yield element
+
+    monkeypatch.setattr(step, "process", without_both)
+    require_lost(run(words(case, log)))
+
+
+def require_lost(outcome: canaries.Outcome) -> None:
     assert outcome.code == 3, outcome.said
     assert "the engine has lost some, and nothing is published" in outcome.err
 

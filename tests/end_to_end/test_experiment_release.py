@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.contract.laws import reach
 from tests.oracles.releases import Release
 
-N, FAR = 6_000, 7  # standard errors; some dozens of comparisons are all within them but for 1e-9
+N = 6_000
+SHARE = 1 / N  # the least step of a mean
 BASIC = {
     "input": "log.parquet", "user-column": "user", "arm": "variant", "arms": "control,blue,red",
     "rate": "bought", "mean": "seconds=0,100", "total": "cents=-50,200", "epsilon": "2",
@@ -89,7 +91,7 @@ def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
     for row in table:
         own, first = (exact.loc[arm, row["value"]] for arm in (row["group"], "control"))
         noise = row["noise_standard_error"]
-        assert abs(row["estimate"] - (own["mean"] - first["mean"])) < FAR * noise
+        assert abs(row["estimate"] - (own["mean"] - first["mean"])) < reach(noise, SHARE)
         # Chance among users is what their own scatter says, but for the noise on that.
         chance = own["var"] / own["count"] + first["var"] / first["count"]
         assert row["standard_error"] ** 2 - noise**2 == pytest.approx(chance, rel=0.15)
@@ -105,9 +107,9 @@ def test_effects_are_those_of_the_users(run, workspace: Path) -> None:
     assert statement["guarantees"]["release"]["epsilon"] == 2
     several = statement["in_several_arms"]
     doubled = rows.groupby("user").variant.nunique().gt(1).sum()
-    assert abs(several["estimate"] - doubled) < FAR * several["standard_error"]
+    assert abs(several["estimate"] - doubled) < reach(several["standard_error"])
     lacking = statement["cut"]["unusable"]
-    assert abs(lacking["estimate"] - 40) < FAR * lacking["standard_error"] + 3
+    assert abs(lacking["estimate"] - 40) < reach(lacking["standard_error"]) + 3
 
 
 def test_quantiles_are_those_of_the_users(run, workspace: Path) -> None:
@@ -124,7 +126,7 @@ def test_quantiles_are_those_of_the_users(run, workspace: Path) -> None:
     for row in table:
         exact = own.quantile(float(row["value"].split()[-1])).clip(0, 100)
         off = row["estimate"] - (exact[row["group"]] - exact["control"])
-        assert abs(off) < FAR * row["noise_standard_error"] + 0.2  # two bins
+        assert abs(off) < reach(row["noise_standard_error"], SHARE) + 0.2  # two bins
         assert row["own_mean"] == pytest.approx(exact[row["group"]], rel=0.1)
         assert row["beyond_chance"] or row["group"] == "red"  # blue has 6 more seconds
         assert row["lower_simultaneous"] < row["lower"] < row["estimate"] < row["upper"]
@@ -155,7 +157,7 @@ def test_a_covariate_takes_out_what_it_explains(run, workspace: Path) -> None:
     assert fine["standard_error"] < 0.6 * plain["standard_error"]
     exact = truth(frame())["seconds"]["mean"]
     off = fine["estimate"] - (exact["blue"] - exact["control"])
-    assert abs(off) < FAR * plain["standard_error"]
+    assert abs(off) < reach(plain["standard_error"], SHARE)
 
 
 @pytest.mark.parametrize("arm", [{}, {"arm": None, "salt": "x-1"}])
@@ -178,10 +180,10 @@ def test_two_windows_are_joined_by_user(arm: dict[str, Any], run, workspace: Pat
     assert fine["seconds"]["standard_error"] < 0.6 * coarse["seconds"]["standard_error"]
     for name, row in fine.items():  # and nothing of an earlier outcome
         off = row["own_mean"] - coarse[name]["own_mean"]
-        assert abs(off) < FAR * coarse[name]["own_mean_standard_error"]
+        assert abs(off) < reach(coarse[name]["own_mean_standard_error"], SHARE)
     people = [one.statement["took_part"] for one in (release, before)]
     error = sum(one["standard_error"] for one in people)
-    assert abs(people[0]["estimate"] - people[1]["estimate"]) < FAR * error
+    assert abs(people[0]["estimate"] - people[1]["estimate"]) < reach(error)
     assert "The price covers rows of before the start, too" in " ".join(
         release.statement["in_words"]
     )
@@ -281,7 +283,7 @@ def test_arms_may_be_numbers_or_truths(arms: list[Any], names: str, run, workspa
     exact = truth(rows[coded.notna()])["bought"]["mean"]
     row = release.table("experiment.parquet").to_pylist()[0]
     off = row["estimate"] - (exact["blue"] - exact["control"])
-    assert abs(off) < FAR * row["noise_standard_error"]
+    assert abs(off) < reach(row["noise_standard_error"], SHARE)
 
 
 def test_looks_widen_intervals(run, workspace: Path) -> None:

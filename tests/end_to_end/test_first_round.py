@@ -22,9 +22,10 @@ from pipelines.metrics.counting.by_job import noisy
 from pipelines.metrics.first_round import chosen_of
 from pipelines.metrics.mean.options import MeanOptions
 from pipelines.metrics.resolving import resolve
+from tests.contract.laws import reach
 from transforms.collector.collect_counts import Counted
 
-USERS, FAR = 4000, 16  # standard errors: noise that falls as Laplace's is beyond once in 10^9
+USERS = 4000
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,8 @@ def log() -> pd.DataFrame:
 
 def near(figures: Any, truth: Any) -> None:
     for estimate, error, true in zip(*figures, truth, strict=True):
-        assert abs(estimate - true) <= FAR * error
-        assert abs(1.3 * true - estimate) > FAR * error
+        assert abs(estimate - true) <= reach(error)
+        assert abs(1.3 * true - estimate) > reach(error)
 
 
 @pytest.mark.usefixtures("workspace")

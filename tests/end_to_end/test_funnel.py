@@ -27,6 +27,7 @@ from pipelines.logs import inputs
 from pipelines.metrics import registry
 from pipelines.metrics.resolving import resolve
 from pipelines.request.spans import seconds_of
+from tests.contract.laws import reach
 from tests.oracles import funnels
 from transforms.collector.collect_counts import Counted
 
@@ -199,7 +200,7 @@ def test_three_parties_say_the_same(rows: list[dict[str, Any]], run) -> None:
     for name, true in (("funnel", truth(rows, 21_600.0).ravel()), ("times", np.array(times))):
         table = pq.read_table(f"releases/w/sales/{name}.parquet")
         far = np.abs(table["estimate"].to_numpy() - true)
-        assert (far <= 8 * table["standard_error"].to_numpy()).all()
+        assert (far <= reach(table["standard_error"].to_numpy())).all()
         assert table["standard_error"].to_numpy().max() < 2
 
 

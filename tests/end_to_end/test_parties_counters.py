@@ -19,6 +19,7 @@ from mechanisms.wire.sealing import create_key, public_key, seal
 from pipelines.parties.device import ClientReports
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from tests.contract.laws import reach
 from tests.fakes.parties import BY_NOISE, client, collect, key, masked, shuffle
 
 PLAN = """\
@@ -241,8 +242,8 @@ def test_a_row_goes_its_way_from_a_log_and_from_a_device(run, refused, parted) -
     assert (outcome.code, outcome.err) == (0, "")
     rows = pq.read_table("released/d1/row/vector-mean.parquet").to_pylist()
     for row, mean in zip(rows, (1.0, 14.5), strict=True):
-        assert abs(row["users"] - 30) < 6.2 * row["users_standard_error"]
-        assert abs(row["estimate"] - mean) < 6.2 * row["standard_error"] + 1.0
+        assert abs(row["users"] - 30) <= reach(row["users_standard_error"])
+        assert abs(row["estimate"] - mean) < reach(row["standard_error"], 1 / 30) + 1.0
     head = PLAN.partition("metrics:")[0].replace("epsilon: 9", "epsilon: 1")
     Path("plan.yaml").write_text(head + "metrics:\n" + IMAGE)
     complaint = "metric image: clients seal 402 messages each, and the shuffler"

@@ -21,6 +21,7 @@ import hushbeam
 from hushbeam import beam as private
 from pipelines.errors import Caution
 from pipelines.releases.schema import read_own
+from tests.contract.laws import reach
 from tests.oracles import sessions as oracle
 from transforms.encoders.sessions import Sessions
 
@@ -105,7 +106,7 @@ def test_sums_are_of_their_numbers(rows: list[dict[str, Any]], column: str, most
     outcome = run(["sum", *LOG, *ALL, *own, *SURE])
     assert outcome.code == 0, outcome.said
     (row,) = pq.read_table("out/sum.parquet").to_pylist()
-    assert abs(row["estimate"] - truth) <= 6 * row["standard_error"]
+    assert abs(row["estimate"] - truth) <= reach(row["standard_error"])
     assert row["standard_error"] < 0.003 * truth
 
 

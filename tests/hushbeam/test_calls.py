@@ -24,6 +24,7 @@ import hushbeam
 from hushbeam import frames
 from hushbeam.frames import Handed
 from pipelines.errors import Caution
+from tests.contract.laws import reach
 from tests.fakes import canaries
 
 TABLE = canaries.table()
@@ -104,7 +105,7 @@ def test_frames_are_counted(data: Any) -> None:
     # All but 6 of 500 users have a row of each value that is declared; noise is of some units.
     assert found.statement["request"]["domain"] == "4 declared values"
     for row in found.table.to_pylist()[:4]:
-        assert abs(row["estimate"] - 470) < 50 + 6.5 * row["standard_error"]
+        assert abs(row["estimate"] - 470) <= 50 + reach(row["standard_error"])
 
 
 @pytest.mark.parametrize("far", [1 << 61, -(1 << 61), (1 << 63) - 1, -(1 << 63) + 1])
@@ -124,7 +125,7 @@ def test_paths_and_globs_are_logs(log: str, domain: str) -> None:
     several = hushbeam.count([Path(path) for path in _matches(log)], epsilon=1)
     for found in (one, several):
         (row,) = found.table.to_pylist()
-        assert abs(row["estimate"] - canaries.ROWS) < 6.5 * row["standard_error"] + 1
+        assert abs(row["estimate"] - canaries.ROWS) <= reach(row["standard_error"])
     named = hushbeam.histogram(log, column="value", domain=Path(domain), epsilon=1)
     assert named.statement["request"]["domain"] == "4 declared values"
 
@@ -150,7 +151,7 @@ def test_options_are_of_python() -> None:
     assert grouped.table["group"].to_pylist() == ["a", "b", None]
     assert "tmp" not in json.dumps(grouped.statement) + grouped.page
     derived = hushbeam.sum(table, column="y", bounds=(0, 10), derive={"y": "number*2"}, epsilon=1)
-    assert abs(total(derived) - 5400) < 6.5 * derived.table["standard_error"][0].as_py()
+    assert abs(total(derived) - 5400) <= reach(derived.table["standard_error"][0].as_py())
 
 
 # ---- what comes out ------------------------------------------------------------------------------
@@ -375,7 +376,7 @@ def test_a_plan_is_checked_run_and_paid_for(plan: Path, run: Any) -> None:
     assert checked == printed
     made = hushbeam.Plan(plan).run(window="2026-11-20")
     assert made.keys() == {"rows", "values"}
-    assert abs(total(made["rows"]) - 2000) < 6.5 * made["rows"].table["standard_error"][0].as_py()
+    assert abs(total(made["rows"]) - 2000) <= reach(made["rows"].table["standard_error"][0].as_py())
     whole = hushbeam.Release("releases/2026-11-20")
     assert whole.metrics.keys() == made.keys()
     assert re.fullmatch(

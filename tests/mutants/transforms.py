@@ -133,6 +133,14 @@ MUTANTS = (
         ("tests/transforms/test_conservation.py",),
     ),
     Mutant(
+        "a-block-lost-with-its-number-is-published",
+        "An engine may lose a block unseen if it loses what is said of the block, too.",
+        "transforms/elements/conservation.py",
+        "        (of, origins),\n",
+        "",
+        ("tests/transforms/test_conservation.py",),
+    ),
+    Mutant(
         "a-lost-draw-is-published",
         "That a shuffler has drawn all dummies is not looked at, so sums may come without noise.",
         "transforms/elements/conservation.py",

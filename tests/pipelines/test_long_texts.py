@@ -52,7 +52,7 @@ def test_rows_are_estimated_until_somebody_needs_them(name: str, request) -> Non
     assert N / 8 < telemetry.about < 8 * N  # how well a log packs is a guess
     assert telemetry.column_type("city", "--column") == pa.string()
     assert not telemetry.counts.whole
-    with pytest.warns(Notice, match="counted before the job"):
+    with pytest.warns(Notice, match="counted first: the design of the noise needs their number"):
         assert telemetry.rows == N
     assert telemetry.seen(view_of(["m=n"], [])).rows == telemetry.about == N  # and once for all
 
@@ -77,12 +77,35 @@ def test_text_beside_other_formats_is_read_whole(lines: str, tmp_path: Path) -> 
 def test_a_member_that_comes_late_is_a_column(lines: str) -> None:
     telemetry = inputs.open_telemetry((lines,))
     assert telemetry.column_type("late", "--column") == pa.string()
-    assert "late" in inputs.open_telemetry((lines,)).whole().schemas[0].names
+    assert "late" in inputs.open_telemetry((lines,)).whole("it is").schemas[0].names
     seen = inputs.open_telemetry((lines,)).seen(view_of(["m=late"], []))
     assert seen.column_type("m", "--column") == pa.string()
     inputs.open_telemetry((lines,)).require_rows([("where", "late is null")])
     with pytest.raises(RequestError, match="it has: city, n, pad, late"):
         inputs.open_telemetry((lines,)).column_type("none", "--column")
+
+
+def test_who_waits_is_told_why_and_only_if_need_be(lines: str, fields: str, run, workspace) -> None:
+    """Columns of text with a header are all at its beginning; a draft needs no more of it."""
+    drafts = {}
+    for name, log in (("lines", lines), ("fields", fields)):
+        drafts[name] = run(["init", log, "--output", f"{name}.yaml"])
+        assert drafts[name].code == 0, drafts[name].said
+    assert drafts["lines"].err.count("counted first: a column may begin late in it") == 1
+    assert "counted first" not in drafts["fields"].err
+    looked = run(["look", fields])
+    assert looked.err.count("counted first: to tell how many there are") == 1
+    assert f"{N:,}" in looked.out
+    late = ["--column", "late", "--domain", "1..9", "--epsilon", "1", "--output", "out"]
+    found = run(["count", "--input", lines, *late])
+    assert "counted first: column 'late' is not at its beginning" in found.err
+    refused = run(["count", "--input", fields, *late])
+    assert refused.code == 2
+    assert "counted first" not in refused.err
+    moment = ["--sessions", "city,30min", "--user-column", "n", "--by-row", "--rows-per-user", "2"]
+    wrong = run(["count", "--input", fields, *moment, "--epsilon", "1", "--output", "out2"])
+    assert wrong.code == 2
+    assert "counted first" not in wrong.err
 
 
 @pytest.mark.parametrize("name", ["lines", "fields"])

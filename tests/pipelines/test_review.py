@@ -99,3 +99,40 @@ def test_a_file_that_is_there_is_not_written_over(sheet, run) -> None:
     assert outcome.code == 2
     assert "is there already" in outcome.err
     assert Path("review.html").read_text("utf-8") == source
+
+
+@pytest.mark.parametrize("unit", ["user", "row"])
+def test_rows_that_match_are_not_all_that_count(unit: str, run) -> None:
+    text = PLAN.format(unit=unit, ledger="")
+    said = plain_sheet(text if unit == "user" else text.replace("user_column: user\n", ""), run)
+    assert ("all; of each user at most k count, by metric" in said) == (unit == "user")
+    assert re.search(r"rows that match\s+all", said)
+
+
+def plain_sheet(plan: str, run: Any) -> str:
+    Path("cities.txt").write_text("Oslo\nBergen\n")
+    Path("plan.yaml").write_text(plan)
+    outcome = run(["check", "plan.yaml", "--output", "review.html"])
+    assert outcome.code == 0, outcome.said
+    return re.sub(r"<[^>]+>", " ", Path("review.html").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("expected", [None, 5000])
+def test_how_many_take_part_is_an_assumption_where_nobody_says_it(expected: Any, run) -> None:
+    more = "" if expected is None else f", expected: {expected}"
+    text = PLAN.partition("metrics:")[0].format(unit="user", ledger="")
+    text += f"""\
+metrics:
+  - {{name: mean, kind: mean, column: x, bounds: "0,50"{more}}}
+  - {{name: below, kind: distribution, column: x, bounds: "0,50"{more}}}
+  - {{name: words, kind: strings, column: city, search: threshold{more}}}
+"""
+    said = plain_sheet(text, run)
+    of = ", if 1,000,000 users take part" if expected is None else " of 5,000"
+    assert re.search(rf" mean ± [\d.e-]+{of}  ", said)
+    assert re.search(rf" share below ± [\d.e-]+ %{of}  ", said)
+    assert re.search(rf" finds what \d+ users{'' if expected is None else of} hold  ", said)
+    # The sliders' words are the same ones, at other errors.
+    (data,) = re.findall(r'id="data">(.*?)</script>', Path("review.html").read_text("utf-8"))
+    errors = json.loads(data)["metrics"][0]["errors"][0]
+    assert all(re.fullmatch(rf"mean ± [\d.e-]+{of}", text) for text, *_ in errors)

@@ -164,6 +164,8 @@ def test_noise_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         {"law": "independent", "laws": [{"law": "os.system"}]},
         {"law": "independent", "laws": [{"law": "gaussian", "mu": 9, "sigma": 1e200}]},
         recorded(Correlated((1,), Laplace(14, 1.0), Gaussian(9, 2.0))),  # nobody wants digits here
+        recorded(Independent((Laplace(28, 0.5),))),  # private, and twice as wide as need be
+        recorded(Independent((Gaussian(60, 8.0),))),
         [],
         {},
         7,
@@ -176,6 +178,49 @@ def test_noise_that_does_not_meet_its_target_is_thrown_away(tmp_path: Path, answ
     file.write_text(json.dumps(json.loads(whole) | {"answer": answer}))
     assert one_counter() == first
     assert file.read_bytes() == whole
+
+
+def test_wider_noise_than_a_search_begins_with_is_thrown_away(tmp_path: Path) -> None:
+    """Of what stands beside a statistic, too, and of noise that is made like another's."""
+    levels, beside = (Level(1, 9), Level(1, 3)), (Level(1, 1),)
+
+    def searched(at: float) -> Any:
+        _forget()
+        asked = {"drawers": ("shuffler",), "beside": beside, "releases": 1}
+        first = design._least_error(levels, *TARGET, **asked)
+        return first if at == 1 else design.another(first, at, 1e-6)
+
+    for at in (1.0, 0.5):
+        whole, last = searched(at), 1 if at == 1 else 2  # answers that are looked for
+        for place in range(2):
+            blocks = [*whole.dummies.blocks]
+            blocks[place] = blocks[place].widened(1.2)
+            forged = Beside(tuple(blocks))
+            told = Counters((*levels, *beside), forged, TARGET[0], at, 1e-6, 1)
+            assert told.guarantee.epsilon == at
+            answers = [None] * (last - 1) + [recorded(forged)]
+            with mock.patch.object(design, "recall", side_effect=answers) as recall:
+                assert searched(at) == whole
+            assert recall.call_count == last
+
+
+@pytest.mark.parametrize("beside", [(), (Level(1, 1),)])
+@pytest.mark.parametrize("more", [{}, {"releases": 20}, {"correlated": True}])
+@pytest.mark.parametrize("epsilon", [0.2, 4.0])
+def test_what_a_search_comes_to_is_kept(beside: Any, more: dict[str, Any], epsilon: float) -> None:
+    """Or each run would search anew."""
+    digits = (Level(1, 1, 1.0), Level(1, 1, 8.0), Level(1, 1, 64.0))
+    asked = {"drawers": ("shuffler",), "beside": beside} | more
+    found = []
+    for _ in range(2):
+        _forget()
+        with mock.patch.object(Counters, "meeting", Counters.meeting if not found else None):
+            found.append(design._least_error(digits, "add or remove", epsilon, 1e-6, **asked))
+    assert found[0] == found[1]
+    other = design.another(found[0], 1.1 * epsilon, 1e-6)
+    design.another.cache_clear()
+    with mock.patch.object(Counters, "meeting_another", side_effect=AssertionError):
+        assert design.another(found[0], 1.1 * epsilon, 1e-6) == other
 
 
 def test_a_plan_comes_to_the_same_from_what_was_kept(
@@ -256,8 +301,11 @@ def test_only_what_a_search_builds_is_priced(dummies: object, built: bool) -> No
     assert not _built(_DIGITS, (Level(1, 9, 1.0), Level(1, 8, 2.0)))
 
 
-def test_noise_that_tables_share_is_thrown_away(tmp_path: Path) -> None:
+def test_noise_that_tables_share_is_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its price is that of digits, and holds; but a user moves two sums of tables, not one."""
+    monkeypatch.setattr(design, "errs_no_more", lambda *_, **__: True)  # however little it errs
     tables = (Level(1, 4), Level(1, 4))
 
     def searched() -> Any:

@@ -12,8 +12,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import core
 
 from transforms.elements.conservation import (
+    ADDED,
     BOUNDED,
     CHOSEN,
+    DRAWN,
     PERTURBED,
     SENT,
     Batches,
@@ -40,10 +42,20 @@ def users(**changed: int) -> Flow:
     return flow | {{"bounded": BOUNDED, "chosen": CHOSEN}[name]: n for name, n in changed.items()}
 
 
+def raised(*blocks: tuple[int, int], sent: int = 270, drawn: int = 3) -> Flow:
+    """Ninety rows that became 270 messages, three ranges of dummies among them."""
+    known = {ADDED: sum(map(np.array, blocks)), DRAWN: drawn}
+    return rows([sent]) | known
+
+
+DUMMIES = Shuffled(0, Batches(8), 3)
+
+
 @pytest.mark.parametrize(
     ("flow", "shuffled", "arrived"),
     [
         (rows([90]), ONE, 90),
+        (raised((100, 40), (120, 50), (50, 3)), DUMMIES, 270),
         (rows([270]), ONE, 270),  # three messages a row
         (rows([40]), ONE, 40),  # messages whose number is drawn
         (users(), ONE, 60),
@@ -72,6 +84,10 @@ def test_what_is_whole_goes_on(flow: Flow, shuffled: Shuffled, arrived: int) -> 
         ({}, ONE, 0),  # withheld, for nobody said how many they are
         ({PERTURBED: 90}, ONE, 0),
         ({BOUNDED: 90, CHOSEN: 60}, ONE, 0),
+        (raised((100, 40), (120, 50), (50, 3), sent=170), DUMMIES, 170),  # a block
+        (raised((120, 50), (50, 3)), DUMMIES, 270),  # what is said of it
+        (raised((120, 50), (50, 3), sent=170), DUMMIES, 170),  # both
+        (raised((100, 40), (120, 50), (25, 2), sent=245), DUMMIES, 245),  # a range, and its number
     ],
 )
 def test_what_is_lost_is_not_published(flow: Flow, shuffled: Shuffled, arrived: int) -> None:

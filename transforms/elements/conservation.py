@@ -24,13 +24,13 @@ PERTURBED = "rows that were perturbed"
 SENT = "messages of each batch"
 PASSED = "messages between two parties"
 DRAWN = "ranges of counters with dummies"
-ADDED = "messages and the dummies among them"
+ADDED = "messages and the dummies among them, and of how many units and ranges they are"
 
 # Of numbers or arrays: where it says what comes out, Beam need not read its code at every use.
 ADDING_UP = beam.CombineFn.from_callable(sum).with_output_types(Any)
 
 Flow = Mapping[str, Any]
-"""Name -> how many: an array of SENT, as many numbers as there are batches.
+"""Name -> how many: arrays of SENT, a number for each batch, and of ADDED, as of `added`.
 
 PASSED stands in the place of SENT where the shuffler is another party's.
 """
@@ -120,6 +120,15 @@ def passing(messages: beam.PCollection) -> beam.PCollection:
     return messages | "Messages passed" >> beam.Map(_counted, PASSED, len)
 
 
+def added(messages: int, origins: int) -> tuple[str, NDArray[np.int64]]:
+    """(name, counts) of messages that one step made, and of the units or ranges they are of.
+
+    Both numbers are one element: an engine that loses what is said of a block together with the
+    block loses its units, too, and of these another path says how many there are.
+    """
+    return ADDED, np.array([messages, origins])
+
+
 def reported(users: beam.PCollection) -> beam.PCollection:
     """(name, count) of users, of whom a step has said how many they are."""
     return users | "Users" >> beam.Map(_counted, PERTURBED, int)
@@ -134,6 +143,8 @@ def summed(*parts: beam.PCollection) -> beam.PCollection:
 def spelt(counted: tuple[str, Any]) -> Iterator[tuple[str, int]]:
     """A count of a flow as counts of single numbers, to be kept and added up."""
     name, amounts = counted
+    if name == ADDED:
+        return  # of dummies no stream knows before its windows end
     if name != SENT:
         yield name, int(amounts)
         return
@@ -199,8 +210,11 @@ def require_whole(tallies: Mapping[str, int], flow: Flow, shuffled: Shuffled, ar
     # What is not known to have come is not held against what went: a stream keeps messages alone.
     perturbed = flow.get(PERTURBED, 0 if BOUNDED in flow else flow.get(CHOSEN, usable))
     sent = int(np.sum(flow.get(SENT, 0)))
+    origins = flow.get(PERTURBED, 0) + flow.get(DRAWN, 0)
+    made, of = flow.get(ADDED, (sent, origins))
     handed = (
-        (flow.get(ADDED, sent), sent),
+        (made, sent),
+        (of, origins),
         (usable, flow.get(BOUNDED, perturbed)),
         (flow.get(CHOSEN, perturbed), perturbed),
         (shuffled.passed(flow), arrived),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -21,36 +20,38 @@ from transforms.encoders.users import UserDigest
 # Up to so many values Arrow's own table, made anew for each batch, is faster than one that stays.
 _FEW = 1 << 11
 
-_jobs_here = [0]  # that run in this process, or in later forks of it
-_lock = Lock()
-_whole = ContextVar("whole", default=False)
-_here: WeakValueDictionary[bytes, Texts] = WeakValueDictionary()
+# Whether texts stay in this process, whatever they say themselves; of None they say it.
+_stay: ContextVar[bool | None] = ContextVar("stay", default=None)
+_here: WeakValueDictionary[tuple[bytes, bool], Texts] = WeakValueDictionary()
 
 
 @contextmanager
 def pickled_by_digest() -> Iterator[None]:
-    """Have this process pickle texts as their digests, for itself and for later forks of it.
+    """Have this context pickle texts as their digests, for this process and later forks of it.
 
-    Beam pickles each step that mentions a domain several times, also in threads of its own, some 70
-    times a job, and packs that with bzip2: of a million strings it took 10 CPU seconds.
+    What is read from such a pickle stays here, too, in whatever thread it is pickled again, and
+    whatever other jobs do with equal texts. Beam pickles each step that mentions a domain several
+    times, also in threads of its own, some 70 times a job, and packs that with bzip2: of a million
+    strings it took 10 CPU seconds.
     """
-    with _lock:
-        _jobs_here[0] += 1
-    try:
+    with _staying(True):
         yield
-    finally:
-        with _lock:
-            _jobs_here[0] -= 1
 
 
 @contextmanager
 def pickled_whole() -> Iterator[None]:
-    """Have this thread pickle texts for other processes, whatever other jobs run meanwhile."""
-    before = _whole.set(True)
+    """Have this context pickle texts for other processes."""
+    with _staying(False):
+        yield
+
+
+@contextmanager
+def _staying(stay: bool) -> Iterator[None]:
+    before = _stay.set(stay)
     try:
         yield
     finally:
-        _whole.reset(before)
+        _stay.reset(before)
 
 
 class Texts(Sequence[str]):
@@ -66,7 +67,8 @@ class Texts(Sequence[str]):
 
     def __init__(self, column: pa.Array) -> None:
         self.column = column
-        known = _here.setdefault(self.digest, self)
+        self._stays = False  # as of a job of this process
+        known = _here.setdefault((self.digest, False), self)
         # Another's object stays for as long as this one does: by its digest both are read.
         self._known = None if known is self else known
 
@@ -96,7 +98,8 @@ class Texts(Sequence[str]):
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        stays = _jobs_here[0] and not _whole.get()
+        stay = _stay.get()
+        stays = self._stays if stay is None else stay
         return _read, (self.digest, None if stays else _written(self.column))
 
     @cached_property
@@ -176,9 +179,14 @@ def _written(column: pa.Array) -> bytes:
 
 
 def _read(digest: bytes, written: bytes | None) -> Texts:
-    texts = _here.get(digest)
-    if texts is None:
+    stays = written is None
+    if (texts := _here.get((digest, stays))) is not None:
+        return texts
+    known = _here.get((digest, not stays))
+    if known is None:
         if written is None:
             raise RuntimeError("declared texts were sent by digest to a process without them")
-        texts = Texts(pa.ipc.open_stream(written).read_all().column(0).chunk(0))
-    return texts
+        return Texts(pa.ipc.open_stream(written).read_all().column(0).chunk(0))
+    twin = object.__new__(Texts)  # with all that is known of them
+    twin.__dict__ |= known.__dict__ | {"_stays": stays, "_known": known}
+    return _here.setdefault((digest, stays), twin)

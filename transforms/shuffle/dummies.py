@@ -16,7 +16,7 @@ from mechanisms.counters.choose import DummyCounters
 from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, repeated
-from transforms.elements.conservation import ADDED, DRAWN
+from transforms.elements.conservation import DRAWN, added
 from transforms.elements.numbers import numbered
 from transforms.elements.pieces import Piece
 
@@ -124,7 +124,7 @@ class DrawDummiesDoFn(DrawingDoFn):
 def _drawn(drawn: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, Any]]:
     """That a range was drawn, and how many dummies it has: lost ones are noise that is missing."""
     yield DRAWN, 1
-    yield ADDED, int(_read(drawn)[1].sum())
+    yield added(int(_read(drawn)[1].sum()), 1)
 
 
 def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:

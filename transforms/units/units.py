@@ -14,7 +14,7 @@ from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded, weighed
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
-from transforms.elements.conservation import ADDED, BOUNDED, CHOSEN, PERTURBED
+from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED, added
 from transforms.elements.numbers import amount
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
@@ -85,9 +85,11 @@ def report_step(report: beam.ParDo, together: Layout | None) -> Any:
 
 def _counted(messages: Iterable[Any], n: int) -> Iterator[Any]:
     """Messages of n units; and how many both are, so that a block that is lost is missed."""
+    made = 0
     for block in messages:
         yield block
-        yield beam.pvalue.TaggedOutput(FLOW, (ADDED, amount(block)))
+        made += amount(block)
+    yield beam.pvalue.TaggedOutput(FLOW, added(made, n))
     yield beam.pvalue.TaggedOutput(FLOW, (PERTURBED, n))
 
 

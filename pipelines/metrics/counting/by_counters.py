@@ -285,7 +285,21 @@ class ByCounters(OfStatistic):
 
     @property
     def expected_error(self) -> str:
-        return self._forecast.words
+        forecast = self._forecast
+        if not forecast.of:
+            return forecast.words
+        of = f", {self.assumed}" if self.announced is None else f" of {forecast.of}"
+        return forecast.words + of
+
+    @property
+    def announced(self) -> int | None:
+        """How many units take part, if somebody has said so."""
+        return cast(int | None, self.options.expected or self.options.enrolled)
+
+    @property
+    def assumed(self) -> str:
+        """How many are taken for granted where nobody has."""
+        return f"if {self.expected:,} {self.unit}s take part"
 
     @property
     def prospect(self) -> str | None:
@@ -361,30 +375,28 @@ class ByCounters(OfStatistic):
     def unusable_parts(self, estimate: Counted, confidence: float) -> Mapping[str, Share]:
         return dict(self.statistic.unusable(self.evidence(estimate), confidence))
 
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+    def unusable_cautions(self, estimate: Any, confidence: float) -> list[str]:
         """That many units were truncated; and where numbers are added up, how many were none.
 
         Of how many that is, nobody publishes.
         """
         evidence = self.evidence(estimate)
         truncated = [*self.statistic.cautions(evidence)]
-        truncated += truncation(self, evidence, confidence[1])
-        if self.unusable_parts(estimate, confidence[0]):
+        truncated += truncation(self, evidence, confidence)
+        if self.unusable_parts(estimate, confidence):
             return truncated  # their share says it
-        beside = evidence.beside
-        many, some = (beside(UNUSABLE, sure) for sure in confidence)
-        if many is None or some is None:
-            return truncated
-        declared = self.options.expected or self.options.enrolled
+        none = evidence.beside(UNUSABLE, confidence)
+        declared = self.announced
         # Without a number that was declared nobody knows of how many they are.
-        count, far = some if declared is None else many
-        if not count - far > MANY * (declared or 0):
+        if none is None or not none[0] - none[1] > MANY * (declared or 0):
             return truncated
+        count, far = none
         known = f"of {declared:,} that were declared" if declared else _UNKNOWN
         return [
             *truncated,
-            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f}, have a number that cannot "
-            f"be used, which adds nothing to the sum; {known}",
+            f"about {count:,.0f} {self.unit}s, give or take {far:,.0f} (with {100 * confidence:g} "
+            f"% confidence), have a number that cannot be used, which adds nothing to the sum; "
+            f"{known}",
         ]
 
     # What is said of it.
@@ -500,7 +512,7 @@ def error_words(release: ByCounters) -> str:
     """
     terms = release.statistic.wording.errors
     declared = "" if release.options.expected else " (--expected N for another number)"
-    of = f", if {release.expected:,} {release.unit}s take part{declared}" * terms.divides
+    of = f", {release.assumed}{declared}" * terms.divides
     return f"the standard error{terms.of} is {three_digits(release.error)}{of}"
 
 

@@ -149,9 +149,9 @@ class ByJob(ByCounters):
         said["covers"] = said["covers"].replace("the noise of the dummies", "the noise")
         return said | ({"law": self.design.laws[0].law} if counts_alone(self) else {})
 
-    def unusable_cautions(self, estimate: Any, confidence: tuple[float, float]) -> list[str]:
+    def unusable_cautions(self, estimate: Any, confidence: float) -> list[str]:
         lines, evidence = super().unusable_cautions(estimate, confidence), self.evidence(estimate)
-        missing = evidence.beside(MISSING, confidence[1])
+        missing = evidence.beside(MISSING, confidence)
         if missing is None or not missing[0] - missing[1] > _BIASING * float(evidence.people.max()):
             return lines
         return [

@@ -12,11 +12,12 @@ from mechanisms.channel import Neighbours
 from mechanisms.counters.amounts import Amounts, WholeAmounts
 from mechanisms.counters.choose import NoisyCounters, least_error
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Beside, Correlated, Independent, dummies_of
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, dummies_of
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.masks import MOST_DUMMIES, coarsening
 from mechanisms.counters.noise import ShufflerNoise, recorded
+from mechanisms.counters.solve import errs_as_alike, errs_no_more
 from mechanisms.wire.report import MOST_SLOTS
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
@@ -242,7 +243,13 @@ def _least_error(*target: Any, **more: Any) -> NoisyCounters:
     levels, beside = target[0], more["beside"]
     whole = ((*levels, *beside), *target[1:])
     digits = levels if more.get("correlated") else ()
-    return _known((target, sorted(more.items())), search, whole, len(beside), digits)
+    held = ("beside", "share", "most_dummies", "releases")
+    terms = {name: more[name] for name in held if name in more}
+
+    def good(dummies: Dummies) -> bool:
+        return errs_no_more(dummies, *target, **terms)
+
+    return _known((target, sorted(more.items())), search, whole, len(beside), digits, good)
 
 
 @lru_cache(maxsize=64)  # of metrics of one shape
@@ -258,7 +265,12 @@ def another(design: Counters | JobTotals, epsilon: float, delta: float) -> Noisy
     target, beside = (design.levels, design.neighbours, epsilon, delta), design.beside
     alone = _built(design.dummies, ())
     digits = () if alone else design.levels[: len(design.levels) - beside]
-    return _known((design, epsilon, delta), search, target, beside, digits)
+    met, wanted = (design.epsilon, design.delta), (epsilon, delta)
+
+    def good(dummies: Dummies) -> bool:
+        return errs_as_alike(dummies, design.dummies, design.levels, beside, met, wanted)
+
+    return _known((design, epsilon, delta), search, target, beside, digits, good)
 
 
 def _known(
@@ -267,14 +279,18 @@ def _known(
     target: tuple[Any, ...],
     beside: int,
     digits: Sequence[Level],
+    good: Callable[[Dummies], bool],
 ) -> Counters:
-    """The shuffler's counters as an earlier search has met them, or as this one does."""
+    """The shuffler's counters as an earlier search has met them, or as this one does.
+
+    Whoever writes into the cache could have figures err more than need be: no more than is `good`.
+    """
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         levels, neighbours, epsilon, delta = target
         dummies = dummies_of(recall(question))
         known = Counters(levels, dummies, neighbours, epsilon, delta, beside)
         # The guarantee is evaluated exactly, for the target that is asked for now.
-        if _built(dummies, digits) and known.guarantee:
+        if _built(dummies, digits) and good(dummies) and known.guarantee:
             return known
     made: Counters = search()
     keep(question, recorded(made.dummies))

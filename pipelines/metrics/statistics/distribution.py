@@ -254,11 +254,11 @@ class Distribution(Statistic):
     def forecast(self, accuracy: Accuracy, people: int) -> Forecast:
         """Of the number of units up to the middle, if as many lie above it."""
         error, of = accuracy.total.standard_error, people // self.groups
-        group = " of a group" * bool(self.domains)
-        words = f"share below ± {100 * error / max(of, 1):.2g} % of {of:,}{group}"
+        words = f"share below ± {100 * error / max(of, 1):.2g} %"
         if self.options.quantile is not None:
-            words = f"rank ± {error:.2g} of {of:,}{group}"
-        return Forecast(max(of, 1), error, error, words)
+            words = f"rank ± {error:.2g}"
+        group = " of a group" * bool(self.domains)
+        return Forecast(max(of, 1), error, error, words, of=f"{of:,}{group}")
 
 
 def whole_quantiles(numbers: Floats, bounds: Bounds) -> NDArray[np.int64]:

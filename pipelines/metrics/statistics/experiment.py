@@ -195,7 +195,8 @@ class Experiment(Statistic):
         noise = (1.0 if rate else 0.5) * math.sqrt(sum(per_total / one**2 for one in n))
         chance = (_OF_RATE if rate else _OF_NUMBER / 4) * sum(1 / one for one in n)
         error = math.hypot(noise, math.sqrt(chance))
-        return Forecast(1.0, noise, error, f"difference ± {error:.2g} of the range, of {people:,}")
+        words = f"difference ± {error:.2g} of the range"
+        return Forecast(1.0, noise, error, words, of=f"{people:,}")
 
     def statement(self, evidence: ArmEvidence) -> dict[str, Any]:  # type: ignore[override]
         (units, noise), of_one = evidence.units, math.sqrt(evidence.noises[0])

@@ -170,8 +170,8 @@ class Histogram(Statistic):
         """Of the share of a rare value."""
         noise = accuracy.total.standard_error / people
         error = min(noise, 1.0)
-        words = f"rare share ± {100 * error:.2g} % of {people:,}"
-        return Forecast(1 / self.encoder.size, noise, error, words)
+        words = f"rare share ± {100 * error:.2g} %"
+        return Forecast(1 / self.encoder.size, noise, error, words, of=f"{people:,}")
 
 
 def _require_postprocess(options: HistogramOptions) -> None:

@@ -138,7 +138,7 @@ class Mean(Statistic):
         spread = math.hypot(accuracy.noise, accuracy.rounding(people), _USUAL * accuracy.people)
         noise = half * spread / of_group
         error = min(noise / self.options.rows_per_user, 2 * half)
-        return Forecast(half, noise, error, f"mean ± {error:.3g} of {people:,}")
+        return Forecast(half, noise, error, f"mean ± {error:.3g}", of=f"{people:,}")
 
 
 def _moments(row: Mapping[str, Any]) -> dict[str, Any]:

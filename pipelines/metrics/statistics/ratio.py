@@ -121,4 +121,4 @@ class Ratio(Sum):
         above, below = (1 / scale for scale in self.scales)
         error = accuracy.total.standard_error * math.sqrt(2) * above / below
         error /= people / self.encoder.size / 2 * self.bounds.high * self.scales[0]
-        return Forecast(above / below, error, error, f"ratio ± {error:.3g} of {people:,}")
+        return Forecast(above / below, error, error, f"ratio ± {error:.3g}", of=f"{people:,}")

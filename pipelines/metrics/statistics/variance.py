@@ -95,5 +95,5 @@ class Variance(Mean):
         spread = math.hypot(noise, 2 * accuracy.rounding(people)) / (2 * math.sqrt(_EVEN))
         error = half * spread / (people / self.encoder.size)
         stated = min(error / self.options.rows_per_user, half)
-        words = f"standard deviation ± {stated:.3g} of {people:,}"
-        return Forecast(half * math.sqrt(_EVEN), error, stated, words)
+        words = f"standard deviation ± {stated:.3g}"
+        return Forecast(half * math.sqrt(_EVEN), error, stated, words, of=f"{people:,}")

@@ -145,7 +145,7 @@ class AverageRow(Statistic):
                 f"--digits {digits}: rounding errs {rounding / accuracy.noise:.2g} times as much "
                 f"as the noise that hides numbers; have {digits + 1} or more, or leave it out"
             )
-        return Forecast(1.0, noise, error, f"coordinate ± {percent}, of {people:,}", cautions)
+        return Forecast(1.0, noise, error, f"coordinate ± {percent}", cautions, f"{people:,}")
 
     def statement(self, evidence: RowEvidence) -> dict[str, Any]:  # type: ignore[override]
         said: dict[str, Any] = {"bounds": self._bounds()}

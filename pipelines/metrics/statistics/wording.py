@@ -55,6 +55,7 @@ class Forecast(NamedTuple):
         error: the standard error of one figure that is stated.
         words: the same, for a table.
         cautions: what should be thought over.
+        of: of how many units it is, where it depends on that.
     """
 
     figure: float
@@ -62,3 +63,4 @@ class Forecast(NamedTuple):
     error: float
     words: str
     cautions: Sequence[str] = ()
+    of: str = ""

@@ -76,7 +76,8 @@ class CountedStrings(ByCounters):
     @property
     def expected_error(self) -> str:
         # From how many units on a string is found: a search errs by what it misses.
-        return f"finds {math.ceil(self.limit):,} of {self.expected:,}"
+        of = "" if self.announced is None else f" of {self.announced:,}"
+        return f"finds what {math.ceil(self.limit):,} {self.unit}s{of} hold"
 
     @property
     def cautions(self) -> list[str]:
@@ -84,7 +85,7 @@ class CountedStrings(ByCounters):
             return super().cautions
         return [
             *super().cautions,
-            f"of {self.expected:,} {self.unit}s no string is sure to be found",
+            f"no string is sure to be found, {self.assumed}",
         ]
 
     def statement(self, estimate: Any, tallies: Mapping[str, int]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from pipelines.metrics.content import Content
-from pipelines.metrics.unusable.share import ALL, CAUTIONED, MANY, WITHHELD, Share
+from pipelines.metrics.unusable.share import ALL, MANY, SURE, Share
 from pipelines.releases.statement import parquet
 from pipelines.views import report
 from pipelines.views.headline import FIRST
@@ -60,15 +60,15 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
     # Reports tell of a row for which `where` does not hold what they tell of one without a value.
     narrows = bool(metric.options.view.where) and not metric.options.hides_presence
     # All intervals of a metric hold together.
-    sure = metric.unusable_parts(estimate, WITHHELD)
-    others = tuple(metric.unusable_cautions(estimate, (CAUTIONED, WITHHELD)))
-    if not sure:
+    parts = metric.unusable_parts(estimate, SURE)
+    others = tuple(metric.unusable_cautions(estimate, SURE))
+    if not parts:
         return Verdict(others)
-    if min(part.lower for part in sure.values()) > ALL:
-        least = min(sure.values())
+    if min(part.lower for part in parts.values()) > ALL:
+        least = min(parts.values())
         said = (
             f"at least {100 * ALL:g} % of the {metric.unit}s have no value that can be used: the "
-            f"noisy share is {least}, with {100 * WITHHELD:g} % confidence"
+            f"noisy share is {least}, with {100 * SURE:g} % confidence"
         )
         if narrows:
             # Whoever asks of a few, and says so, gets what was asked for.
@@ -79,14 +79,10 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
             f"for like all figures; {_LOOK}. If so many have none in truth, say so: "
             "`where: COLUMN is not null`"
         )
-        return Verdict((), why, sure)
+        return Verdict((), why, parts)
     if narrows:
         return Verdict(others)
-    many = {
-        name: part
-        for name, part in metric.unusable_parts(estimate, CAUTIONED).items()
-        if part.lower > MANY
-    }
+    many = {name: part for name, part in parts.items() if part.lower > MANY}
     if not many:
         return Verdict(others)
     named = [f"{name or 'a noisy share'} {part}" for name, part in many.items()]
@@ -94,7 +90,7 @@ def verdict(metric: Metric, estimate: Any) -> Verdict:
     return Verdict(
         (
             f"many of the {metric.unit}s have no value that can be used: "
-            f"{', '.join(named[:_SHOWN])}{more}, with {100 * CAUTIONED:g} % confidence; {_LOOK}",
+            f"{', '.join(named[:_SHOWN])}{more}, with {100 * SURE:g} % confidence; {_LOOK}",
             *others,
         )
     )
@@ -112,7 +108,7 @@ def cautioned(content: dict[str, Any], judgement: Verdict) -> dict[str, Any]:
 
 
 def share_alone(
-    metric: Metric, statement: Mapping[str, Any], judgement: Verdict, confidence: float = WITHHELD
+    metric: Metric, statement: Mapping[str, Any], judgement: Verdict, confidence: float = SURE
 ) -> Content:
     """What is published of a metric of which nearly nothing can be used.
 
