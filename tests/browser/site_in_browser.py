@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, Page
 
 from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.releases.statement import parquet
 from tests.browser.looks import (
     LOOKS,
     require_drawn_within,
@@ -53,7 +52,7 @@ def publish_large(folder: Path) -> None:
         ends = {"lower": share - 1e-5, "upper": share + 1e-5}
         ends |= {f"{name}_simultaneous": column for name, column in ends.items()}
         columns = {"value": names, "estimate": share, "standard_error": [5e-6] * VALUES, **ends}
-        files = {"histogram.parquet": parquet(pa.table(columns)), PAGE: b""}
+        files = {"histogram.parquet": pa.table(columns), PAGE: b""}
         said = statement("histogram", {"histogram.parquet": "share"}, n=10**6)
         publish(day, {"large": Content(files, said)}, folder)
 

@@ -244,6 +244,8 @@ def test_refuses_two_columns_of_one_name(refuse, workspace) -> None:
         (b"one\ntwo\n\n", "line 3 of domain.txt is blank"),
         (b"\none\ntwo\n", "line 1 of domain.txt is blank"),
         (b"one\n \t\ntwo", "line 2 of domain.txt is blank"),
+        ("one\n\u3000\xa0\n\xf8\n".encode(), "line 2 of domain.txt is blank"),
+        (b"one\none\ntwo\n", "line 2 of domain.txt repeats line 1"),
         (b"one\ntwo\none\n", "line 3 of domain.txt repeats line 1"),
         (b"one\r\ntwo\r\none\r\n", "line 3 of domain.txt repeats line 1"),
         (b"one\nt\xffo\n", "domain.txt is not UTF-8 text"),

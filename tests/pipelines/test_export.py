@@ -18,9 +18,8 @@ import pytest
 from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
-from pipelines.releases import release
+from pipelines.releases import release, schema
 from pipelines.releases.schema import LONG, joinable
-from pipelines.releases.statement import parquet
 from pipelines.views.headline import Head
 from pipelines.views.pages import whole
 
@@ -36,10 +35,10 @@ def statement(kind: str, figures: dict[str, str], **more: Any) -> dict[str, Any]
     }  # fmt: skip
 
 
-def histogram(*values: str) -> bytes:
+def histogram(*values: str) -> pa.Table:
     share = [1 / len(values)] * len(values)
     ends = {"lower": [0.0] * len(values), "upper": [1.0] * len(values)}
-    return parquet(pa.table({"value": values, "estimate": share, "unbiased": share} | ends))
+    return pa.table({"value": values, "estimate": share, "unbiased": share} | ends)
 
 
 def publish_day(day: int, folder: Path) -> None:
@@ -54,11 +53,11 @@ def publish_day(day: int, folder: Path) -> None:
             statement("histogram", {"histogram.parquet": "share"}, n=100),
         ),
         "delay": Content(
-            {"mean.parquet": parquet(pa.table(mean)), PAGE: made},
+            {"mean.parquet": pa.table(mean), PAGE: made},
             statement("mean", {"mean.parquet": "mean"}),
         ),
         "spread": Content(
-            {"distribution.parquet": parquet(pa.table(bins)), PAGE: made},
+            {"distribution.parquet": pa.table(bins), PAGE: made},
             statement("distribution", {"distribution.parquet": "share"},
                       took_part={"estimate": 98.0, "standard_error": 3.0}),
         ),
@@ -170,12 +169,29 @@ def test_pages_say_where_they_belong(releases: Path) -> None:
     }
 
 
+def test_columns_of_one_value_are_plain_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks they have: readers see texts and numbers, of the types of all tables."""
+    monkeypatch.setattr(schema, "_BLOCK", 2)
+    table, window = histogram(*"abcde"), {"name": "w", "start": "2026-11-01T00:00:00+00:00"}
+    said = statement("histogram", {"h.parquet": "share"}, n=3, release_id="a" * 32, window=window)
+    file = pq.ParquetFile(io.BytesIO(joinable({"h.parquet": table}, said)["h.parquet"]))
+    made = file.read()
+    assert made.schema.field("release_id").type == pa.string()
+    assert pa.schema([*made.schema][: len(LONG)]).equals(LONG)
+    for column, value in {"release_id": "a" * 32, "epsilon": 0.5, "n": 3.0, "group": None}.items():
+        assert made[column].to_pylist() == [value] * 5
+        place = made.schema.get_field_index(column)
+        assert file.metadata.row_group(0).column(place).total_uncompressed_size < 200
+    assert made["window_start"][4].as_py().isoformat() == window["start"]
+    assert schema.own(made).equals(table)
+
+
 def test_a_table_says_in_its_metadata_what_it_is() -> None:
     said = statement("histogram", {"histogram.parquet": "share"}, n=3, release_id="a" * 32)
     made = joinable({"histogram.parquet": histogram("x"), "other.bin": b"as it is"}, said)
     assert made["other.bin"] == b"as it is"
-    schema = pq.read_schema(io.BytesIO(made["histogram.parquet"]))
-    told = json.loads(schema.metadata[b"hushbeam"])
+    columns = pq.read_schema(io.BytesIO(made["histogram.parquet"]))
+    told = json.loads(columns.metadata[b"hushbeam"])
     assert told["version"] == 1
     assert (told["figure"], told["release_id"], told["model"]) == ("share", "a" * 32, "shuffle")
 
@@ -197,7 +213,7 @@ def publish_week_day(day: int, folder: Path) -> None:
     }
     contents = {
         name: Content(
-            {f"{kind}.parquet": parquet(pa.table(columns)), PAGE: b""},
+            {f"{kind}.parquet": pa.table(columns), PAGE: b""},
             statement(kind, {f"{kind}.parquet": figure}, n=100),
         )
         for name, (kind, figure, columns) in tables.items()

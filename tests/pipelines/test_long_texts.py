@@ -120,7 +120,7 @@ def test_a_job_that_needs_no_number_reads_text_once(
         f" --domain {tmp_path}/cities.txt --output {output}"
     )
     assert main(words.split()) == 0
-    table = release.read_tables(output)["count.parquet"]
+    table = release.read_table(output, "count.parquet")
     assert [round(one, -2) for one in table["estimate"].to_pylist()][:2] == [30_000, 10_000]
 
 

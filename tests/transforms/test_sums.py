@@ -97,6 +97,20 @@ def test_reports_of_more_counters_than_units_are_sent_on() -> None:
     assert sorted(made.tolist()) == [3, 3, 9_999]
 
 
+def test_whole_amounts_of_one_are_sent_on_as_codes_and_others_with_what_they_add() -> None:
+    layout, groups = Layout(WholeAmounts(10_000).levels), np.array([9_999, 3, -1, 3])
+    [made] = of_units(
+        Reporting(WholeAmounts(10_000)), layout, None, groups, None, 4, None, SeededRandom(0)
+    )
+    assert made.dtype == np.uint16
+    assert sorted(made.tolist()) == [3, 3, 9_999]
+    reporting = Reporting(WholeAmounts(10_000, 1, 7), SHORT)
+    numbers = np.array([5.0, 0.0, 5.0, 5.0])
+    [made] = of_units(reporting, layout, None, groups, numbers, 4, None, SeededRandom(0))
+    assert is_numbered(made)
+    assert dict(made.tolist()) == {9_999: 7, 3: 7}
+
+
 TABS = CrossTabs(flat([3, 4]), pairs(2))
 OF_ROWS = {
     "digits": RowReporting(RowCounters(5, 15, (3, 2))),

@@ -20,6 +20,8 @@ from transforms.encoders.users import UserDigest
 # Up to so many values Arrow's own table, made anew for each batch, is faster than one that stays.
 _FEW = 1 << 11
 
+_SMALL, _SOUGHT = 64, 4  # n / 64 different values; so many batches take less than a table
+
 # Whether texts stay in this process, whatever they say themselves; of None they say it.
 _stay: ContextVar[bool | None] = ContextVar("stay", default=None)
 _here: WeakValueDictionary[tuple[bytes, bool], Texts] = WeakValueDictionary()
@@ -132,9 +134,44 @@ class Places:
     """
 
     def __init__(self, values: pa.Array) -> None:
-        self._values, n = values, len(values)
+        self._values, self._sought = values, 0
+
+    def __call__(self, column: pa.Array) -> NDArray[np.int64]:
+        """(m,) where values stand; n for one that is not there, and for a null."""
+        n = len(self._values)
         if n <= _FEW:
-            return
+            places = pc.fill_null(pc.index_in(column, value_set=self._values), n)
+            return places.to_numpy(zero_copy_only=False).astype(np.int64)
+        coded = column.dictionary_encode()
+        codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
+        # The first small batches are sooner looked for among all values than a table is made.
+        small = _SMALL * len(coded.dictionary) < n and self._sought < _SOUGHT
+        self._sought += small
+        find = self._among_few if small else self._table
+        return np.append(find(coded.dictionary), n)[codes]
+
+    def _among_few(self, few: pa.Array) -> NDArray[np.int64]:
+        """(m,) the same of a few different values, each of which all others are compared with."""
+        entries = pc.index_in(self._values, value_set=few)
+        there = pc.indices_nonzero(entries.is_valid()).to_numpy()
+        places = np.full(len(few), len(self._values))
+        places[entries.drop_null().to_numpy()] = there
+        return places
+
+    @cached_property
+    def _table(self) -> _Table:
+        return _Table(self._values)
+
+
+class _Table:
+    """Of many values, by their hashes.
+
+    Args:
+        values: (n,) all different.
+    """
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values, n = values, len(values)
         for key in range(4):  # under one key in 10^7 two of a million values have one hash
             hashes = UserDigest("", key)(values)
             order = np.argsort(hashes)
@@ -149,14 +186,10 @@ class Places:
         ends = np.arange(1 << bits, dtype=np.uint64) << self._shift
         self._starts = np.searchsorted(self._hashes, ends)
 
-    def __call__(self, column: pa.Array) -> NDArray[np.int64]:
-        """(m,) where values stand; n for one that is not there, and for a null."""
+    def __call__(self, values: pa.Array) -> NDArray[np.int64]:
+        """(m,) where different values stand; n for one that is not there."""
         n = len(self._values)
-        if n <= _FEW:
-            places = pc.fill_null(pc.index_in(column, value_set=self._values), n)
-            return places.to_numpy(zero_copy_only=False).astype(np.int64)
-        coded = column.dictionary_encode()
-        hashes = self._hash(coded.dictionary)
+        hashes = self._hash(values)
         entries = self._starts[hashes >> self._shift]
         behind = np.flatnonzero(self._hashes[entries] < hashes)
         while behind.size:
@@ -165,9 +198,8 @@ class Places:
         places = self._order[entries]
         # What another process, or a stranger, wrote may have the hash of a declared value.
         there = self._values.take(pa.array(np.minimum(places, n - 1)))
-        same = pc.equal(there, coded.dictionary).to_numpy(zero_copy_only=False)
-        of_code = np.append(np.where(same, places, n), n)
-        return of_code[coded.indices.fill_null(len(same)).to_numpy()]
+        same = pc.equal(there, values).to_numpy(zero_copy_only=False)
+        return np.where(same, places, n)
 
 
 def _written(column: pa.Array) -> bytes:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from pipelines.metrics.content import Content
 from pipelines.metrics.unusable.share import ALL, MANY, SURE, Share
-from pipelines.releases.statement import parquet
 from pipelines.views import report
 from pipelines.views.headline import FIRST
 
@@ -133,4 +132,4 @@ def share_alone(
         "headline": {"table": TABLE, "rows": FIRST},
     }
     page = report.page({TABLE: table}, kept)
-    return Content({TABLE: parquet(table), "report.html": page}, kept, tuple(metric.shared_words))
+    return Content({TABLE: table, "report.html": page}, kept, tuple(metric.shared_words))

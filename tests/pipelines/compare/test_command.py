@@ -17,7 +17,6 @@ import pytest
 from pipelines.cli import cli
 from pipelines.compare.view import SCHEMA
 from pipelines.metrics.metric import PAGE, Content
-from pipelines.releases.statement import parquet
 from tests.pipelines.test_export import HOSTILE, publish, publish_day, publish_week_day, statement
 
 DAYS = [f"releases/2026-11-{day:02}" for day in (15, 16)]
@@ -56,7 +55,7 @@ def count(
         table |= {f"lower{end}": 100 + noise - half, f"upper{end}": 100 + noise + half}
     figure = more.pop("figure", "users")
     said = statement(kind, {f"{kind}.parquet": figure}, **{"request": ASKED, **more})
-    files = {f"{kind}.parquet": parquet(pa.table(table)), PAGE: b""}
+    files = {f"{kind}.parquet": pa.table(table), PAGE: b""}
     publish(day, {"cities": Content(files, said)}, Path(folder))
     return f"{folder}/2026-11-{day:02}"
 
@@ -173,7 +172,7 @@ def test_two_groups_are_compared_value_by_value(tmp_path: Path, monkeypatch, cap
         for name, sign in (("lower", -1), ("upper", 1)):
             table[f"{name}{end}"] = [x + sign * half for x in table["estimate"]]
     said = statement("count", {"count.parquet": "users"}, request=ASKED)
-    publish(1, {"n": Content({"count.parquet": parquet(pa.table(table)), PAGE: b""}, said)},
+    publish(1, {"n": Content({"count.parquet": pa.table(table), PAGE: b""}, said)},
             Path("releases"))  # fmt: skip
     rows = asked(capsys, "releases/2026-11-01", "--groups", "free", "paid")["rows"]
     assert [(row["value"], row["difference"]) for row in rows] == [("Oslo", 80.0), ("Bergen", 1.0)]
@@ -269,7 +268,7 @@ def test_texts_of_clients_are_shown_and_never_run(tmp_path: Path, monkeypatch, c
     shares |= {"lower": [0.48, 0.48], "upper": [0.52, 0.52]}
     said = statement("histogram", {"histogram.parquet": "share"})
     for day in (1, 2):
-        files = {"histogram.parquet": parquet(pa.table(shares)), PAGE: b""}
+        files = {"histogram.parquet": pa.table(shares), PAGE: b""}
         publish(day, {"cities": Content(files, said)}, Path("releases"))
     names = [f"releases/2026-11-{day:02}" for day in (1, 2)]
     monkeypatch.setenv("COLUMNS", "200")

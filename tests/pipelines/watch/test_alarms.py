@@ -22,7 +22,6 @@ from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
 from pipelines.plan.run import code_of
 from pipelines.releases import history, release
-from pipelines.releases.statement import parquet
 from pipelines.stream.driver import Driver
 from pipelines.views.console import Screen
 from pipelines.views.headline import Head
@@ -58,7 +57,7 @@ def publish(
     }  # fmt: skip
     said = statement("histogram", {"histogram.parquet": "users"}, request=dict(request))
     made = page(Head("", '<h1></h1>\n<p class="lead"></p>\n'), "")
-    content = Content({"histogram.parquet": parquet(table), PAGE: made}, said)
+    content = Content({"histogram.parquet": table, PAGE: made}, said)
     files, whole = gathered(["cities"], {"cities": content}, whole)
     release.publish(str(folder / name), files, whole)
     return str(folder / name)

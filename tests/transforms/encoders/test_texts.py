@@ -33,10 +33,19 @@ def test_values_are_where_a_plain_search_finds_them(kind: pa.DataType, many: int
 
 
 def test_a_stranger_with_the_hash_of_a_declared_value_is_a_stranger() -> None:
-    places = Places(pa.array(MANY))
-    places._hash = lambda column: np.full(len(column), places._hashes[7])  # type: ignore[assignment]
-    stands = int(places._order[7])
-    assert places(pa.array(["stranger", MANY[stands]])).tolist() == [len(MANY), stands]
+    table = texts._Table(pa.array(MANY))
+    table._hash = lambda column: np.full(len(column), table._hashes[7])  # type: ignore[assignment]
+    stands = int(table._order[7])
+    assert table(pa.array(["stranger", MANY[stands]])).tolist() == [len(MANY), stands]
+
+
+def test_a_few_small_batches_need_no_table_and_many_have_one() -> None:
+    places, few = Places(pa.array(MANY)), pa.array([MANY[9], None, "stranger", MANY[9], MANY[0]])
+    for _ in range(texts._SOUGHT):
+        assert places(few).tolist() == [9, len(MANY), len(MANY), 9, 0]
+        assert "_table" not in vars(places)
+    assert places(few).tolist() == [9, len(MANY), len(MANY), 9, 0]
+    assert "_table" in vars(places)
 
 
 def test_a_process_pickles_its_own_texts_as_their_digest() -> None:
