@@ -5,6 +5,7 @@ Of `scipy.signal` composing takes one function, and nothing of what comes with i
 """
 
 import contextlib
+import math
 import pkgutil
 import sys
 import threading
@@ -47,16 +48,49 @@ def deltas(pmf: Any, epsilons: Floats) -> Floats:
         pmf: dense, of `accounting()`.
         epsilons: (m,) ascending and finite.
     """
+    if (known := _masses(pmf)) is None:
+        return np.asarray(pmf.get_delta_for_epsilon(epsilons))
+    losses, upper, below = known
+    greater = losses.size - np.searchsorted(losses[::-1], epsilons, side="right")
+    return np.asarray(upper[greater] - np.exp(epsilons) * below[greater])
+
+
+def epsilon(pmf: Any, delta: float) -> float:
+    """`pmf.get_epsilon_for_delta(delta)`, whose loop takes as long, without one.
+
+    Args:
+        pmf: as of `deltas`.
+        delta: in [0, 1].
+    """
+    known = _masses(pmf)
+    if known is None or not known[1][0] <= delta:
+        return float(pmf.get_epsilon_for_delta(delta))
+    losses, upper, below = known
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = np.log((upper - delta) / below)
+    enough = (upper > delta) & (below > 0) & (crossing >= np.append(losses, -np.inf))
+    first = int(np.argmax(enough)) if enough.any() else losses.size
+    giant = (upper[1 : first + 1] >= delta) & (below[1 : first + 1] == 0)
+    if giant.any():
+        return max(0.0, float(losses[np.argmax(giant)]))
+    if upper[first] <= below[first] + delta:
+        return 0.0
+    return math.log((upper[first] - delta) / below[first])
+
+
+def _masses(pmf: Any) -> tuple[Floats, Floats, Floats] | None:
+    """(n,) losses, the greatest first; (n + 1,) the mass of so many of them, and e^-loss times it.
+
+    None of another version's distribution.
+    """
     names = ("_probs", "_lower_loss", "_discretization", "_infinity_mass")
     if not (on() and all(hasattr(pmf, name) for name in names)):
-        return np.asarray(pmf.get_delta_for_epsilon(epsilons))
+        return None
     probs, lower, pitch, unbounded = (getattr(pmf, name) for name in names)
-    losses = (np.arange(len(probs)) + lower) * pitch
+    losses = ((np.arange(len(probs)) + lower) * pitch)[::-1]
     upper = np.cumsum(np.append(unbounded, probs[::-1]))
-    with np.errstate(over="ignore"):  # of losses that are negative and huge
-        below = np.cumsum(np.append(0.0, probs[::-1] * np.exp(-losses[::-1])))
-    greater = losses.size - np.searchsorted(losses, epsilons, side="right")
-    return np.asarray(upper[greater] - np.exp(epsilons) * below[greater])
+    with np.errstate(over="ignore", invalid="ignore"):  # of losses that are negative and huge
+        return losses, upper, np.cumsum(np.append(0.0, probs[::-1] * np.exp(-losses)))
 
 
 def fftconvolve(a: Any, b: Any, *others: Any, **named: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mechanisms.compat.pld import accounting
 from mechanisms.compat.pld import deltas as deltas_of
+from mechanisms.compat.pld import epsilon as epsilon_of
 from mechanisms.privacy.loss import PrivacyLoss
 
 _POINTS = 4096  # of a composed profile
@@ -99,6 +100,37 @@ def profile_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> tuple[fl
     return delta * (1 - _ENDS) - slack, before + slack
 
 
+def normal_delta(losses: Mapping[PrivacyLoss, int], epsilon: float) -> float:
+    """About what `composed_delta` is: as if the joint loss were normal, had without composing.
+
+    Args:
+        losses: as of `compose`.
+        epsilon: in nats.
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    moments = np.array([_moments(loss) for loss in losses])
+    mean, variance = np.array([*losses.values()], np.float64) @ moments
+    if not variance > 0:
+        return _unbounded(losses)
+    upper, below = (mean - epsilon) / math.sqrt(variance), epsilon - mean + variance / 2
+    below += float(log_ndtr(upper - math.sqrt(variance)))
+    return max(_unbounded(losses), float(ndtr(upper)) - math.exp(min(below, 0.0)))
+
+
+@lru_cache(maxsize=1024)
+def _moments(loss: PrivacyLoss) -> tuple[float, float]:
+    """(mean, variance) of a loss where it is bounded: it has mass where its profile bends."""
+    known = np.array(loss.epsilons) <= _STEEPEST
+    e, d = np.array(loss.epsilons)[known], np.array(loss.deltas)[known]
+    left = -np.expm1(-e) + np.exp(-e) * d  # as of `_pmf`
+    at = np.concatenate([-e[:0:-1], e])
+    slopes = np.diff(np.concatenate([left[:0:-1], d])) / np.diff(np.exp(at))
+    mass = np.exp(at) * np.diff(slopes, prepend=-1.0, append=0.0)
+    mean = float(mass @ at)
+    return mean, float(mass @ (at - mean) ** 2)
+
+
 def _alone(losses: Mapping[PrivacyLoss, int]) -> PrivacyLoss | None:
     """The joint profile, where there is nothing to compose."""
     if not losses or not all(t >= 1 and t == int(t) for t in losses.values()):
@@ -143,7 +175,7 @@ def _composed_profile(pmf: Any, losses: Mapping[PrivacyLoss, int]) -> PrivacyLos
     slack = _slack(sum(losses.values()))
     # Further out a computed delta is mostly `slack`, and its points would say nothing.
     with np.errstate(over="ignore"):  # e^epsilon of thousands of releases
-        bound = pmf.get_epsilon_for_delta(min(1.0, unbounded + 4 * slack))
+        bound = epsilon_of(pmf, min(1.0, unbounded + 4 * slack))
     reach = min(last, _STEEPEST, bound)
     epsilons = np.linspace(0, reach, _POINTS) if reach > 0 else np.zeros(1)
     deltas = np.minimum(deltas_of(pmf, epsilons) + slack, 1.0)

@@ -193,7 +193,7 @@ class Series:
         """The newest without what is the same in all of its rows, as pictures take it."""
         table = self.newest
         same = [name for name in schema.LABELS if table[name].null_count == len(table)]
-        return table.drop_columns([*schema.RELEASE.names, *same])
+        return table.drop_columns(same)
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -349,10 +349,9 @@ def _short_row(row: Floats) -> list[float | None]:
 def table_now(series: Series) -> dict[str, Any]:
     """The newest table, column by column, for the kind's picture and for the reader."""
     table = series.newest
-    left = {*schema.RELEASE.names}
     columns: dict[str, Any] = {}
     for field in table.schema:
-        if field.name in left or table[field.name].null_count == len(table):
+        if table[field.name].null_count == len(table):
             continue
         column = table[field.name]
         if pa.types.is_floating(field.type):

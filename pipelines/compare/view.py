@@ -158,6 +158,11 @@ class _FigureChanges(NamedTuple):
     rows: Sequence[Mapping[str, Any]]
 
     @property
+    def head(self) -> str:
+        """Above the differences, with the unit of those of shares."""
+        return "difference, percentage points" if self.percent == 100 else "difference"
+
+    @property
     def labels(self) -> list[str]:
         """Whose each difference is."""
         parts = [[part for part in (row["group"], row["value"]) if part] for row in self.rows]
@@ -209,7 +214,7 @@ def _said(comparison: Comparison) -> list[str]:
         f"none, one would be shown as such with a probability of at most {chance}",
     ]
     for metric, figure, least, most in comparison.detectable:
-        percent, unit = (100, " %") if figure == "share" else (1, "")
+        percent, unit = (100, " percentage points") if figure == "share" else (1, "")
         ends = (whole(percent * size) for size in (least, most))
         sizes = dict.fromkeys(digits(size, percent * least / 4) for size in ends)
         lines.append(
@@ -229,7 +234,7 @@ def show(screen: Screen, comparison: Comparison, left_out: Sequence[tuple[str, s
     screen.say(comparison.covers)
     rows = comparison.rows[: max(_ROWS, min(comparison.beyond, 3 * _ROWS))]
     for part in _parts(rows):
-        headings = (*map(_text, part.sides), "difference", _together(comparison))
+        headings = (*map(_text, part.sides), part.head, _together(comparison))
         title = f"{_text(part.metric)}, {part.unit}"
         table = numbers_table(("of", "beyond noise"), headings, title)
         for label, row in zip(part.labels, part.rows, strict=True):
@@ -296,7 +301,7 @@ def _of_page(part: _FigureChanges, comparison: Comparison) -> str:
     texts = [part.numbers(row)[2] for row in top]
     legend = f"{second} less {first}, with the {_together(comparison)}."
     drawn = bars(labels[:_BARS], lengths, [low, high], texts)
-    heads = ("of", "beyond noise", *part.sides, "difference", _together(comparison))
+    heads = ("of", "beyond noise", *part.sides, part.head, _together(comparison))
     body = [
         [label, "yes" if row["beyond_noise"] else "", *part.numbers(row)]
         for label, row in zip(labels, part.rows, strict=True)

@@ -96,9 +96,12 @@ class Checkpoint:
         return keyed(key, "checkpoint", canonical(said).decode())
 
 
+_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))  # to make one takes as long again
+
+
 def canonical(said: Any) -> bytes:
     """The one JSON of something that is hashed; ASCII, for names of files may be no text at all."""
-    return json.dumps(said, allow_nan=False, separators=(",", ":")).encode()
+    return _JSON.encode(said).encode()
 
 
 def keyed(key: bytes, *parts: str) -> str:

@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -157,13 +157,13 @@ class JournalState:
         segment: the last one.
         kept: kind -> table, of earlier segments besides.
         frontier: as of `Checkpoint`.
-        reckoned: the head that its leaves come to under the key.
+        heads: that its leaves come to under the key, by how many facts there were.
     """
 
     segment: Segment
     kept: Mapping[str, FactTable]
     frontier: tuple[str, ...]
-    reckoned: str
+    heads: Mapping[int, str]
 
     @property
     def account(self) -> str:
@@ -193,7 +193,8 @@ class JournalState:
     def begun(self) -> dict[int, str]:
         """The heads with which the segments of its account began, by the count of facts."""
         rows, checkpoint = self.rows(_SEGMENTS), self.segment.checkpoint
-        own = {int(n): head for n, (account, head) in rows.items() if account == self.account}
+        begun = zip(rows, rows.rows(), strict=True)
+        own = {int(n): head for n, (account, head) in begun if account == self.account}
         return own | {checkpoint.count: checkpoint.head}
 
 
@@ -229,7 +230,8 @@ class FactJournal:
         head = keyed(self.key, "begun", account)
         empty = Checkpoint(account, 0, head, (), {})
         segment = Segment(empty, empty.signature(self.key), (), head)
-        return self._with(JournalState(segment, {}, (), head), self._salted(0, facts)).segment
+        before = JournalState(segment, {}, (), {0: head})
+        return self._with(before, self._salted(0, facts)).segment
 
     def read(self) -> JournalState:
         """What it has come to.
@@ -256,7 +258,7 @@ class FactJournal:
         """Refuse what is not as it was written under the key."""
         form, segment = self.keeping.form, state.segment
         self._require_signed(segment)
-        if not hmac.compare_digest(state.reckoned, segment.head):
+        if not hmac.compare_digest(state.heads[segment.last], segment.head):
             raise form.damaged("its history is not as it was written")
 
     def _require_signed(self, segment: Segment) -> None:
@@ -279,7 +281,7 @@ class FactJournal:
         Raises:
             RequestError: an earlier segment is missing, or not as it was written.
         """
-        heads = self._heads(state.segment)
+        heads = {**state.heads}
         begun = state.begun if {*wanted} - {*heads} else {}
         heads |= begun  # signed with the checkpoint
         earlier, counts = {*wanted} - {*heads}, sorted(begun)
@@ -385,7 +387,8 @@ class FactJournal:
         }
         checkpoint = Checkpoint(account, end.last, end.head, before.frontier, named)
         segment = Segment(checkpoint, checkpoint.signature(self.key), (), end.head)
-        return replace(before, segment=segment, kept=self._tables(checkpoint, chunks)), chunks
+        heads, kept = {end.last: end.head}, self._tables(checkpoint, chunks)
+        return replace(before, segment=segment, kept=kept, heads=heads), chunks
 
     def _settled(self, older: Chunks, later: Later, new: dict[str, bytes]) -> Chunks:
         """The chunks of a table with what came later; what has to be written is added to `new`."""
@@ -429,11 +432,25 @@ class FactJournal:
         ]
 
     def _state(self, segment: Segment) -> JournalState:
-        begun = segment.checkpoint
-        empty = segment._replace(leaves=(), head=begun.head)
+        begun, leaves = segment.checkpoint, segment.leaves
         with self._legible():
-            before = JournalState(empty, self._tables(begun), begun.frontier, begun.head)
-            return replace(self._with(before, segment.leaves), segment=segment)
+            for before in self._recent:
+                known = before.segment.leaves
+                if before.segment.checkpoint == begun and known == leaves[: len(known)]:
+                    break
+            else:
+                empty = segment._replace(leaves=(), head=begun.head)
+                heads = {begun.count: begun.head}
+                before = JournalState(empty, self._tables(begun), begun.frontier, heads)
+            new = leaves[len(before.segment.leaves) :]
+            state = self._with(before, new) if new else before
+        self._recent[:] = [state]
+        return replace(state, segment=segment)
+
+    @cached_property
+    def _recent(self) -> list[JournalState]:
+        """What was read last: a run reads some ten times, and hashes what is new since then."""
+        return []
 
     @contextmanager
     def _legible(self) -> Iterator[None]:
@@ -446,16 +463,18 @@ class FactJournal:
     def _with(self, before: JournalState, leaves: Sequence[Leaf]) -> JournalState:
         """A state after some more leaves."""
         head, frontier, segment = before.segment.head, before.frontier, before.segment
+        heads = {**before.heads}
         later = {kind: {**table.later} for kind, table in before.kept.items()}
         for count, leaf in enumerate(leaves, segment.last):
             if leaf.number != count + 1:
                 raise ValueError("a fact is missing")
             digest = leaf.digest
             head, frontier = self._after(head, digest), with_leaf(frontier, count, digest)
+            heads[leaf.number] = head
             with_row(later.setdefault(leaf.kind, {}), leaf.name, leaf.body)
         added = segment._replace(leaves=(*segment.leaves, *leaves), head=head)
         kept = {kind: replace(before.rows(kind), later=rows) for kind, rows in later.items()}
-        return JournalState(added, kept, frontier, head)
+        return JournalState(added, kept, frontier, heads)
 
 
 @dataclass(frozen=True)

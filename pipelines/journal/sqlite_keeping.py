@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,7 @@ class SqliteKeeping:
                 begun = Checkpoint(
                     account, count, head, tuple(json.loads(frontier)), json.loads(tables)
                 )
-                leaves = tuple(
-                    Leaf(number, kind, name, json.loads(body), salt)
-                    for number, kind, name, body, salt, _ in facts
-                )
+                leaves = tuple(_leaf(*fact) for *fact, _ in facts)
             except (ValueError, TypeError, RecursionError):
                 raise self.form.damaged("its facts are none") from None
         return Segment(begun, signature, leaves, facts[-1][-1] if facts else head)
@@ -201,6 +199,11 @@ class SqliteKeeping:
             return RequestError(f"{where}: cannot be used: {said}")
         room = ": make room and run again" if "full" in said else ""
         return FailedError(f"{where} could not be read or written: {said}{room}")
+
+
+@lru_cache(maxsize=1024)  # a segment or two: a run reads the last one some ten times
+def _leaf(number: int, kind: str, name: str, body: str, salt: str) -> Leaf:
+    return Leaf(number, kind, name, json.loads(body), salt)
 
 
 def _row(rows: sqlite3.Cursor) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from pipelines.journal.checkpoint import canonical
 
 _NAME, _WHOLE = "name", "whole"  # columns beside those of fields, whose names begin with a quote
 _GONE = ""  # the text of a row that was taken out; JSON is never empty
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+_Places = npt.NDArray[np.int64]
 
 Later = Mapping[str | tuple[str], Any]
 """Rows by name, in the order in which they were noted; (name,) where one was taken out."""
@@ -31,16 +35,22 @@ class TextColumn(NamedTuple):
 
     Attributes:
         codes: (n,) places in `texts`.
-        texts: JSON; None where a row has no such field.
+        texts: JSON, each once; null where a row has no such field.
     """
 
     codes: npt.NDArray[np.int64]
-    texts: Sequence[str | None]
+    texts: pa.StringArray
 
     def equals(self, value: Any) -> npt.NDArray[np.bool_]:
         """(n,) whether a row has this value."""
-        said = text(value)
-        return np.isin(self.codes, [k for k, other in enumerate(self.texts) if other == said])
+        return np.asarray(self.codes == pc.index(self.texts, text(value)).as_py())
+
+    def with_rows(self, said: pa.StringArray) -> TextColumn:
+        """The same, and more rows at its end."""
+        new = said.unique()
+        texts = pa.concat_arrays([self.texts, new.filter(pc.invert(pc.is_in(new, self.texts)))])
+        codes = pc.index_in(said, texts).to_numpy(zero_copy_only=False)
+        return TextColumn(np.concatenate([self.codes, codes.astype(np.int64)]), texts)
 
 
 def text(value: Any) -> str:
@@ -85,41 +95,50 @@ def merged(chunks: Sequence[pa.Table], first: bool) -> pa.Table:
         chunks: the oldest first.
         first: whether none is older than they are: then nothing is kept of rows that are gone.
     """
-    rows = pa.concat_tables(chunks, promote_options="default").unify_dictionaries().combine_chunks()
-    places: dict[str | tuple[str], int] = {}
-    gone = {*np.flatnonzero(_codes(rows[_WHOLE], _GONE)).tolist()}
-    for place, name in enumerate(rows[_NAME].to_pylist()):
-        if place not in gone:
-            places[name] = place
-            continue
-        places.pop(name, None)
-        if not first:
-            places[(name,)] = place
-    live = rows.take(pa.array(places.values(), pa.int64())).combine_chunks()
-    columns = {field: _compact(live[field]) for field in live.column_names if field != _NAME}
-    return pa.table({_NAME: live[_NAME], **columns})
+    gone, live = _standing(chunks)
+    places = pa.array(live if first else np.concatenate([gone, live]))
+    fields = dict.fromkeys(chain.from_iterable(chunk.column_names for chunk in chunks))
+    columns = {field: _joined(chunks, field).take(places) for field in fields}
+    return pa.table({
+        field: cells if field == _NAME else _compact(cells) for field, cells in columns.items()
+    })  # fmt: skip
 
 
-def _codes(column: pa.ChunkedArray, wanted: str) -> npt.NDArray[np.bool_]:
-    """(n,) whether a cell has this text."""
-    return pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False).to_numpy()
+def _standing(chunks: Sequence[pa.Table]) -> tuple[_Places, _Places]:
+    """Rows of chunks, counted through: where names were taken out last, and those that stand.
+
+    There stands the last row of a name, in the order of the first ones since it was taken out.
+    """
+    names = _joined(chunks, _NAME).dictionary_encode()
+    codes, rows = names.indices.to_numpy(), np.arange(len(names))
+    whole = _joined(chunks, _WHOLE)
+    gone = pc.equal(whole.indices, pc.index(whole.dictionary, _GONE).cast(pa.int32()))
+    gone = pc.fill_null(gone, False).to_numpy(zero_copy_only=False)
+    # Of several rows that are assigned to one place numpy keeps the last.
+    ended = np.full(len(names.dictionary), -1)
+    ended[codes[gone]] = rows[gone]
+    live = rows[~gone & (rows > ended[codes])]
+    begun, last = ended.copy(), ended.copy()
+    begun[codes[live[::-1]]] = live[::-1]
+    last[codes[live]] = live
+    return ended[ended >= 0], last[codes[live[begun[codes[live]] == live]]]
 
 
-def _compact(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def _joined(chunks: Sequence[pa.Table], field: str) -> pa.Array:
+    """A column of several chunks in one piece; null where a chunk has it not."""
+    parts = (
+        chunk[field].chunks if field in chunk.column_names else [pa.nulls(len(chunk), _TEXTS)]
+        for chunk in chunks
+    )
+    whole = pa.chunked_array(chain.from_iterable(parts), pa.string() if field == _NAME else _TEXTS)
+    return whole.unify_dictionaries().combine_chunks()
+
+
+def _compact(whole: pa.DictionaryArray) -> pa.DictionaryArray:
     """A column without texts that no row has."""
-    whole = _one(column)
     used = whole.indices.drop_null().unique()
     codes = pc.index_in(whole.indices, used)
     return pa.DictionaryArray.from_arrays(codes, whole.dictionary.take(used))
-
-
-def _one(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """A column in one piece."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if column.num_chunks:
-        return column.combine_chunks()
-    return pa.array([], pa.string()).dictionary_encode()
 
 
 def written(chunk: pa.Table) -> bytes:
@@ -138,16 +157,17 @@ def opened(content: bytes) -> pa.Table:
     """
     rows = pa.ipc.open_file(pa.BufferReader(content)).read_all()
     rows.validate(full=True)  # read before its signature is, perhaps by who has no key
-    return rows
+    kinds = dict.fromkeys(rows.column_names, _TEXTS) | {_NAME: pa.string(), _WHOLE: _TEXTS}
+    return rows.cast(pa.schema(kinds))
 
 
 class Columns:
-    """The rows of all chunks of a table."""
+    """The rows of all chunks of a table; a column is put together when it is looked at."""
 
     def __init__(self, chunks: Sequence[pa.Table]) -> None:
-        self._rows = merged(chunks, True) if chunks else chunk_of({})
+        self._chunks = [*chunks] or [chunk_of({})]
+        _, self._rows = _standing(self._chunks)
         self._columns: dict[str, TextColumn] = {}
-        self._codes: dict[str, Mapping[str | None, int]] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -155,39 +175,35 @@ class Columns:
     @cached_property
     def places(self) -> dict[str, int]:
         """Name, as JSON text -> row."""
-        return {name: place for place, name in enumerate(self._rows[_NAME].to_pylist())}
+        names = _joined(self._chunks, _NAME).take(pa.array(self._rows))
+        return dict(zip(names.to_numpy(zero_copy_only=False).tolist(), count(), strict=False))
 
     def column(self, field: str) -> TextColumn:
         """A field of all rows."""
-        named = text(field)
-        if named not in self._columns:
-            self._columns[named] = self._column(named)
-        return self._columns[named]
-
-    def _column(self, named: str) -> TextColumn:
-        if named not in self._rows.column_names:
-            return TextColumn(np.zeros(len(self), np.int64), (None,))
-        whole = _one(self._rows[named])
-        texts = [*whole.dictionary.to_pylist(), None]
-        codes = pc.fill_null(whole.indices.cast(pa.int64()), len(texts) - 1)
-        return TextColumn(codes.to_numpy(zero_copy_only=False), texts)
-
-    def codes(self, field: str) -> Mapping[str | None, int]:
-        """Text -> its code in the column of a field."""
-        if field not in self._codes:
-            self._codes[field] = {said: code for code, said in enumerate(self.column(field).texts)}
-        return self._codes[field]
+        if field not in self._columns:
+            whole = _joined(self._chunks, text(field))
+            texts = pa.concat_arrays([whole.dictionary, pa.nulls(1, pa.string())])
+            codes = pc.fill_null(whole.indices.cast(pa.int64()), len(texts) - 1).to_numpy()
+            self._columns[field] = TextColumn(codes[self._rows], texts)
+        return self._columns[field]
 
     def bodies(self, first: int, last: int) -> Iterator[Any]:
         """Those of the rows from one up to another."""
-        part = self._rows.slice(first, last - first)
-        fields = [field for field in part.column_names if field not in (_NAME, _WHOLE)]
-        cells = [part[field].to_pylist() for field in (_WHOLE, *fields)]
-        for whole, *texts in zip(*cells, strict=True):
-            if whole is None:
-                pairs = zip(fields, texts, strict=True)
-                whole = f"{{{','.join(f'{field}:{said}' for field, said in pairs if said)}}}"
-            yield json.loads(whole)
+        rows, starts = self._rows[first:last], np.cumsum([0, *map(len, self._chunks)])
+        chunks = np.searchsorted(starts, rows, "right") - 1
+        for own in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(chunks)) + 1):
+            chunk = int(chunks[own[0]])
+            yield from _bodies(self._chunks[chunk].take(pa.array(rows[own] - starts[chunk])))
+
+
+def _bodies(rows: pa.Table) -> Iterator[Any]:
+    fields = [field for field in rows.column_names if field not in (_NAME, _WHOLE)]
+    cells = [rows[field].cast(pa.string()).to_pylist() for field in (_WHOLE, *fields)]
+    for whole, *texts in zip(*cells, strict=True):
+        if whole is None:
+            pairs = zip(fields, texts, strict=True)
+            whole = f"{{{','.join(f'{field}:{said}' for field, said in pairs if said)}}}"
+        yield json.loads(whole)
 
 
 _SLICE = 1024  # rows that are parsed at once where all are wanted
@@ -257,7 +273,7 @@ class FactTable(Mapping[str, Any]):
     def decoded(self, field: str) -> list[Any]:
         """What each text of a column says; None where there is no field."""
         if field not in self._said:
-            texts = self.column(field).texts
+            texts = self.column(field).texts.to_pylist()
             self._said[field] = [None if one is None else json.loads(one) for one in texts]
         return self._said[field]
 
@@ -270,17 +286,15 @@ class FactTable(Mapping[str, Any]):
         return {}
 
     def _column(self, field: str) -> TextColumn:
-        (codes, texts), known = self.columns.column(field), self.columns.codes(field)
-        codes, more = codes.copy(), dict[str | None, int]()
-
-        def code(body: Any) -> int:
-            said = text(body[field]) if isinstance(body, dict) and field in body else None
-            return known[said] if said in known else more.setdefault(said, len(texts) + len(more))
-
-        for place, body in self._replaced.items():
-            codes[place] = code(body)
-        new = np.array([code(body) for body in self._new.values()], np.int64)
-        return TextColumn(np.concatenate([codes[self._live], new]), [*texts, *more])
+        older, bodies = self.columns.column(field), (*self._replaced.values(), *self._new.values())
+        later = older.with_rows(pa.array(
+            [text(b[field]) if isinstance(b, dict) and field in b else None for b in bodies],
+            pa.string(),
+        ))  # fmt: skip
+        rows = np.arange(len(later.codes))
+        rows[[*self._replaced]] = len(self.columns) + np.arange(len(self._replaced))
+        new = len(self.columns) + len(self._replaced)
+        return later._replace(codes=later.codes[np.concatenate([rows[self._live], rows[new:]])])
 
     @cached_property
     def _replaced(self) -> dict[int, Any]:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 from mechanisms.channel import Guarantee
 from mechanisms.compat.roots import brentq
-from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
+from mechanisms.privacy.accountant import compose, composed_delta, normal_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.ledger.entries import Budget, Loss
@@ -30,7 +31,7 @@ from pipelines.wording import upward
 _KINDS = 64  # of releases, that are composed one by one; of more, those alike count as the worst
 _LEAST = 1e-3  # smaller shares of a release are not looked for
 _NEAR = 1e-3  # relative distance from the largest share that fits at which its search ends
-_SECANTS = 12  # compositions at most; five are usual
+_COMPOSITIONS = 12  # at most; three are usual
 _MOST = 100_000  # further releases that are looked for
 
 Losses = Counter[Loss]
@@ -128,9 +129,7 @@ def fits(losses: Iterable[Loss], budget: Budget, chosen: bool = False) -> bool:
         chosen: whether one was chosen after the answers of others; then their sum alone counts.
     """
     kinds = alike(losses)
-    epsilon, delta = basic(kinds)
-    delta_fits = delta <= Fraction(repr(budget.delta))
-    if not kinds or (delta_fits and epsilon <= Fraction(repr(budget.epsilon))):
+    if _adds_up(kinds, budget):
         return True
     if chosen:
         return False
@@ -142,6 +141,12 @@ def fits(losses: Iterable[Loss], budget: Budget, chosen: bool = False) -> bool:
     if lower <= budget.delta < upper:
         return _composed(kinds).epsilon(budget.delta) <= budget.epsilon
     return upper <= budget.delta
+
+
+def _adds_up(kinds: Losses, budget: Budget) -> bool:
+    """Whether the sums of losses about the same neighbours keep to a budget."""
+    epsilon, delta = basic(kinds)
+    return epsilon <= Fraction(repr(budget.epsilon)) and delta <= Fraction(repr(budget.delta))
 
 
 def largest_share(spent: Iterable[Loss], wanted: Sequence[Loss], budget: Budget) -> float:
@@ -192,51 +197,45 @@ def further(
     before, window = _alike_both(spent, window)
     once = Counter(window)
 
+    def together(times: int) -> Losses:
+        return before + Counter({loss: n * times for loss, n in once.items()})
+
     def beyond(times: int) -> bool:
-        more = Counter({loss: n * times for loss, n in once.items()})
-        return times > most or not fits(before + more, budget)
+        return times > most or not fits(together(times), budget)
 
     from mechanisms.privacy.search import least_integer  # scipy's special functions take long
 
     # To compose hundreds of releases takes long, so it is begun where the accountant's own delta
-    # crosses the budget's: to double and halve from where normal losses end took 26 compositions.
-    guess = _crossing(before, once, budget, min(most, _normal(before, once, budget)))
-    return least_integer(beyond, min(most, guess) + 1) - 1
+    # crosses the budget's.
+    return least_integer(beyond, _crossing(together, budget, most) + 1) - 1
 
 
-def _crossing(before: Losses, once: Losses, budget: Budget, guess: int) -> int:
-    """How many more releases come to the budget's delta: by secants, from a guess on."""
+def _crossing(together: Callable[[int], Losses], budget: Budget, most: int) -> int:
+    """How many more releases come to the budget's delta, at most so many.
+
+    That many would if losses were normal: so much is known without composing. By how much they are
+    not, the compositions tell, and it is nearly the same next to them: three are usual.
+    """
+    low, high = 0, most + 1
+    low = bisect_left(range(1, high), True, key=lambda n: not _adds_up(together(n), budget))
+    if not 0 < budget.delta < 1:
+        return low
     from mechanisms.privacy.search import straight
 
-    low, high, points = 0, math.inf, list[tuple[int, float]]()
-    for _ in range(_SECANTS):
-        if not low < guess < high:
-            guess = math.isqrt(max(low, 1) * int(min(high, 4 * low)))
-        if not low < guess < high:
+    def normal(times: int) -> float:
+        return straight(normal_delta(_merged(together(times)), budget.epsilon))
+
+    least = straight(budget.delta)
+    for _ in range(_COMPOSITIONS):
+        if high - low < 2:
             break
-        more = Counter({loss: n * guess for loss, n in once.items()})
-        delta = composed_delta(_merged(before + more), budget.epsilon)
-        points.append((guess, straight(delta) - straight(budget.delta)))
+        tried = range(low + 1, high)
+        fitting = bisect_left(tried, True, key=lambda times: normal(times) < least)
+        guess = low + max(1, fitting)
+        delta = composed_delta(_merged(together(guess)), budget.epsilon)
+        least = straight(budget.delta) + normal(guess) - straight(delta)
         low, high = (low, guess) if delta > budget.delta else (guess, high)
-        (other, before_it), (now, last) = points[-2:] if len(points) > 1 else (points[0], points[0])
-        # Beyond 0.45 the scale is no line, and where delta is all slack it is flat.
-        slope = (last - before_it) / math.log(now / other) if now != other else 0.0
-        step = -last / slope if slope < 0 and delta < 0.45 else math.log(0.7 if last < 0 else 1.05)
-        guess = math.floor(now * math.exp(max(-1.0, min(1.0, step))))
     return low
-
-
-def _normal(before: Losses, once: Losses, budget: Budget) -> int:
-    """How many more releases would fit if all losses were normal: a first guess."""
-    delta = budget.delta
-    one_epsilon, spent = (total(x, delta).epsilon if x else 0.0 for x in (once, before))
-    if not (0 < delta < 1 and 0 < one_epsilon < math.inf and spent < budget.epsilon):
-        return 0
-    from mechanisms.privacy.search import gaussian_mu
-
-    ends = (budget.epsilon, spent, one_epsilon)
-    whole, gone, one = (gaussian_mu(epsilon, delta) ** 2 if epsilon else 0.0 for epsilon in ends)
-    return math.floor((whole - gone) / one)
 
 
 def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> float:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from pipelines.errors import RequestError
 from pipelines.journal.journal import JournalFormat
-from pipelines.journal.tables import Columns, FactTable, Later
+from pipelines.journal.tables import Columns, FactTable, Later, text
 from pipelines.ledger.entries import COUNTED, Entry
 from pipelines.ledger.spans import PASS, Span, named
 
@@ -100,8 +100,9 @@ class Entries(Sequence[Entry]):
 
     def named(self, start: str) -> Entries:
         """Those whose id begins so."""
-        codes, ids = self.table.column("id").codes, self.table.decoded("id")
-        return self._those(_those(codes, ids, lambda id: (id or "").startswith(start)))
+        codes, ids = self.table.column("id")
+        begins = pc.starts_with(ids, text(start).removesuffix('"'))
+        return self._those(pc.fill_null(begins, False).to_numpy(zero_copy_only=False)[codes])
 
     def without(self, id: str | None) -> Entries:
         """All but one."""
@@ -110,15 +111,16 @@ class Entries(Sequence[Entry]):
     @cached_property
     def counted(self) -> Entries:
         """Those whose loss is counted as spent."""
-        column = self.table.column("state")
-        return self._those(_those(column.codes, self.table.decoded("state"), COUNTED.__contains__))
+        states = self.table.decoded("state")
+        counts = np.array([state in COUNTED for state in states], bool)
+        return self._those(counts[self.table.column("state").codes])
 
     @property
     def passes(self) -> bool:
         """Whether one of them is a pass over a batch that is not the last one."""
-        column = self.table.column("window")
-        used = np.unique(column.codes[self.places]).tolist()
-        return any(PASS in (column.texts[code] or "") for code in used)
+        codes, windows = self.table.column("window")
+        used = windows.take(pa.array(codes[self.places]))
+        return bool(pc.any(pc.match_substring(used, PASS)).as_py())
 
     def kinds(self) -> list[tuple[Entry, int]]:
         """Entries that differ in what their price hangs on, and how many are alike."""
@@ -128,10 +130,14 @@ class Entries(Sequence[Entry]):
         """The first of those that have the same in some fields, and how many they are."""
         alike = np.zeros(len(self), np.int64)
         for name in fields:
-            codes = self.table.column(name).codes[self.places]
-            _, alike = np.unique(alike * (codes.max(initial=0) + 1) + codes, return_inverse=True)
-        _, first, times = np.unique(alike, return_index=True, return_counts=True)
-        return [(self[int(first[k])], int(times[k])) for k in np.argsort(first)]
+            codes, texts = self.table.column(name)
+            # Numbered in the order of their first ones, as Arrow does, and without sorting.
+            several = pa.array(alike * len(texts) + codes[self.places])
+            alike = several.dictionary_encode().indices.to_numpy().astype(np.int64)
+        times = np.bincount(alike)
+        first = np.empty(len(times), np.int64)
+        first[alike[::-1]] = np.arange(len(self))[::-1]  # numpy keeps what is assigned last
+        return [(self[place], n) for place, n in zip(first.tolist(), times.tolist(), strict=True)]
 
     def near(self, window: str, span: Span | None, files: Collection[str]) -> Entries:
         """Those that may meet a release; what is left out has another time, and other files.
@@ -159,14 +165,12 @@ class Entries(Sequence[Entry]):
     @property
     def latest(self) -> Entry:
         """That one of the latest reservation, and there of the latest version."""
-        moments, versions = self.table.column("reserved_at"), self.table.column("version")
-        used = np.unique(moments.codes[self.places])
-        said = [self.table.decoded("reserved_at")[code] for code in used]
-        ranks = np.unique(said, return_inverse=True)[1]
-        rank = ranks[np.searchsorted(used, moments.codes[self.places])]
+        codes, texts = self.table.column("reserved_at")
+        moments = texts.take(pa.array(codes[self.places]))
+        latest = pc.equal(moments, pc.max(moments)).to_numpy(zero_copy_only=False)
         numbers = np.array([number or 0 for number in self.table.decoded("version")], np.int64)
-        number = numbers[versions.codes[self.places]]
-        return self[int(np.argmax(rank * (number.max() + 1) + number))]
+        versions = numbers[self.table.column("version").codes[self.places]]
+        return self[int(np.argmax(np.where(latest, versions, -1)))]
 
     def _those(self, mask: npt.NDArray[np.bool_]) -> Entries:
         return replace(self, places=self.places[mask[self.places]])
@@ -186,7 +190,7 @@ class _Meetings:
     def windows(self) -> dict[str, list[int]]:
         """Name of a window, without its pass -> rows."""
         codes, texts = self.table.column("window")
-        return _rows_of(codes, [(named(json.loads(said or '""')),) for said in texts])
+        return _rows_of(codes, [(named(json.loads(said or '""')),) for said in texts.to_pylist()])
 
     @cached_property
     def files(self) -> dict[str, list[int]]:
@@ -203,7 +207,7 @@ class _Meetings:
     @cached_property
     def _spans(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         codes, texts = self.table.column("span")
-        parts = pc.extract_regex(pa.array(texts, pa.string()), _SPAN)
+        parts = pc.extract_regex(texts, _SPAN)
         moments = (pc.struct_field(parts, k).cast(pa.timestamp("us", "UTC")) for k in (0, 1))
         start, until = (one.to_numpy(zero_copy_only=False)[codes] for one in moments)
         return start, until
@@ -220,11 +224,6 @@ def _rows_of(codes: Places, names: Sequence[Iterable[str]]) -> dict[str, list[in
         for name in names[code]:
             rows.setdefault(name, []).append(place)
     return rows
-
-
-def _those(codes: Places, values: Sequence[Any], wanted: Any) -> npt.NDArray[np.bool_]:
-    """(n,) whether the value of a row is wanted."""
-    return np.array([bool(wanted(value)) for value in values], bool)[codes]
 
 
 def validated(kind: Any, row: Any, form: JournalFormat) -> Any:

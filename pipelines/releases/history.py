@@ -34,7 +34,7 @@ class Published:
         return dict(self.statement.get("figures", {}))
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
-        """Each table that can be joined with others, by name."""
+        """Each table that can be joined with others, by name, without columns of its release."""
         for name in self.figures:
             try:
                 yield name, statements.read_table(self.folder, name)
@@ -103,5 +103,5 @@ def _order(one: Published) -> tuple[str, str, str, str]:
 def long(published: Sequence[Published]) -> Iterator[pa.Table]:
     """The tables of all of them, in the columns that all kinds share."""
     for one in published:
-        for _, table in one.tables():
-            yield schema.long(table)
+        for name, table in one.tables():
+            yield schema.joined([(table, one.statement, one.figures[name])])

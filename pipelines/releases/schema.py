@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -103,6 +104,22 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def long(table: pa.Table) -> pa.Table:
     """The columns that all kinds share, and no others."""
     return table.select(LONG.names).cast(LONG).replace_schema_metadata(None)
+
+
+Part = tuple[pa.Table, Mapping[str, Any], str]
+"""A table with the columns of `FIGURE`, the statement of its release, what its estimates are."""
+
+
+def joined(parts: Sequence[Part]) -> pa.Table:
+    """The same of several releases, one below the other; of which each is, its statement says."""
+    said = [_of_release(statement, figure) for _, statement, figure in parts]
+    part = pa.array(np.repeat(np.arange(len(parts)), [len(table) for table, *_ in parts]))
+    figures = (table.select(FIGURE.names) for table, *_ in parts)
+    below = pa.concat_tables([FIGURE.empty_table(), *figures])
+    columns = {field.name: below[field.name] for field in FIGURE}
+    for field in RELEASE:
+        columns[field.name] = pa.array([one[field.name] for one in said], field.type).take(part)
+    return pa.table(columns).select(LONG.names)
 
 
 def shared(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.Table:

@@ -7,9 +7,9 @@ anything of it is used, and what is opened beside it is a file of that very fold
 
 from __future__ import annotations
 
-import io
 import os
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ Moment = Annotated[str, Field(max_length=64), AfterValidator(_moment)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)  # what nobody reads is left alone
 
 
 class _Promise(_Part):
@@ -258,21 +258,20 @@ def read_table(folder: str, name: str, shared: bool = True) -> pa.Table:
     Args:
         folder: of the release.
         name: of the file.
-        shared: whether it has to have the columns that all kinds share.
+        shared: whether it has to have the columns that all kinds share. Then those are left out
+            that say of which release it is, as its statement does: they are half of what takes
+            time of a table of a few rows.
 
     Raises:
         FileNotFoundError: it is not there.
         RequestError: it is no such table.
     """
     try:
-        table = _unpacked(read_file(folder, name, LARGEST_TABLE))
-        if shared:
-            _require_shared(table)
+        return _unpacked(read_file(folder, name, LARGEST_TABLE), shared)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, MemoryError) as error:  # Arrow's are among them
         raise RequestError(f"{folder}/{name} is no table of a release: {reason(error)}") from None
-    return table
 
 
 def read_tables(folder: str) -> dict[str, pa.Table]:
@@ -290,42 +289,46 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def _require_shared(table: pa.Table) -> None:
-    names = table.column_names
+@lru_cache(maxsize=64)  # most tables of a site are of few kinds
+def _require_shared(kinds: pa.Schema) -> None:
+    names = kinds.names
     if len({*names}) < len(names):
         raise ValueError("two of its columns have one name")
     for field in schema.LONG:
         if field.name not in names:
             raise ValueError(f"it has no column {field.name}")
-        kind = table.schema.field(field.name).type
+        kind = kinds.field(field.name).type
         if not kind.equals(field.type):
             raise ValueError(f"its column {field.name} is {kind}, not {field.type}")
-    for field in table.schema:  # a page shows every column, and these are what it can show
+    for field in kinds:  # a page shows every column, and these are what it can show
         if not any(shown(field.type) for shown in _SHOWN) and field.name not in schema.LONG.names:
             raise ValueError(f"its column {field.name} is {field.type}, which no kind has"[:200])
     for name in {"unbiased", "unclipped", "low", "high"} & {*names}:
-        kind = table.schema.field(name).type
+        kind = kinds.field(name).type
         if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
             raise ValueError(f"its column {name} is {kind}, and not of numbers")
 
 
-def _unpacked(content: bytes) -> pa.Table:
+def _unpacked(content: bytes, shared: bool) -> pa.Table:
     """A table that does not grow beyond what tables have, whatever a few bytes of it stand for."""
-    names = pq.read_schema(io.BytesIO(content))
-    texts = [field.name for field in names if pa.types.is_string(field.type)]
-    file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
-    about = file.metadata
+    file = pq.ParquetFile(pa.BufferReader(content))
+    about, kinds = file.metadata, file.schema_arrow
     groups = (about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     _require_small(max(sum(groups), 8 * about.num_rows * about.num_columns))
+    if shared:
+        _require_shared(kinds.remove_metadata())
+        left = {*schema.RELEASE.names}
+        kinds = pa.schema([f for f in kinds if f.name not in left], kinds.metadata)
+    texts = [field.name for field in kinds if pa.types.is_string(field.type)]
+    file = pq.ParquetFile(pa.BufferReader(content), metadata=about, read_dictionary=texts)
     # Tables are small, and handing their columns to threads takes longer than reading them.
-    table = file.read(use_threads=False)
-    for name in texts:  # one long text may stand in every row
-        lengths = (
-            pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
-            for chunk in table[name].chunks
-        )
-        _require_small(sum(lengths))
-    return table.cast(names)
+    table = file.read(kinds.names if shared else None, use_threads=False)
+    chunks = [chunk for name in texts for chunk in table[name].chunks]
+    # One long text may stand in every row; only where it could be too much are they added up.
+    if sum(chunk.dictionary.nbytes * len(chunk) for chunk in chunks) > LARGEST_TABLE:
+        lengths = (pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in chunks)
+        _require_small(sum(pc.sum(length).as_py() or 0 for length in lengths))
+    return table.cast(kinds)
 
 
 def _require_small(size: int) -> None:

@@ -26,7 +26,7 @@ const hushbeam = (() => {
 
   const shares = (figure) => figure === "share";
 
-  /* A number to two digits of its error; shares in per cent. */
+  /* A number to two digits of its error; shares in per cent, as the head of their column says. */
   function number(value, error, figure) {
     if (value === null || value === undefined) return "unknown";
     const times = shares(figure) ? 100 : 1;
@@ -35,10 +35,22 @@ const hushbeam = (() => {
     const digits = Number.isInteger(value) && !shares(figure) ? Math.min(fine, 0) : fine; // counts are whole
     const unit = 10 ** digits;
     const rounded = digits < 0 ? Math.round(value * times * unit) / unit : value * times;
-    const text = rounded.toLocaleString("en", {
+    return rounded.toLocaleString("en", {
       minimumFractionDigits: Math.max(0, digits), maximumFractionDigits: Math.max(0, digits),
     });
-    return shares(figure) ? text + " %" : text;
+  }
+
+  /* Numbers stand to the right, point below point; words and dates to the left, as in every table. */
+  const NUMBER = /^(?:± |[+−-])?[\d,]+(?:\.(\d+))?(?: to -?[\d,]+(?:\.(\d+))?)?(e[+-]\d+)?$/;
+  function aligned(table) {
+    const rows = [...table.tBodies[0].rows];
+    [...table.tHead.rows[0].cells].forEach((head, at) => {
+      const cells = rows.map((row) => row.cells[at]), known = cells.map((cell) => cell.textContent.trim().match(NUMBER));
+      for (const cell of [head, ...cells]) cell.classList.toggle("of", !known.some(Boolean));
+      const fine = known.map((one) => ((one && (one[2] ?? one[1])) || "").length), most = Math.max(0, ...fine);
+      known.forEach((one, i) => { if (one && !one[3]) cells[i].append("\u2007".repeat(most - fine[i]) + (most && !fine[i] ? "\u2008" : "")); });
+    });
+    return table;
   }
 
   /* Of several tables of a page each has a name of its own, as readers for the blind tell parts apart. */
@@ -181,12 +193,14 @@ const hushbeam = (() => {
           : `Nothing has changed beyond noise: all of ${found.compared} differences are within their intervals together.`));
         continue;
       }
+      const head = shares(table.figure) ? "difference, percentage points" : "difference";
       const body = found.names.map((one, i) => el("tr", {}, el("th", { scope: "row" }, one),
         el("td", { class: found.difference[i] > 0 ? "up" : "down" },
           (found.difference[i] > 0 ? "+" : "−") + number(Math.abs(found.difference[i]), found.half[i] / 2, table.figure)),
         el("td", {}, "± " + number(found.half[i], found.half[i] / 2, table.figure))));
-      put(place, scrolling(`${words}: what has changed in ${named(table)}`, ["", "difference", "interval"], body),
-        el("p", { class: "note" }, `Intervals cover all ${found.compared} differences together; the others are within noise.`));
+      put(place, scrolling(`${words}: what has changed in ${named(table)}`, ["", head, "interval"], body),
+        el("p", { class: "note" }, found.compared === 1 ? "The interval covers this difference."
+          : `Intervals cover all ${found.compared} differences together; the others are within noise.`));
     }
   }
 
@@ -195,8 +209,8 @@ const hushbeam = (() => {
       return el("div", {}, scrolling(name, heads, body.slice(0, 31)),
         el("details", {}, el("summary", {}, `${body.length - 31} more`), scrolling(`${name}, further back`, heads, body.slice(31))));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
-      el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, heads.map((head) => head
-        ? el("th", { scope: "col" }, head) : el("td", {})))), el("tbody", {}, body)));
+      aligned(el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, heads.map((head) => head
+        ? el("th", { scope: "col" }, head) : el("td", {})))), el("tbody", {}, body))));
   }
 
   /* Every figure of the newest release: as many rows as fit, found by a box. */
@@ -216,13 +230,15 @@ const hushbeam = (() => {
           errors ? el("td", {}, error === null ? "" : say(error, error)) : null,
           intervals ? el("td", {}, row.low_end === null ? "" : `${say(row.low_end, spread)} to ${say(row.high_end, spread)}`) : null);
       }));
+      aligned(body.parentElement);
       count.textContent = `${Math.min(most, kept.length).toLocaleString("en")} of ${kept.length.toLocaleString("en")}`;
       more.hidden = kept.length <= most;
       more.textContent = "Show more";
     }
     more.addEventListener("click", () => { most += 500; fill(); });
+    const unit = shares(table.figure) ? ", %" : "";
     const head = ["", what(table), errors && "± s.e.", intervals && "interval of all together"].filter((one) => one !== false).map((one) => one
-      ? el("th", { scope: "col" }, one) : el("td", {}));
+      ? el("th", { scope: "col" }, one + unit) : el("td", {}));
     if (found.length > 10) put(place, box);
     put(place, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All figures, ${named(table)}` },
       el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, head)), body)), count, more);

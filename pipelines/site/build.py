@@ -13,13 +13,13 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.compare.series import History, gaps, histories, rounded, table_now
@@ -323,7 +323,7 @@ def _page(
         "picture": shown[1],
         "data": in_script({"view": view, "up": up, "search": search, **data}),
     }
-    path.write_text(Template(_asset("page.html")).substitute(parts), "utf-8")
+    path.write_text(_template("page.html").substitute(parts), "utf-8")
 
 
 def _shown(history: History) -> tuple[str, str]:
@@ -357,9 +357,11 @@ def _takeaways(history: History, path: Path) -> None:
     """All windows as one table, in Parquet and CSV."""
     from pyarrow import csv
 
-    tables = (table for windows in history.tables.values() for table in windows.values())
-    rows = pa.concat_tables([schema.LONG.empty_table(), *map(schema.long, tables)])
-    rows = rows.sort_by([("window_start", "ascending")])
+    rows = schema.joined([
+        (table, history.releases[place].statement, history.releases[place].figures[name])
+        for name, windows in history.tables.items()
+        for place, table in windows.items()
+    ]).sort_by([("window_start", "ascending")])  # fmt: skip
     pq.write_table(rows, f"{path}.parquet", compression="zstd")
     csv.write_csv(harmless(rows), f"{path}.csv")
 
@@ -372,12 +374,17 @@ def _copies(one: Published, place: Path, title: str) -> None:
     page = re.sub(r'<p class="files">.*</p>\n', "", statements.read_page(one.folder))
     # The release's own first page is not here; the site's is, around it.
     parts = {"title": html.escape(title), "page": html.escape(page)}
-    framed = Template(_asset("release.html")).substitute(parts)
-    (place / REPORT).write_text(framed, "utf-8")
+    (place / REPORT).write_text(_template("release.html").substitute(parts), "utf-8")
 
 
+@cache
 def _asset(name: str) -> str:
     return _ASSETS.joinpath(name).read_text("utf-8")
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template(_asset(name))
 
 
 _AGO = re.compile(r"new (\d+) (day|week)s? ago")

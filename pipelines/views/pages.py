@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from itertools import starmap
@@ -13,6 +14,8 @@ from pipelines.views import facts
 from pipelines.views.headline import Head
 
 _OF = ' class="of"'
+_NUMBER = re.compile(r"(?:\S+ (?:to|±) )?[+−-]?[\d,]+(?:\.(\d+))?(e[+-]\d+)?")
+_POINT, _DIGIT = "\u2008", "\u2007"  # spaces of the width of a point, and of a digit
 _STATEMENT = f'<a href="{STATEMENT}">Statement (JSON)</a>'
 
 _FRAME = """\
@@ -61,22 +64,47 @@ def boxed(
         labels: how many columns say what a row is of.
         kind: its class.
     """
+    columns = [[*column] for column in zip(*rows, strict=True)] or [[] for _ in heads]
+    words = [
+        at < labels or not any(map(_NUMBER.fullmatch, column)) for at, column in enumerate(columns)
+    ]
     top = "".join(
-        f'<th scope="col"{_OF * (at < labels)}>{html.escape(head)}</th>'
+        f'<th scope="col"{_OF * words[at]}>{html.escape(head)}</th>'
         for at, head in enumerate(heads)
     )
 
     def cell(at: int, text: str) -> str:
         # A label that there is none of is no heading, which readers for the blind would stop at.
-        tag = "th" if at < labels and text else "td"
-        return f"<{tag}>{html.escape(text)}</{tag}>"
+        if at < labels and text:
+            return f"<th>{html.escape(text)}</th>"
+        return f"<td{_OF * words[at]}>{html.escape(text)}</td>"
 
-    body = "".join(f"<tr>{''.join(starmap(cell, enumerate(row)))}</tr>\n" for row in rows)
+    shown = [column if words[at] else aligned(column) for at, column in enumerate(columns)]
+    body = "".join(
+        f"<tr>{''.join(starmap(cell, enumerate(row)))}</tr>\n" for row in zip(*shown, strict=True)
+    )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}">\n'
         f'<table class="{kind}">\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody>\n'
         "</table>\n</div>\n"
     )
+
+
+def aligned(texts: Sequence[str]) -> list[str]:
+    """Numbers of a column, point below point: what digits one has not is space, as wide as they.
+
+    >>> aligned(["1.25", "10", "—", "0.5 to 1.5"])
+    ['1.25', '10\\u2008\\u2007\\u2007', '—', '0.5 to 1.5\\u2007']
+    """
+    known = [_NUMBER.fullmatch(text) for text in texts]
+    fine = [len(one[1] or "") if one and not one[2] else None for one in known]
+    most = max((digits for digits in fine if digits is not None), default=0)
+    return [
+        text
+        if digits is None
+        else text + _POINT * (not digits and most > 0) + _DIGIT * (most - digits)
+        for text, digits in zip(texts, fine, strict=True)
+    ]
 
 
 def folds(

@@ -198,7 +198,7 @@ def features(log: Log) -> dict[Key, float]:
 
 def tabs(log: Log) -> dict[Key, float]:
     """Two tables of one column, one of both, and how many there are in all."""
-    rank, team, others = log["rank"], log["team"], "(any other)"
+    rank, team, others = log["rank"], log["team"], "(other or missing)"
     ranks = {str(k): rank == k for k in range(4)} | {others: rank > 3}
     teams = {name: team == name for name in GROUPS} | {others: team == "z"}
     found: dict[Key, float] = {("all", "all"): float(ROWS)}

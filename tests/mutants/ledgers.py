@@ -28,6 +28,14 @@ MUTANTS = (
         _ROLLBACK,
     ),
     Mutant(
+        "read-once-believed-for-ever",
+        "What a process has read of a ledger is not compared with what stands there now.",
+        "pipelines/journal/journal.py",
+        "if before.segment.checkpoint == begun and known == leaves[: len(known)]:",
+        "if before.segment.checkpoint == begun and len(known) <= len(leaves):",
+        _JOURNAL,
+    ),
+    Mutant(
         "head-without-a-key",
         "Heads are hashes without a key, so whoever rewrites a ledger makes them anew.",
         "pipelines/journal/checkpoint.py",

@@ -18,8 +18,8 @@ import pytest
 from pipelines.cli import cli
 from pipelines.metrics.metric import PAGE, Content
 from pipelines.plan.publish import gathered
-from pipelines.releases import release, schema
-from pipelines.releases.schema import LONG, joinable
+from pipelines.releases import history, release, schema
+from pipelines.releases.schema import LONG, RELEASE, joinable, joined, long
 from pipelines.views.headline import Head
 from pipelines.views.pages import whole
 
@@ -112,6 +112,18 @@ def test_days_and_kinds_stand_in_one_table(releases: Path, tmp_path: Path) -> No
     assert (spread["estimate"], spread["n"], spread["n_standard_error"]) == (0.75, 98.0, 3.0)
     assert spread["lower"] is None
     assert {row["epsilon"] for row in rows} == {0.5}
+
+
+def test_of_which_release_figures_are_its_statement_says_as_its_tables_do(releases: Path) -> None:
+    published = history.releases_in([str(releases)])
+    parts, whole = [], []
+    for one in published:
+        for name, table in one.tables():
+            assert {*table.column_names}.isdisjoint(RELEASE.names)
+            parts.append((table, one.statement, one.figures[name]))
+            whole.append(long(pq.read_table(f"{one.folder}/{name}")))
+    assert joined(parts) == pa.concat_tables(whole)
+    assert joined([]) == LONG.empty_table()
 
 
 def test_no_text_of_a_client_is_a_formula(releases: Path, tmp_path: Path) -> None:

@@ -510,8 +510,38 @@ def test_an_old_row_that_was_altered_removed_or_added_is_refused(
                 row = (written(new), digest)
                 database.execute("UPDATE chunks SET content = ? WHERE digest = ?", row)
             database.commit()
-    journals._columns.cache_clear()
+    journals._columns.cache_clear()  # as in a new process
     with pytest.raises(RequestError, match=r"damaged \(rows of its checkpoint .*\): restore"):
+        replace(journal).read()
+
+
+def test_what_was_read_is_not_hashed_again(place: Place, tmp_path: Path, monkeypatch) -> None:
+    journal, hashed = place(tmp_path), list[str]()
+    journal.begin("mine")
+    real = FactJournal._after
+    monkeypatch.setattr(
+        FactJournal, "_after", lambda own, *said: hashed.append(said[1]) or real(own, *said)
+    )
+    add(journal, *(Fact("a", f"r{k}", k) for k in range(5)))
+    journal.read()
+    before = len(hashed)
+    assert journal.read().rows("a") == {f"r{k}": k for k in range(5)}
+    assert len(hashed) == before
+    add(journal, Fact("a", "r5", 5))
+    assert journal.read().rows("a")["r5"] == 5
+    assert len(hashed) == before + 2  # by who adds it, and by who reads it
+
+
+def test_a_fact_that_was_read_and_is_altered_since_then_is_seen(tmp_path: Path) -> None:
+    journal = in_sqlite(tmp_path)
+    journal.begin("mine")
+    add(journal, Fact("a", "r", 1), Fact("a", "s", 2))
+    assert journal.read().rows("a") == {"r": 1, "s": 2}
+    with closing(sqlite3.connect(tmp_path / "facts.sqlite")) as database:
+        database.executescript("DROP TRIGGER facts_unchanged")
+        database.execute("UPDATE facts SET body = '7' WHERE name = 'r'")
+        database.commit()
+    with pytest.raises(RequestError, match="its history is not as it was written"):
         journal.read()
 
 

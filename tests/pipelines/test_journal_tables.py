@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +53,7 @@ def test_a_table_is_the_dictionary_of_its_facts(parts: list[Any], together: bool
         column = table.column(field)
         said = [body.get(field, KeyError) if isinstance(body, dict) else KeyError
                 for body in truth.values()]  # fmt: skip
-        assert [column.texts[code] for code in column.codes] == [
+        assert [column.texts[code].as_py() for code in column.codes] == [
             None if value is KeyError else text(value) for value in said
         ]
         assert column.equals("x").tolist() == [value == "x" for value in said]
@@ -68,6 +69,10 @@ def test_a_text_stands_once_in_a_column() -> None:
 
 
 def test_what_is_no_chunk_is_refused() -> None:
-    content = bytearray(written(chunk_of({"x": {"a": 1}})))
+    whole = chunk_of({"x": {"a": 1}})
+    content = bytearray(written(whole))
     with pytest.raises(Exception, match=r".+"):
         opened(bytes(content[: len(content) // 2]))
+    for other in (whole.drop_columns(["whole"]), whole.set_column(2, '"a"', pa.array([[1.5]]))):
+        with pytest.raises((ValueError, pa.ArrowException)):  # before a column of it is looked at
+            opened(written(other))

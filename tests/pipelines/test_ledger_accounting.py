@@ -192,6 +192,21 @@ def test_further_releases_fill_the_budget() -> None:
     assert further([], [loss(0.1, 0.0)], Budget(epsilon=1, delta=0)) == 10
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "budget"),
+    [(0.01, Budget(epsilon=1, delta=1e-6)), (3.0, Budget(epsilon=60, delta=1e-6)),
+     (0.1, Budget(epsilon=1, delta=1e-9))],
+)  # fmt: skip
+def test_how_many_fit_is_found_by_few_compositions(epsilon: float, budget: Budget) -> None:
+    accountant._sum.cache_clear()
+    accounting._joint.cache_clear()
+    more = further([loss(0.02, 0.0)] * 3, [loss(epsilon, 1e-12)], budget)
+    assert accountant._sum.cache_info().misses <= 5
+    kinds = Counter({loss(0.02, 0.0): 3})
+    assert fits(kinds + Counter({loss(epsilon, 1e-12): more}), budget)
+    assert not fits(kinds + Counter({loss(epsilon, 1e-12): more + 1}), budget)
+
+
 @pytest.mark.verify
 def test_thousands_of_releases_fill_a_budget_of_a_hundred() -> None:
     """To find how many fit, a search tries some whose epsilons add up to more than 709."""

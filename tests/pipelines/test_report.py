@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.metrics.histogram import reading
-from pipelines.views import facts, report
+from pipelines.views import facts, pages, report
 from tests.oracles.pages import Page
 
 NASTY = [
@@ -182,3 +182,14 @@ def test_tables_beside_each_other_are_named_on_the_screen() -> None:
     )
     assert "reached" in screen.getvalue()
     assert "went on" in screen.getvalue()
+
+
+def test_numbers_of_a_column_stand_point_below_point_and_words_to_the_left() -> None:
+    rows = [["a", "1.25", "yes"], ["b", "10", ""], ["c", "—", ""]]
+    box = pages.boxed("all", ["", "estimate", "beyond noise"], rows)
+    assert "<td>1.25</td>" in box
+    assert "<td>10\u2008\u2007\u2007</td>" in box
+    assert "<td>—</td>" in box
+    assert '<th scope="col" class="of">beyond noise</th>' in box
+    assert '<td class="of">yes</td>' in box
+    assert '<th scope="col">estimate</th>' in box

@@ -168,7 +168,8 @@ def test_a_pipe_in_the_place_of_a_page_does_not_block(theirs: Path) -> None:
 def bomb() -> pa.Table:
     """A megabyte of text in each of 10,000 rows: a file of some kilobytes."""
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), ["x" * (1 << 20)])
-    return pa.table({"value": text, "estimate": [0.5] * 10_000})
+    others = {field.name: pa.nulls(10_000, field.type) for field in LONG}
+    return pa.table(others | {"value": text, "estimate": pa.array([0.5] * 10_000)})
 
 
 def odd_column(table: pa.Table, cell: object) -> pa.Table:

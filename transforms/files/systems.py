@@ -16,6 +16,7 @@ UNCOMPRESSED = "uncompressed"
 _AUTO = "auto"  # Beam undoes the compression that a name claims
 
 _GLOB = set("*?[")
+_SETS = _GLOB - {"*"}  # what of globs Beam alone reads
 
 # Names for which Beam knows a compression, and must be asked which.
 _PACKED = (".bz2", ".deflate", ".gz", ".lzma", ".xz", ".zst", ".zstd")
@@ -55,11 +56,11 @@ class _FileSystems:
 
     def match(self, patterns: list[str]) -> list[Any]:
         """For each pattern what it matches, as `MatchedFiles`."""
-        if any(set(name) & _GLOB or name.endswith("/") for name in patterns) or not all(
-            map(_is_local, patterns)
-        ):
+        if not all(_is_local(name) and not name.endswith("/") for name in patterns):
             return self._beams().match(patterns)
-        return [MatchedFiles([_file(name)] if os.path.exists(name) else []) for name in patterns]
+        if any(set(name) & _SETS or "**" in name for name in patterns):
+            return self._beams().match(patterns)
+        return [MatchedFiles([_file(name) for name in _matches(pattern)]) for pattern in patterns]
 
     def named(self, pattern: str) -> list[Any]:
         """The files that a name or a glob means, as `File`: the name itself before the glob.
@@ -134,6 +135,37 @@ def is_beams(error: OSError) -> bool:
 
 def _is_local(path: str) -> bool:
     return "://" not in path
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a local name means, or one with stars: files, hidden ones too, but behind no link.
+
+    As Beam takes it, which lists all that is below the first star, however deep.
+    """
+    if "*" not in pattern:
+        return [pattern] if os.path.exists(pattern) else []
+    folder = os.path.join(os.path.dirname(pattern.partition("*")[0]), "")
+    paths = [folder] if folder else []  # Beam finds nothing where no folder is named
+    for part in pattern[len(folder) :].split("/"):
+        own = [
+            path for path in paths if not os.path.islink(path)
+        ]  # `folder` may be: it ends with /
+        like = re.compile(r"[^\\]*".join(map(re.escape, part.split("*"))), re.DOTALL)
+        paths = [
+            os.path.join(path, name)
+            for path in own
+            for name in (_names(path) if "*" in part else [part])
+            if like.fullmatch(name)
+        ]
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def _names(folder: str) -> list[str]:
+    """What is in a folder; nothing where it cannot be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _may_be_packed(path: str) -> bool:

@@ -25,7 +25,7 @@ from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.labels import with_labels
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
-from pipelines.views.headline import HEAT, TOTAL
+from pipelines.views.headline import HEAT, OTHER, TOTAL
 from transforms.encoders.rows import Absence, RowEncoder
 
 _READING = (
@@ -39,7 +39,7 @@ _OF_THREE = (
     " Of three columns `fitted` adds up to the table of the first two and to that of the third."
 )
 _TABLE = "cross-tab.parquet"
-OTHER, ALL, TIMES = "(any other)", "all", " × "
+ALL, TIMES = "all", " × "
 
 
 @dataclass(frozen=True, kw_only=True)

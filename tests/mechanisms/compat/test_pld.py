@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from mechanisms.compat.pld import accounting, deltas, fftconvolve
+from mechanisms.compat.pld import accounting, deltas, epsilon, fftconvolve
 from tests.fakes.few import few
 
 _COMPOSED = """
@@ -143,6 +143,12 @@ def test_deltas_are_dp_accountings() -> None:
     for pmf in (composed, unbounded):
         epsilons = np.array([0.0, 0.25, 0.5, 0.500001, 0.9, 1.0, 1.5, 700.0])
         assert np.array_equal(deltas(pmf, epsilons), pmf.get_delta_for_epsilon(epsilons))
+        for delta in (1e-15, 1e-9, 1e-3, 0.1, 0.5, 1.0):
+            assert epsilon(pmf, delta) == pmf.get_epsilon_for_delta(delta)
+    giant = accounting().pld_pmf.DensePLDPmf(1000.0, 0, np.array([0.5, 0.5]), 0.0, True)
+    assert [epsilon(giant, delta) for delta in (0.0, 0.3, 0.5, 0.8, 1.0)] == [
+        giant.get_epsilon_for_delta(delta) for delta in (0.0, 0.3, 0.5, 0.8, 1.0)
+    ]
 
 
 def test_deltas_of_another_version_are_its_own() -> None:
@@ -150,4 +156,8 @@ def test_deltas_of_another_version_are_its_own() -> None:
         def get_delta_for_epsilon(self, epsilons):
             return [0.5 for _ in epsilons]
 
+        def get_epsilon_for_delta(self, delta):
+            return 2 * delta
+
     assert deltas(Other(), np.zeros(2)).tolist() == [0.5, 0.5]
+    assert epsilon(Other(), 0.5) == 1.0

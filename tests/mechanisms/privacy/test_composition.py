@@ -15,7 +15,7 @@ from scipy import stats
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.hashed_responses import optimal_local
 from mechanisms.papers.renyi import randomised_response_renyi, renyi, renyi_to_epsilon
-from mechanisms.privacy.accountant import compose, composed_delta, profile_delta
+from mechanisms.privacy.accountant import compose, composed_delta, normal_delta, profile_delta
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
 
@@ -242,3 +242,18 @@ def test_a_missing_accountant_is_named(monkeypatch):
     with pytest.raises(ImportError, match="pip install dp-accounting"):
         compose({response(1.0): 2})
     assert compose({response(1.0): 1}).epsilon(0.0) == pytest.approx(1.0)  # needs no accountant
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
+def test_many_losses_are_nearly_normal(epsilon: float) -> None:
+    loss = PrivacyLoss.from_profile([epsilon], [0.0])
+    times = round(4 / epsilon**2) + 200
+    for delta in (0.1, 1e-2, 1e-3):
+        at = compose({loss: times}).epsilon(delta)
+        assert normal_delta({loss: times}, at) == pytest.approx(delta, rel=0.3)
+
+
+def test_where_nothing_is_lost_nothing_is_normal() -> None:
+    nothing = PrivacyLoss((0.0,), (0.0,))
+    assert normal_delta({nothing: 9}, 0.5) == 0.0
+    assert normal_delta({PrivacyLoss((0.0,), (1e-3,)): 2}, 0.5) == pytest.approx(2e-3, rel=1e-2)
