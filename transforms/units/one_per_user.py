@@ -94,7 +94,7 @@ def choose_distinct(rows: NDArray[np.void], most: int, rng: RandomSource) -> NDA
     first, groups = distinct(cells if cells.ndim > 1 else cells[:, None])
     names, users = numbered(rows[USERS])
     chosen = pairs(users, groups, names.size, most, rng)
-    kept = rows[first[chosen.groups]]
+    kept = taken(rows, first.take(chosen.groups))
     kept[USERS] = names[chosen.users]  # equal cells are the same, whoever's row they were read from
     return kept
 
