@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 
+_LOW = np.uint64((1 << 32) - 1)
 _ZEROS = bytes(1 << 20)  # encrypting zeros yields the bare keystream
 
 
@@ -94,6 +95,33 @@ class _Keystream(ABC):
         while (rejected := np.flatnonzero(result > last)).size:
             result[rejected] = draw(rejected.size)
         return result.astype(np.uint64, copy=False)
+
+    def below(self, bounds: Words) -> Words:
+        """Exactly uniform integers, each below a bound of its own.
+
+        Args:
+            bounds: (n,) uint64, each 1 .. 2^32, exclusive.
+
+        Returns:
+            (n,) uint64, the i-th uniform on 0 .. bounds[i] - 1.
+
+        Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019, Alg. 5.
+
+        >>> SeededRandom(7).below(np.ones(3, np.uint64))
+        array([0, 0, 0], dtype=uint64)
+        """
+        words = np.empty(bounds.size, np.uint32)
+        if bounds.size:
+            self._fill(words)
+        products = words * bounds
+        low = products & _LOW
+        # Of the words that fall on a result, one more for some results: those are drawn again.
+        few = np.flatnonzero(low < bounds)
+        few = few.compress(low.take(few) < np.uint64(1 << 32) % bounds.take(few))
+        result = products >> np.uint64(32)
+        if few.size:
+            result[few] = self.below(bounds.take(few))
+        return result
 
     def bernoulli(self, threshold: int, size: int) -> NDArray[np.bool_]:
         """Coins that fall heads with probability exactly threshold / 2^64.

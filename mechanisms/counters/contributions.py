@@ -124,34 +124,50 @@ def pairs(
         numbers: (rows,) that are added up; without them rows are counted.
 
     """
-    owners, kinds = np.asarray(users, np.int64), np.asarray(groups, np.int64)
+    kinds = np.asarray(groups)
     size = int(kinds.max(initial=0)) + 1
     # Words of 32 bits, where they suffice, are sorted and divided at half the price.
-    keys = (owners * size + kinds).astype(np.min_scalar_type(n * size))
+    word = np.min_scalar_type(n * size)
+    keys = np.asarray(users).astype(word) * word.type(size) + kinds.astype(word)
     if numbers is None:
-        keys, rows = np.unique(keys, return_counts=True)
-        sums = rows
+        ordered = np.sort(keys)
     else:
         order = _order(keys, n * size)
         ordered = keys.take(order)
-        new = np.ones(keys.size, np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-        first = np.flatnonzero(new)
-        keys, rows = ordered.take(first), np.diff(first, append=ordered.size)
+    new = np.ones(keys.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    first = np.flatnonzero(new)
+    keys, rows = ordered.take(first), np.diff(first, append=ordered.size)
+    sums: NDArray[Any] = rows
+    if numbers is not None:
         # One after the other, as they came: a sum of doubles hangs on that.
         sums = np.bincount(np.cumsum(new) - 1, numbers.take(order), keys.size)
-    owner = (keys // size).astype(np.int64)
+    owner = (keys // word.type(size)).astype(np.int64)
     have = np.bincount(owner, minlength=n)
-    cut = have > k
-    if cut.any():  # of those with more than they may have, in an order that is drawn
-        some = np.flatnonzero(cut.take(owner))
-        drawn = some.take(np.argsort(rng.words(keys.size).take(some)))
-        order = drawn.take(_order(owner.take(drawn), n))
-        keys[some], sums[some], rows[some] = keys[order], sums[order], rows[order]
-    place = np.arange(keys.size) - np.repeat(np.cumsum(have) - have, have)
-    kept = place < k
-    keys, sums, rows = keys[kept], sums[kept], rows[kept]
-    return Pairs(owner[kept], place[kept], (keys % size).astype(np.int64), sums, rows, cut)
+    kept, chosen = np.minimum(have, k), _chosen(have, k, rng)
+    place = np.arange(chosen.size) - np.repeat(np.cumsum(kept) - kept, kept)
+    keys, sums, rows = keys.take(chosen), sums.take(chosen), rows.take(chosen)
+    return Pairs(
+        owner.take(chosen), place, (keys % word.type(size)).astype(np.int64), sums, rows, have > k
+    )
+
+
+def _chosen(have: Slots, k: int, rng: RandomSource) -> Slots:
+    """Which pairs stay, of users who have so many one after the other: k of each at the most.
+
+    The first k steps of a shuffle of Fisher and Yates for all users at once, so that nothing is
+    drawn for what does not stay: to sort by random keys took three times as long.
+    """
+    starts, kept = np.cumsum(have) - have, np.minimum(have, k)
+    stay = np.arange(int(have.sum()))
+    cut = np.flatnonzero(have > k)
+    first, left = starts.take(cut), have.take(cut).astype(np.uint64)
+    for step in range(k if cut.size else 0):
+        one = first + step
+        other = one + rng.below(left - np.uint64(step)).astype(np.int64)
+        stay[one], stay[other] = stay.take(other), stay.take(one)
+    within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
+    return np.asarray(stay.take(np.repeat(starts, kept) + within))
 
 
 def _order(keys: Slots, end: int) -> NDArray[np.intp]:

@@ -75,6 +75,46 @@ def test_impossible_bounds_are_refused(bound):
         SeededRandom(1).integers(bound, 1)
 
 
+class Given(SeededRandom):
+    """Fills with given words, and with the largest word from the second time on."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        super().__init__(0)
+        self.words_first, self.fills = words, 0
+
+    def _fill(self, array):
+        array[:] = self.words_first if not self.fills else (1 << 32) - 1
+        self.fills += 1
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 6, 100, 1 << 16, (1 << 31) + 1, 1 << 32])
+def test_bounds_of_their_own_are_met_by_exactly_as_many_words(bound):
+    """Of the words that fall on a result, only the first may be one too many."""
+    results = range(bound) if bound <= 100 else [0, 1, bound // 2, bound - 1]
+    for result in results:
+        first, end = (-(-(place << 32) // bound) for place in (result, result + 1))
+        words = np.arange(max(first - 1, 0), min(first + 3, end), dtype=np.uint32)
+        left = []
+        for word in words.tolist():
+            rng = Given(np.array([word], np.uint32))
+            drawn = int(rng.below(np.array([bound], np.uint64))[0])
+            if rng.fills == 1 and drawn == result:
+                left.append(word)
+        assert {*left} | {first} == {*range(first, min(first + 3, end))}
+        assert end - first - (first not in left) == (1 << 32) // bound
+
+
+def test_each_bound_has_its_own_law():
+    bounds = np.tile(np.array([1, 3, 1000], np.uint64), 60_000)
+    drawn = SeededRandom(3).below(bounds)
+    assert drawn.dtype == np.uint64
+    for bound, size in ((1, 1), (3, 3), (1000, 8)):
+        part = drawn[bounds == bound]
+        assert int(part.max()) < bound
+        law = np.full(size, 1 / size)
+        assert follows(np.bincount(part.astype(int) * size // bound, minlength=size), law)
+
+
 @pytest.mark.parametrize("share", [0.0, 1e-3, 0.5, 0.9, 1.0])
 def test_bernoulli_has_its_probability(share):
     n = 400_000

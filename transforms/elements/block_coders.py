@@ -10,10 +10,10 @@ through; what has no coder of its own is encoded for it, and then thrown away.
 
 from __future__ import annotations
 
-import io
+import ast
 import math
 import struct
-from tokenize import TokenError
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,22 +25,26 @@ from numpy.typing import NDArray
 Kind = TypeVar("Kind", bound=type)
 
 
+# How many bytes say the layout, as `numpy.lib.format` writes it, and how many sides an array has;
+# then these bytes, each side, and the rows. Pieces of one step have one layout, which is parsed
+# once: in the form of a .npy file, whose header says the size too, that took longer than the rows.
+_FORM = struct.Struct("<HB")
+_LONGEST = 10_000  # bytes of a layout: so much numpy reads of a header, too
+_SIDE = struct.calcsize("<Q")
+
+
 def encoded(rows: NDArray[Any]) -> bytes:
-    """An array of any fixed-width layout as bytes that say it, in the form of a .npy file.
+    """An array of any fixed-width layout as bytes that say it.
 
     Raises:
-        ValueError: it holds Python objects.
+        ValueError: it holds Python objects, or its layout is too long to write.
 
     >>> decoded(encoded(np.arange(3)))
     array([0, 1, 2])
     """
-    if rows.dtype.hasobject:
-        raise ValueError("an array of Python objects is no block")
-    stream = io.BytesIO()
-    layout = {"descr": npy.dtype_to_descr(rows.dtype), "fortran_order": False, "shape": rows.shape}
-    npy.write_array_header_1_0(stream, layout)
-    stream.write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
-    return stream.getvalue()
+    layout, sides = _layout(rows.dtype), rows.shape
+    head = _FORM.pack(len(layout), len(sides)) + layout + struct.pack(f"<{len(sides)}Q", *sides)
+    return b"".join([head, np.ascontiguousarray(rows).data.cast("B") if rows.size else b""])
 
 
 def decoded(piece: bytes) -> NDArray[Any]:
@@ -49,28 +53,52 @@ def decoded(piece: bytes) -> NDArray[Any]:
     Raises:
         ValueError: the bytes are of nothing that it writes.
     """
-    stream = io.BytesIO(piece)
-    rows = _read(stream)
-    if stream.read(1):
+    rows, end = _read(piece, 0)
+    if end != len(piece):
         raise ValueError("a block has more bytes than it says")
     return rows
 
 
-def _read(stream: io.BytesIO) -> NDArray[Any]:
-    """The next array of a stream, which has its bytes: none is made for what is only claimed."""
-    if npy.read_magic(stream) != (1, 0):
-        raise ValueError("a block is of another version of its form")
-    try:
-        shape, _, dtype = npy.read_array_header_1_0(stream)
-    except (SyntaxError, TokenError) as error:  # what of a header is no literal
-        raise ValueError("a block has no layout") from error
-    if dtype.hasobject or not dtype.itemsize > 0 or not all(side >= 0 for side in shape):
+@lru_cache(maxsize=256)
+def _layout(dtype: np.dtype[Any]) -> bytes:
+    """Of an array's entries, as bytes."""
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects is no block")
+    layout = repr(npy.dtype_to_descr(dtype)).encode()
+    if len(layout) > _LONGEST:
+        raise ValueError("an array of so many fields is no block")
+    return layout
+
+
+@lru_cache(maxsize=256)
+def _dtype(layout: bytes) -> np.dtype[Any]:
+    """What `_layout` was given."""
+    if len(layout) > _LONGEST:
         raise ValueError("a block is of no layout that is written")
-    size, left = math.prod(shape) * dtype.itemsize, stream.getbuffer()[stream.tell() :].nbytes
-    if not size <= left:
+    try:
+        dtype = npy.descr_to_dtype(ast.literal_eval(layout.decode()))
+    except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError) as error:
+        raise ValueError("a block has no layout") from error
+    if dtype.hasobject or not dtype.itemsize > 0:
+        raise ValueError("a block is of no layout that is written")
+    return dtype
+
+
+def _read(piece: bytes, start: int) -> tuple[NDArray[Any], int]:
+    """The array at a place, and where it ends: none is made for what is only claimed."""
+    try:
+        length, several = _FORM.unpack_from(piece, start)
+        sides = (start := start + _FORM.size) + length
+        shape = struct.unpack_from(f"<{several}Q", piece, sides)
+    except struct.error as error:
+        raise ValueError("a block ends before its layout") from error
+    dtype, first = _dtype(piece[start:sides]), sides + several * _SIDE
+    end = first + math.prod(shape) * dtype.itemsize
+    if not end <= len(piece):
         raise ValueError("a block has fewer bytes than it says")
-    # A copy of the array would go field by field.
-    return np.ndarray(shape, dtype, bytearray(stream.read(size)))
+    # A copy, for it may be written to, and at a place where numbers may stand; one of the array
+    # would go field by field.
+    return np.ndarray(shape, dtype, bytearray(memoryview(piece)[first:end])), end
 
 
 class BlockCoder(coders.Coder):
@@ -102,9 +130,11 @@ class BlockCoder(coders.Coder):
         Raises:
             ValueError: the bytes are of no such block.
         """
-        stream, parts = io.BytesIO(piece), []
-        while present := stream.read(1):
-            parts.append(_read(stream) if present == b"\1" else None)
+        place, parts = 0, []
+        while place < len(piece):
+            present, place = piece[place] == 1, place + 1
+            rows, place = _read(piece, place) if present else (None, place)
+            parts.append(rows)
         try:
             return self._kind(*parts)
         except TypeError:

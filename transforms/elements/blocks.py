@@ -26,6 +26,9 @@ weighed(np.ndarray, ArrayCoder)  # messages
 # for thousands of them cut blocks to shreds; and rows that a bucket should hold at most.
 _CACHED_ROWS, _FEW_BUCKETS = 1 << 16, 256
 _BUCKET_ROWS = 1 << 18
+# Rows that are ordered by bucket at a time, for they and their places stay in a core's cache: two
+# thirds of the time that a million takes; and how many of a bucket are worth a slice of their own.
+_ORDERED, _SLICE = 1 << 15, 1 << 8
 _MOST_BUCKETS, _MANY_BUCKETS = 1 << 16, 1 << 14
 
 
@@ -77,13 +80,17 @@ def partition(
     """
     # Stable sorts of narrow integers are radix sorts in numpy, linear in n.
     narrow = buckets.astype(np.min_scalar_type(size - 1))
-    ordered = taken(rows, np.argsort(narrow, kind="stable"))
-    ends = np.cumsum(np.bincount(narrow, minlength=size))
-    start = 0
-    for bucket, end in enumerate(ends.tolist()):
-        if end > start:
-            yield bucket, ordered[start:end]
-        start = end
+    step, ordered, ends = max(_ORDERED, _SLICE * size), [], []
+    for start in range(0, len(rows), step):
+        some = narrow[start : start + step]
+        order = np.argsort(some, kind="stable")
+        ordered.append(taken(rows[start : start + step], order))
+        ends.append([0, *np.cumsum(np.bincount(some, minlength=size)).tolist()])
+    for bucket in range(size):
+        limits = [(end[bucket], end[bucket + 1]) for end in ends]
+        if any(first < last for first, last in limits):
+            parts = zip(ordered, limits, strict=True)
+            yield bucket, concatenated([part[first:last] for part, (first, last) in parts])
 
 
 def repeated(

@@ -17,6 +17,7 @@ Words = NDArray[np.uint32]
 
 _BYTES = 1 << 24  # of the strings that are encoded at a time
 _CUT = 1 << 31
+_OWN = np.frombuffer(b"".join(b"\xff" * k + bytes(4 - k) for k in range(5)), np.uint32)
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,11 @@ def width_of(most: int) -> int:
 
 def words_of(texts: pa.Array, most: int) -> Words:
     """(n, width) of a column of large strings without nulls; see `StringEncoder`."""
+    if not len(texts):
+        return np.zeros((0, width_of(most)), np.uint32)
     symbols, ends = bytes_of(texts)
-    starts, lengths = ends[:-1], np.diff(ends)
+    # Only what these rows hold: slices share the buffer of a whole row group.
+    symbols, starts, lengths = symbols[ends[0] : ends[-1]], ends[:-1] - ends[0], np.diff(ends)
     cut, kept = lengths > most, np.minimum(lengths, most)
     for _ in range(3):  # bytes of a character after its first
         long = np.flatnonzero(cut & (kept > 0))
@@ -89,9 +93,15 @@ def words_of(texts: pa.Array, most: int) -> Words:
         kept[inside] -= 1
     words = np.zeros((len(texts), width_of(most)), np.uint32)
     words[:, 0] = kept + np.where(cut, _CUT, 0)
-    within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-    places = np.repeat(np.arange(len(texts)) * 4 * words.shape[1] + 4, kept) + within
-    words.view(np.uint8).reshape(-1)[places] = symbols[np.repeat(starts, kept) + within]
+    # The four bytes from each place on; those beyond a string's end belong to the next one.
+    fours = np.ndarray(symbols.size + 1, np.uint32, symbols.tobytes() + bytes(4), strides=(1,))
+    active = np.arange(len(texts))
+    for place in range(int(kept.max(initial=0) + 3) // 4):
+        left = kept.take(active) - 4 * place
+        active, left = active.compress(left > 0), left.compress(left > 0)
+        words[active, 1 + place] = fours[starts.take(active) + 4 * place] & _OWN.take(
+            left, mode="clip"
+        )
     return words
 
 

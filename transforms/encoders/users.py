@@ -15,7 +15,7 @@ _ODD_1, _ODD_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _OWN = np.frombuffer(b"".join(b"\xff" * k + bytes(8 - k) for k in range(9)), np.uint64)
 
 
-def _mix(words: Digests) -> Digests:
+def mix(words: Digests) -> Digests:
     """A bijection of 64-bit words that spreads every bit (the finaliser of SplitMix64).
 
     Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -71,7 +71,7 @@ class UserDigest:
             filled = ids.fill_null(0) if ids.null_count else ids
             # Through int64, so that a column's width does not change a user's digest.
             words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
-            return self._seal(_mix(words ^ np.uint64(self.key)))
+            return self._seal(mix(words ^ np.uint64(self.key)))
         texts = ids.cast(pa.large_string()) if pa.types.is_integer(ids.type) else ids
         return self._digest_bytes(texts.cast(pa.large_binary()))
 
@@ -84,18 +84,18 @@ class UserDigest:
         text = data[offsets[0] : offsets[-1]].to_pybytes() if data else b""
         # The eight bytes from each place on; those beyond a string's end belong to the next one.
         eights = np.ndarray(len(text) + 1, np.uint64, text + bytes(8), strides=(1,))
-        state = _mix(lengths.astype(np.uint64) ^ np.uint64(self.key))
+        state = mix(lengths.astype(np.uint64) ^ np.uint64(self.key))
         active = np.arange(len(ids))
         for position in range(0, int(lengths.max(initial=0)), 8):
             active = active.compress(lengths.take(active) > position)
             own = _OWN.take(lengths.take(active) - position, mode="clip")
             words = eights[starts.take(active) + position] & own
-            state[active] = _mix(state.take(active) ^ words)
+            state[active] = mix(state.take(active) ^ words)
         return self._seal(state)
 
     def _seal(self, words: Digests) -> Digests:
         """Keyed once more: one round can be undone up to the key, and shows how two ids differ."""
-        return _mix(words + np.uint64(self.key))
+        return mix(words + np.uint64(self.key))
 
 
 def fresh_digest(column: str | None) -> UserDigest | None:

@@ -80,11 +80,14 @@ class EncodeContributions(beam.PTransform):
         encoded = tables | "Encode" >> encode
         if self.users is None:
             return EncodedContributions(encoded.blocks, encoded.tallies)
-        bound = BoundContributions(
+        blocks, flow = encoded.blocks | "Bound contributions" >> self.bound()
+        return EncodedContributions(blocks, encoded.tallies, (flow,))
+
+    def bound(self) -> beam.PTransform:
+        """What bounds the rows of each user."""
+        return BoundContributions(
             self.encoder.kind, self.buckets, self.open_rng, self.named, self.distinct
         )
-        blocks, flow = encoded.blocks | "Bound contributions" >> bound
-        return EncodedContributions(blocks, encoded.tallies, (flow,))
 
 
 class EncodedContributions(NamedTuple):

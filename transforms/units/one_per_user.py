@@ -94,7 +94,7 @@ def choose_distinct(rows: NDArray[np.void], most: int, rng: RandomSource) -> NDA
     first, groups = distinct(cells if cells.ndim > 1 else cells[:, None])
     names, users = numbered(rows[USERS])
     chosen = pairs(users, groups, names.size, most, rng)
-    kept = rows[first[chosen.groups]]
+    kept = taken(rows, first.take(chosen.groups))
     kept[USERS] = names[chosen.users]  # equal cells are the same, whoever's row they were read from
     return kept
 
@@ -106,20 +106,23 @@ def numbered(users: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
     (array([5, 7], dtype=uint64), array([1, 0, 1]))
     """
     users = np.ascontiguousarray(users)
-    # Beyond what all share: two radix passes over 32 bits tell nearly all users of a bucket apart.
+    # Words of a digest's bits beyond what all share, and of a row's place, are sorted by vector
+    # instructions: at a third of the time of two radix passes over places.
     spread = int((users ^ users[:1]).max(initial=0)).bit_length()
-    bits = users << np.uint64(min(64 - spread, 63))
-    order = np.argsort((bits >> np.uint64(32)).astype(np.uint16), kind="stable")
-    high = (bits >> np.uint64(48)).astype(np.uint16)
-    order = order.take(np.argsort(high.take(order), kind="stable"))
-    if (users.take(order[1:]) < users.take(order[:-1])).any():
-        order = np.argsort(users)
+    places_bits = np.uint64(users.size.bit_length())
+    words = users << np.uint64(min(64 - spread, 63)) >> places_bits << places_bits
+    words |= np.arange(users.size, dtype=np.uint64)
+    words.sort()
+    order = (words & ((np.uint64(1) << places_bits) - np.uint64(1))).view(np.intp)
     ordered = users.take(order)
+    if (ordered[1:] < ordered[:-1]).any():  # the bits that are left tell some users apart
+        order = np.argsort(users)
+        ordered = users.take(order)
     new = np.ones(users.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     places = np.empty(users.size, np.intp)
     places[order] = np.cumsum(new) - 1
-    return ordered[new], places
+    return ordered.compress(new), places
 
 
 def _settled(rows: NDArray[np.void], rng: RandomSource) -> NDArray[np.void]:

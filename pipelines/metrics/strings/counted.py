@@ -100,10 +100,12 @@ class CountedStrings(ByCounters):
         self, tables: beam.PCollection, named: UserDigest | None = None, pools: bool = False
     ) -> EncodedContributions:
         from transforms.units.contributions import EncodeContributions
+        from transforms.units.strings import EncodeStrings
 
         users = named or fresh_digest(self.options.user_column)
         keep = named is not None
-        step = EncodeContributions(
+        encode = EncodeStrings if pools and users is not None else EncodeContributions
+        step = encode(
             viewed(self, pools=pools), users, self._buckets, self.open_rng, keep,
             distinct=self._distinct, reported=False,
         )  # fmt: skip
@@ -130,7 +132,7 @@ class CountedStrings(ByCounters):
 
         from transforms.elements.conservation import entering, reporting
 
-        pools = self.options.user_column is None
+        pools = self.options.user_column is None or self._distinct is not None
         blocks, tallies, bounded = self.contributions(tables, pools=pools)
         entered = entering(blocks)
         if self.options.where:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from mechanisms.counters.amounts import (
 )
 from mechanisms.counters.contributions import Contributions, pairs
 from mechanisms.randomness import SeededRandom
+from tests.oracles.statistics import follows, sample_size, tilted
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8, 100, 1023, 1024])
@@ -160,17 +162,21 @@ def test_further_rows_of_a_user_who_is_counted_once_are_not_cut() -> None:
 
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 50])
-def test_pairs_are_those_of_a_sort(k: int, numbered: bool) -> None:
-    """The same order is drawn of a user's groups as if all were sorted by words and by users."""
+def test_pairs_are_those_of_shuffles(k: int, numbered: bool) -> None:
+    """Of each user with more groups those stay that the first k steps of a shuffle put first."""
     rng, n = np.random.default_rng(6), 40
     users, groups = rng.integers(0, n, 600), rng.integers(0, 9, 600)
     numbers = rng.normal(size=600) if numbered else None
     own = [sorted({*groups[users == user].tolist()}) for user in range(n)]
-    words, expected = SeededRandom(7).words(sum(map(len, own))).tolist(), []
-    for user, kinds in enumerate(own):
-        drawn, words = words[: len(kinds)], words[len(kinds) :]
-        if len(kinds) > k:
-            kinds = [kind for _, kind in sorted(zip(drawn, kinds, strict=True))]
+    several, same = [user for user in range(n) if len(own[user]) > k], SeededRandom(7)
+    stay = [[*kinds] for kinds in own]
+    for step in range(k if several else 0):
+        bounds = np.array([len(own[user]) - step for user in several], np.uint64)
+        for user, place in zip(several, same.below(bounds).tolist(), strict=True):
+            one, other = step, step + place
+            stay[user][one], stay[user][other] = stay[user][other], stay[user][one]
+    expected = []
+    for user, kinds in enumerate(stay):
         for place, kind in enumerate(kinds[:k]):
             rows = (users == user) & (groups == kind)
             total = rows.sum() if numbers is None else sum(numbers[rows].tolist())
@@ -178,6 +184,22 @@ def test_pairs_are_those_of_a_sort(k: int, numbered: bool) -> None:
     made = pairs(users, groups, n, k, SeededRandom(7), numbers)
     assert [*zip(*made[:5], strict=True)] == expected
     assert made.cut.tolist() == [len(kinds) > k for kinds in own]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_any_groups_of_a_user_are_as_likely_to_stay(k: int) -> None:
+    n = 40_000
+    users, groups = np.repeat(np.arange(n), 4), np.tile(np.arange(4), n)
+    made = pairs(users, groups, n, k, SeededRandom(k)).placed(k)
+    orders = [*permutations(range(4), k)]
+    codes = np.array([sum(4**i * g for i, g in enumerate(order)) for order in orders])
+    found = made.groups @ 4 ** np.arange(k)
+    counts = (found[:, None] == codes).sum(axis=0)
+    law = np.full(len(orders), 1 / len(orders))
+    # `follows` has a false alarm rate below 1e-9; n is more than it takes to see 30 %.
+    assert n >= sample_size(law, tilted(law))
+    assert follows(counts, law)
+    assert not follows(np.round(n * tilted(law)).astype(int), law)
 
 
 def test_pairs_of_numbers_that_fill_a_word_are_sorted_alike() -> None:
