@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,12 +33,12 @@ from transforms.expressions.parser import parse
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import View, ViewError, bind
 from transforms.files.format import FileFacts
-from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
+from transforms.files.kinds import AS_WRITTEN, Agreed, alike, distinct, kind_of, of_log, shared
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, begin, format_of, head, look, packed, tables
-from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
+from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of, real_paths
 
 if TYPE_CHECKING:
     from transforms.rows.telemetry import ReadTelemetry
@@ -74,6 +73,16 @@ class Telemetry:
     agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers: of all files that are laid out alike one, for steps hold what they are of.
+
+        The names of 5,000 files took each step that is pickled 0.1 s, and those of a million are
+        more than a runner takes for a graph.
+        """
+        pairs = _alike(zip(self.files, self.schemas, strict=True))
+        files, schemas = zip(*pairs, strict=True) if pairs else ((), ())
+        return {**vars(self), "files": files, "schemas": schemas}
+
     @property
     def rows(self) -> int:
         """How many rows the files hold together; text is read for that, if nobody has yet."""
@@ -93,7 +102,7 @@ class Telemetry:
         files, read = tallies.pop(FILES, 0), tallies.pop(READ, 0)
         came = tallies.get(ROWS, 0)
         if not self.counts.whole:
-            return (files, read) == (len(self.files), came)
+            return (files, read) == (self.counts.files, came)
         return self.unread or came == self.rows
 
     def whole(self) -> Telemetry:
@@ -106,8 +115,8 @@ class Telemetry:
 
     @property
     def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
-        """(file, its columns) of each whose columns are known."""
-        return (*zip(self.files, self.schemas, strict=True), *self.heads)
+        """(file, its columns) of the first of all files that are laid out alike."""
+        return _alike((*zip(self.files, self.schemas, strict=True), *self.heads))
 
     @property
     def unseen(self) -> bool:
@@ -121,7 +130,7 @@ class Telemetry:
 
     def hint(self, column: str) -> str:
         """What to do where a column of text should hold something else; nothing of other files."""
-        texts = all(format_of(file).text for file, _ in self.columns)
+        texts = all(format_of(file).text for file in (*self.files, *(f for f, _ in self.heads)))
         return f"; of a file of text say what it holds: --types {column}=float" if texts else ""
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
@@ -157,12 +166,10 @@ class Telemetry:
         """
         if not view:
             return self
-        seen: dict[pa.Schema, pa.Schema] = {}
+        seen: dict[int, pa.Schema] = {}
         for file, schema in self.columns:
-            if schema in seen:
-                continue
             try:
-                seen[schema] = view.schema(schema)
+                seen[id(schema)] = view.schema(schema)
             except ViewError as error:
                 if error.unknown is not None and (whole := self.whole()) != self:
                     return whole.seen(view)
@@ -172,8 +179,12 @@ class Telemetry:
                 near = meant(error.unknown, {name for name, _ in view.derived} - {error.name})
                 there = near or f"; {listed(file, schema, self.reading, error.unknown)}"
                 raise RequestError(f"{refused}{there}") from None
-        schemas = tuple(seen[schema] for schema in self.schemas)
-        heads = tuple((file, seen[schema]) for file, schema in self.heads)
+        return self._with(seen)
+
+    def _with(self, columns: dict[int, pa.Schema]) -> Telemetry:
+        """The same with other columns, by the objects of those before."""
+        heads = tuple((file, columns[id(schema)]) for file, schema in self.heads)
+        schemas = tuple(columns[id(schema)] for schema in self.schemas)
         return replace(self, schemas=schemas, heads=heads)
 
     def in_sessions(self, made: Sessions) -> Telemetry:
@@ -185,9 +196,7 @@ class Telemetry:
         for _, own in self.columns:
             if taken := sorted({*own.names} & {*made.fields.names}):
                 raise RequestError(f"--sessions: there is a column {taken[0]!r}: rename it")
-        heads = tuple((file, pa.schema([*own, *made.fields])) for file, own in self.heads)
-        schemas = tuple(pa.schema([*own, *made.fields]) for own in self.schemas)
-        return replace(self, schemas=schemas, heads=heads)
+        return self._with({id(own): pa.schema([*own, *made.fields]) for _, own in self.columns})
 
     def require_rows(self, rows: Iterable[tuple[str, str]]) -> None:
         """Hold expressions of rows against the columns.
@@ -244,6 +253,14 @@ class Telemetry:
         return kinds[0]
 
 
+def _alike(pairs: Iterable[tuple[str, pa.Schema]]) -> tuple[tuple[str, pa.Schema], ...]:
+    """(file, its columns) of the first of all files that share an object of columns."""
+    first: dict[int, tuple[str, pa.Schema]] = {}
+    for pair in pairs:
+        first.setdefault(id(pair[1]), pair)
+    return tuple(first.values())
+
+
 def _extended(seen: pa.Schema, known: pa.Schema) -> pa.Schema:
     return pa.schema([*seen, *(field for field in known if field.name not in seen.names)])
 
@@ -258,13 +275,19 @@ class RowCounts:
         facts: what is known of each file.
         later: looks at all of each file; None where that was done at once.
         whole: whether all rows are counted by now.
+        files: how many there are.
     """
 
     facts: list[FileFacts]
     later: Callable[[], list[FileFacts]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        self.whole = self.later is None
+        self.whole, self.files = self.later is None, len(self.facts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers: all files as one."""
+        facts = FileFacts(sum(one.rows for one in self.facts), pa.schema([]), self.whole)
+        return {"facts": [facts], "later": None, "whole": self.whole, "files": self.files}
 
     def count(self) -> None:
         """Count what is not counted yet.
@@ -272,7 +295,9 @@ class RowCounts:
         Raises:
             RequestError: a file is not of the format of its name.
         """
-        if not self.whole and self.later is not None:
+        if not self.whole:
+            if self.later is None:
+                raise ValueError("rows are counted where a job is started, and by no worker")
             warnings.warn(_COUNTING, Notice, stacklevel=2)
             self.facts, self.whole = self.later(), True
 
@@ -420,22 +445,21 @@ def open_telemetry(
         RequestError: a pattern matches nothing, or a file is not of the format of its name.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    matched = (file for pattern in patterns for file in _match(pattern, absent))
-    files = tuple({os.path.realpath(file): file for file in matched}.values())
+    matches = [file for pattern in patterns for file in _match(pattern, absent)]
+    files = tuple(dict(zip(real_paths(matches), matches, strict=True)).values())
     # What files of several formats agree on follows from all their columns.
     texts = all(format_of(file).text for file in files)
     looks = _in_threads(_begun if texts else _looked_at, files, reading)
-    one: dict[pa.Schema, pa.Schema] = {}  # pickled for each worker: one object of those alike
-    looks = [look._replace(schema=one.setdefault(look.schema, look.schema)) for look in looks]
+    schemas = [*shared(look.schema for look in looks)]
+    looks = [look._replace(schema=own) for look, own in zip(looks, schemas, strict=True)]
     later = partial(_in_threads, _looked_at, files, reading)
     counts = RowCounts(looks, None if all(look.whole for look in looks) else later)
     rows_of_files = [look.rows for look in looks]
     if not (sum(rows_of_files) or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    schemas = [look.schema for look in looks]
     agreed = of_log(schemas, rows_of_files)
-    read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
-    own = tuple(read[schema] for schema in schemas)
+    read = {id(schema): agreed.schema(schema) for schema in distinct(schemas)}
+    own = tuple(read[id(schema)] for schema in schemas)
     return Telemetry(files, counts, own, reading, agreed=agreed)
 
 

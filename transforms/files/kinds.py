@@ -4,7 +4,7 @@ The files of a month come from many writers: one has int32, the next int64, one 
 a value was missing, one a column of nulls alone, and one has no rows. They are read as one type.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,13 +64,13 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
         schemas: of n files.
         rows: of n files: one without any agrees with all, if there are others.
     """
-    whole = dict.fromkeys(s for s, number in zip(schemas, rows, strict=True) if number)
+    whole = distinct(s for s, number in zip(schemas, rows, strict=True) if number)
     types_of: dict[str, list[pa.DataType]] = {}
-    for schema in whole or dict.fromkeys(schemas):
+    for schema in whole or distinct(schemas):
         for field in schema:
             types_of.setdefault(field.name, []).append(field.type)
     laid_out: dict[str, set[pa.DataType]] = {}
-    for schema in dict.fromkeys(schemas):
+    for schema in distinct(schemas):
         for field in schema:
             laid_out.setdefault(field.name, set()).add(field.type)
     agree = ((column, agreed(types)) for column, types in types_of.items())
@@ -81,6 +81,22 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
             if kind is not None and laid_out[column] != {kind}
         )
     )
+
+
+def shared(schemas: Iterable[pa.Schema]) -> Iterator[pa.Schema]:
+    """The same schemas, one object for those alike: they are pickled for each worker."""
+    known: dict[pa.Schema, pa.Schema] = {}
+    last: pa.Schema | None = None
+    for schema in schemas:
+        if schema != last:
+            last = known.setdefault(schema, schema)
+        yield last
+
+
+def distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
+    """Schemas, one object of those alike: to hash one takes as long as a tenth of a footer."""
+    objects = {id(schema): schema for schema in schemas}
+    return [*dict.fromkeys(objects.values())]
 
 
 def of_stream(kinds: Mapping[str, str]) -> Agreed:
