@@ -33,7 +33,16 @@ from transforms.expressions.parser import parse
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import View, ViewError, bind
 from transforms.files.format import FileFacts
-from transforms.files.kinds import AS_WRITTEN, Agreed, alike, distinct, kind_of, of_log, shared
+from transforms.files.kinds import (
+    AS_WRITTEN,
+    Agreed,
+    alike,
+    distinct,
+    kind_of,
+    of_log,
+    of_some,
+    shared,
+)
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
@@ -46,6 +55,9 @@ if TYPE_CHECKING:
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
+# Files up to which all are looked at before a job begins; of more these, and the workers hold the
+# others to them. Of a million in a bucket the footers alone would take hours.
+_ALL_FILES, _SOME_FILES = 10_000, 16
 
 T = TypeVar("T")
 
@@ -63,6 +75,7 @@ class Telemetry:
         missing: of several days that were looked for, those without a file of some pattern.
         heads: (file, its columns) where nobody reads the files, and their columns are known.
         agreed: as what columns are read that are laid out differently.
+        patterns: that match the files, and no other twice, where these are too many for a graph.
     """
 
     files: tuple[str, ...]
@@ -72,6 +85,7 @@ class Telemetry:
     missing: tuple[str, ...] = ()
     agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
+    patterns: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """For workers: of all files that are laid out alike one, for steps hold what they are of.
@@ -135,10 +149,15 @@ class Telemetry:
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
         """From nothing to tables of the columns that are asked for."""
-        from transforms.rows.telemetry import ReadTelemetry
+        from transforms.rows.telemetry import ReadTelemetry, splits
 
         named, counted = tuple(sorted(columns)), not self.counts.whole
-        return ReadTelemetry(self.files, named, self.reading, self.agreed, counted)
+        read = ReadTelemetry(self.files, named, self.reading, self.agreed, counted)
+        if self.patterns:
+            read = replace(
+                read, files=self.patterns, matching=len(self.files), split=splits(self.files, named)
+            )
+        return read
 
     def changed(self, hidden: bool = False) -> str | None:
         """What is no more as it was when they were looked at; None if nothing can be told.
@@ -447,6 +466,8 @@ def open_telemetry(
     # A file that is named twice, by whatever path, must not have its rows counted twice.
     matches = [file for pattern in patterns for file in _match(pattern, absent)]
     files = tuple(dict(zip(real_paths(matches), matches, strict=True)).values())
+    if len(files) > _ALL_FILES:
+        return _of_many(files, patterns if len(files) == len(matches) else (), reading)
     # What files of several formats agree on follows from all their columns.
     texts = all(format_of(file).text for file in files)
     looks = _in_threads(_begun if texts else _looked_at, files, reading)
@@ -461,6 +482,30 @@ def open_telemetry(
     read = {id(schema): agreed.schema(schema) for schema in distinct(schemas)}
     own = tuple(read[id(schema)] for schema in schemas)
     return Telemetry(files, counts, own, reading, agreed=agreed)
+
+
+def _of_many(files: tuple[str, ...], patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+    """Files of which the first, the last and some between are looked at.
+
+    Args:
+        files: all of them.
+        patterns: that match each of them once; none to hand on the files.
+        reading: of text.
+
+    Raises:
+        RequestError: as `open_telemetry`, of these files.
+    """
+    places = np.linspace(0, len(files) - 1, _SOME_FILES).astype(int)
+    looks = _in_threads(_looked_at, [files[place] for place in places], reading)
+    schemas, rows = [*shared(look.schema for look in looks)], [look.rows for look in looks]
+    agreed = of_some(schemas, rows)
+    read = [agreed.schema(schema) for schema in schemas]
+    about = FileFacts(max(1, sum(rows) // len(rows)), read[0], whole=False)
+    own = [read[0]] * len(files)
+    for place, schema in zip(places.tolist(), shared(read), strict=True):
+        own[place] = schema
+    counts = RowCounts([about] * len(files), partial(_in_threads, _looked_at, files, reading))
+    return Telemetry(files, counts, tuple(own), reading, agreed=agreed, patterns=patterns)
 
 
 def open_days(
