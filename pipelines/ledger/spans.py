@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
 
+from transforms.files.systems import real_paths
+
 if TYPE_CHECKING:
     from pipelines.ledger.rules import Priced
 
@@ -97,7 +99,7 @@ def digests(files: Iterable[str]) -> tuple[str, ...] | None:
     Returns:
         Hexadecimal digits of each; None if there are no files, or more than a ledger lists.
     """
-    paths = {os.path.realpath(file) if "://" not in file else file for file in files}
+    paths = {*real_paths([*files])}
     if not 0 < len(paths) <= _MOST_FILES:
         return None
     return tuple(sorted(hashlib.sha256(os.fsencode(p)).hexdigest()[:_DIGITS] for p in paths))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,12 +33,21 @@ from transforms.expressions.parser import parse
 from transforms.expressions.tree import ExpressionError
 from transforms.expressions.view import View, ViewError, bind
 from transforms.files.format import FileFacts
-from transforms.files.kinds import AS_WRITTEN, Agreed, alike, kind_of, of_log
+from transforms.files.kinds import (
+    AS_WRITTEN,
+    Agreed,
+    alike,
+    distinct,
+    kind_of,
+    of_log,
+    of_some,
+    shared,
+)
 from transforms.files.names import listed
 from transforms.files.partitions import shown
 from transforms.files.reading import PLAIN, Reading
 from transforms.files.source import UnreadableError, begin, format_of, head, look, packed, tables
-from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of
+from transforms.files.systems import UNCOMPRESSED, File, FileSystems, compression_of, real_paths
 
 if TYPE_CHECKING:
     from transforms.rows.telemetry import ReadTelemetry
@@ -47,6 +55,9 @@ if TYPE_CHECKING:
 LARGEST_DOMAIN_FILE = 1 << 28  # bytes
 _LARGEST_DOMAIN = 1 << 24  # values; so many were seen to finish, in half a minute and 4 GB
 _FOOTER_READERS = 16
+# Files up to which all are looked at before a job begins; of more these, and the workers hold the
+# others to them. Of a million in a bucket the footers alone would take hours.
+_ALL_FILES, _SOME_FILES = 10_000, 16
 
 T = TypeVar("T")
 
@@ -64,6 +75,7 @@ class Telemetry:
         missing: of several days that were looked for, those without a file of some pattern.
         heads: (file, its columns) where nobody reads the files, and their columns are known.
         agreed: as what columns are read that are laid out differently.
+        patterns: that match the files, and no other twice, where these are too many for a graph.
     """
 
     files: tuple[str, ...]
@@ -73,6 +85,17 @@ class Telemetry:
     missing: tuple[str, ...] = ()
     agreed: Agreed = AS_WRITTEN
     heads: tuple[tuple[str, pa.Schema], ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers: of all files that are laid out alike one, for steps hold what they are of.
+
+        The names of 5,000 files took each step that is pickled 0.1 s, and those of a million are
+        more than a runner takes for a graph.
+        """
+        pairs = _alike(zip(self.files, self.schemas, strict=True))
+        files, schemas = zip(*pairs, strict=True) if pairs else ((), ())
+        return {**vars(self), "files": files, "schemas": schemas}
 
     @property
     def rows(self) -> int:
@@ -93,7 +116,7 @@ class Telemetry:
         files, read = tallies.pop(FILES, 0), tallies.pop(READ, 0)
         came = tallies.get(ROWS, 0)
         if not self.counts.whole:
-            return (files, read) == (len(self.files), came)
+            return (files, read) == (self.counts.files, came)
         return self.unread or came == self.rows
 
     def whole(self, why: str) -> Telemetry:
@@ -116,8 +139,8 @@ class Telemetry:
 
     @property
     def columns(self) -> tuple[tuple[str, pa.Schema], ...]:
-        """(file, its columns) of each whose columns are known."""
-        return (*zip(self.files, self.schemas, strict=True), *self.heads)
+        """(file, its columns) of the first of all files that are laid out alike."""
+        return _alike((*zip(self.files, self.schemas, strict=True), *self.heads))
 
     @property
     def unseen(self) -> bool:
@@ -131,15 +154,20 @@ class Telemetry:
 
     def hint(self, column: str) -> str:
         """What to do where a column of text should hold something else; nothing of other files."""
-        texts = all(format_of(file).text for file, _ in self.columns)
+        texts = all(format_of(file).text for file in (*self.files, *(f for f, _ in self.heads)))
         return f"; of a file of text say what it holds: --types {column}=float" if texts else ""
 
     def read(self, columns: Iterable[str]) -> ReadTelemetry:
         """From nothing to tables of the columns that are asked for."""
-        from transforms.rows.telemetry import ReadTelemetry
+        from transforms.rows.telemetry import ReadTelemetry, splits
 
         named, counted = tuple(sorted(columns)), not self.counts.whole
-        return ReadTelemetry(self.files, named, self.reading, self.agreed, counted)
+        read = ReadTelemetry(self.files, named, self.reading, self.agreed, counted)
+        if self.patterns:
+            read = replace(
+                read, files=self.patterns, matching=len(self.files), split=splits(self.files, named)
+            )
+        return read
 
     def changed(self, hidden: bool = False) -> str | None:
         """What is no more as it was when they were looked at; None if nothing can be told.
@@ -167,12 +195,10 @@ class Telemetry:
         """
         if not view:
             return self
-        seen: dict[pa.Schema, pa.Schema] = {}
+        seen: dict[int, pa.Schema] = {}
         for file, schema in self.columns:
-            if schema in seen:
-                continue
             try:
-                seen[schema] = view.schema(schema)
+                seen[id(schema)] = view.schema(schema)
             except ViewError as error:
                 late = None if error.unknown is None else self._later(error.unknown)
                 if late is not None:
@@ -183,8 +209,12 @@ class Telemetry:
                 near = meant(error.unknown, {name for name, _ in view.derived} - {error.name})
                 there = near or f"; {listed(file, schema, self.reading, error.unknown)}"
                 raise RequestError(f"{refused}{there}") from None
-        schemas = tuple(seen[schema] for schema in self.schemas)
-        heads = tuple((file, seen[schema]) for file, schema in self.heads)
+        return self._with(seen)
+
+    def _with(self, columns: dict[int, pa.Schema]) -> Telemetry:
+        """The same with other columns, by the objects of those before."""
+        heads = tuple((file, columns[id(schema)]) for file, schema in self.heads)
+        schemas = tuple(columns[id(schema)] for schema in self.schemas)
         return replace(self, schemas=schemas, heads=heads)
 
     def in_sessions(self, made: Sessions) -> Telemetry:
@@ -196,9 +226,7 @@ class Telemetry:
             if taken := sorted({*own.names} & {*made.fields.names}):
                 raise RequestError(f"--sessions: there is a column {taken[0]!r}: rename it")
         self.counts.count("sessions leave no reader's word of them")
-        heads = tuple((file, pa.schema([*own, *made.fields])) for file, own in self.heads)
-        schemas = tuple(pa.schema([*own, *made.fields]) for own in self.schemas)
-        return replace(self, schemas=schemas, heads=heads)
+        return self._with({id(own): pa.schema([*own, *made.fields]) for _, own in self.columns})
 
     def require_rows(self, rows: Iterable[tuple[str, str]]) -> None:
         """Hold expressions of rows against the columns.
@@ -255,6 +283,14 @@ class Telemetry:
         return kinds[0]
 
 
+def _alike(pairs: Iterable[tuple[str, pa.Schema]]) -> tuple[tuple[str, pa.Schema], ...]:
+    """(file, its columns) of the first of all files that share an object of columns."""
+    first: dict[int, tuple[str, pa.Schema]] = {}
+    for pair in pairs:
+        first.setdefault(id(pair[1]), pair)
+    return tuple(first.values())
+
+
 def _extended(seen: pa.Schema, known: pa.Schema) -> pa.Schema:
     return pa.schema([*seen, *(field for field in known if field.name not in seen.names)])
 
@@ -269,13 +305,19 @@ class RowCounts:
         facts: what is known of each file.
         later: looks at all of each file; None where that was done at once.
         whole: whether all rows are counted by now.
+        files: how many there are.
     """
 
     facts: list[FileFacts]
     later: Callable[[], list[FileFacts]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        self.whole = self.later is None
+        self.whole, self.files = self.later is None, len(self.facts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers: all files as one."""
+        facts = FileFacts(sum(one.rows for one in self.facts), pa.schema([]), self.whole)
+        return {"facts": [facts], "later": None, "whole": self.whole, "files": self.files}
 
     def count(self, why: str) -> None:
         """Count what is not counted yet.
@@ -286,7 +328,9 @@ class RowCounts:
         Raises:
             RequestError: a file is not of the format of its name.
         """
-        if not self.whole and self.later is not None:
+        if not self.whole:
+            if self.later is None:
+                raise ValueError("rows are counted where a job is started, and by no worker")
             warnings.warn(f"all rows of the text are counted first: {why}", Notice, stacklevel=2)
             self.facts, self.whole = self.later(), True
 
@@ -433,23 +477,48 @@ def open_telemetry(
         RequestError: a pattern matches nothing, or a file is not of the format of its name.
     """
     # A file that is named twice, by whatever path, must not have its rows counted twice.
-    matched = (file for pattern in patterns for file in _match(pattern, absent))
-    files = tuple({os.path.realpath(file): file for file in matched}.values())
+    matches = [file for pattern in patterns for file in _match(pattern, absent)]
+    files = tuple(dict(zip(real_paths(matches), matches, strict=True)).values())
+    if len(files) > _ALL_FILES:
+        return _of_many(files, patterns if len(files) == len(matches) else (), reading)
     # What files of several formats agree on follows from all their columns.
     texts = all(format_of(file).text for file in files)
     looks = _in_threads(_begun if texts else _looked_at, files, reading)
-    one: dict[pa.Schema, pa.Schema] = {}  # pickled for each worker: one object of those alike
-    looks = [look._replace(schema=one.setdefault(look.schema, look.schema)) for look in looks]
+    schemas = [*shared(look.schema for look in looks)]
+    looks = [look._replace(schema=own) for look, own in zip(looks, schemas, strict=True)]
     later = partial(_in_threads, _looked_at, files, reading)
     counts = RowCounts(looks, None if all(look.whole for look in looks) else later)
     rows_of_files = [look.rows for look in looks]
     if not (sum(rows_of_files) or empty):
         raise RequestError(f"--input: no rows in {len(files)} file(s); there is nothing to count")
-    schemas = [look.schema for look in looks]
     agreed = of_log(schemas, rows_of_files)
-    read = {schema: agreed.schema(schema) for schema in dict.fromkeys(schemas)}
-    own = tuple(read[schema] for schema in schemas)
+    read = {id(schema): agreed.schema(schema) for schema in distinct(schemas)}
+    own = tuple(read[id(schema)] for schema in schemas)
     return Telemetry(files, counts, own, reading, agreed=agreed)
+
+
+def _of_many(files: tuple[str, ...], patterns: tuple[str, ...], reading: Reading) -> Telemetry:
+    """Files of which the first, the last and some between are looked at.
+
+    Args:
+        files: all of them.
+        patterns: that match each of them once; none to hand on the files.
+        reading: of text.
+
+    Raises:
+        RequestError: as `open_telemetry`, of these files.
+    """
+    places = np.linspace(0, len(files) - 1, _SOME_FILES).astype(int)
+    looks = _in_threads(_looked_at, [files[place] for place in places], reading)
+    schemas, rows = [*shared(look.schema for look in looks)], [look.rows for look in looks]
+    agreed = of_some(schemas, rows)
+    read = [agreed.schema(schema) for schema in schemas]
+    about = FileFacts(max(1, sum(rows) // len(rows)), read[0], whole=False)
+    own = [read[0]] * len(files)
+    for place, schema in zip(places.tolist(), shared(read), strict=True):
+        own[place] = schema
+    counts = RowCounts([about] * len(files), partial(_in_threads, _looked_at, files, reading))
+    return Telemetry(files, counts, tuple(own), reading, agreed=agreed, patterns=patterns)
 
 
 def open_days(

@@ -42,6 +42,8 @@ from pipelines.views.console import Screen, rejects
 from pipelines.wording import upward
 from transforms.elements.conservation import fail_lost
 from transforms.elements.progress import REPORTS, ROWS
+from transforms.files.kinds import DisagreeError
+from transforms.files.partitions import shown
 from transforms.files.source import UnreadableError
 from transforms.files.source import tables as read
 from transforms.units.enrolled import UNKNOWN, listed
@@ -298,9 +300,12 @@ def _tables(files: tuple[str, ...], metric: Metric, plan: PlanDocument) -> Itera
         telemetry.column_type(column, "--input")
     try:
         for file in telemetry.files:
-            yield from map(telemetry.agreed.read, read(file, columns, plan.reading))
+            for table in read(file, columns, plan.reading):
+                yield telemetry.agreed.read(table, columns)
     except UnreadableError as error:
         raise RequestError(f"--input: {error}") from None
+    except DisagreeError as error:
+        raise RequestError(f"--input: {shown(file)}: {error}") from None
 
 
 def _say_over_time(device: ClientReports, permanent: Permanent) -> None:

@@ -289,7 +289,7 @@ def test_an_outage_of_the_storage_loses_no_file(plan, monkeypatch, run) -> None:
     asked = plan(late=", idle: 1s")
     land("a", rows(spread(0, 500)))
     land("b", rows(spread(0, 100)))
-    opened, path = FileSystems.open, str(Path("landing/b.parquet").absolute())
+    opened, path = FileSystems.read, str(Path("landing/b.parquet").absolute())
 
     def refused(name: str, *args, **more):
         if name == path:
@@ -297,7 +297,7 @@ def test_an_outage_of_the_storage_loses_no_file(plan, monkeypatch, run) -> None:
         return opened(name, *args, **more)
 
     with Stream(asked) as stream, monkeypatch.context() as patch:
-        patch.setattr(FileSystems, "open", refused)
+        patch.setattr(FileSystems, "read", refused)
         with pytest.warns(Caution, match=r"looked at again: .*b\.parquet: Input/output"):
             looks(stream, 2 * landing.TRIES)
         stream.driver.clock = functools.partial(seconds, BEGIN + 200 * HOUR)

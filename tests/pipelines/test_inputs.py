@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from pipelines.errors import RequestError
+from pipelines.errors import Notice, RequestError
 from pipelines.logs import inputs
 from tests.fakes import canaries
 from tests.oracles.transforms import run
+from transforms.elements.progress import FILES, READ, ROWS
 from transforms.files.reading import PLAIN
 
 TEXT = pa.string()
@@ -129,3 +131,33 @@ def test_a_boolean_column_is_declared_as_true_and_false(tmp_path: Path, content:
         RequestError, match=r"holds bool, but the domain declares other lines than true"
     ):
         declared(tmp_path, content, pa.bool_())
+
+
+def test_workers_get_no_list_of_files(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, 2]})
+    for number in range(300):
+        pq.write_table(table, tmp_path / f"{number:03}.parquet")
+    pq.write_table(table.append_column("more", table["n"]), tmp_path / "999.parquet")
+    telemetry = inputs.open_telemetry((f"{tmp_path}/*.parquet",))
+    assert len({id(schema) for schema in telemetry.schemas}) == 2
+    content = pickle.dumps(telemetry)
+    assert len(content) < 4000
+    there = pickle.loads(content)
+    assert (there.rows, there.about, len(there.files)) == (602, 602, 2)
+    assert there.columns == telemetry.columns
+    assert there.all_came({ROWS: 602})
+    assert not there.all_came({ROWS: 601})
+
+
+def test_no_worker_counts_the_rows_of_texts(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("n\n" + "123\n" * 300_000)
+    telemetry = inputs.open_telemetry((str(path),))
+    there = pickle.loads(pickle.dumps(telemetry))
+    assert there.about == telemetry.about
+    assert there.all_came({FILES: 1, READ: 7, ROWS: 7})
+    assert not there.all_came({FILES: 2, READ: 7, ROWS: 7})
+    with pytest.raises(ValueError, match="by no worker"):
+        there.rows  # noqa: B018
+    with pytest.warns(Notice, match="are counted before the job begins"):
+        assert telemetry.rows == 300_000

@@ -6,23 +6,29 @@ The blocks are unpacked here, for the reader of rows unpacks two of the codecs t
 where more is installed, and has no bound for what comes out.
 """
 
+from __future__ import annotations
+
 import bz2
 import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, cast
 
 import pyarrow as pa
 
+from transforms.files.avro_columns import columns_of
 from transforms.files.avro_kinds import OTHER, Kind, Names, unsaid
 from transforms.files.format import FileFacts, Mangled, Opener
 from transforms.files.reading import Reading
 
-_ROWS = 1 << 16  # that become a table
+_ROWS = 1 << 16  # that become a table, where they are read one by one
+# Blocks read together: bytes of more leave the caches, and rows are kept as the places of values.
+_TOGETHER, _MOST_ROWS = 1 << 24, 1 << 20
+_IN_STEP = 16  # blocks, by their rows: in step, rows of fewer take longer than one by one
 
 
 class Avro:
@@ -48,11 +54,7 @@ class Avro:
     ) -> Iterator[pa.Table]:
         with open_file() as stream:
             file = _File(stream)
-            schema = pa.schema([(name, file.kinds[name].type) for name in columns])
-            rows = file.rows({*columns})
-            while some := [*islice(rows, _ROWS)]:
-                parts = [_array(some, name, file.kinds[name]) for name in columns]
-                yield pa.table(parts, schema=schema)
+            yield from file.tables({name: file.kinds[name] for name in columns})
 
 
 class _File:
@@ -72,20 +74,50 @@ class _File:
             raise Mangled("its rows take no bytes, so that nothing bounds how many it says it has")
         self.kinds = {field["name"]: self._names.kind(field["type"]) for field in fields}
 
-    def rows(self, columns: set[str]) -> Iterator[dict[str, Any]]:
+    def tables(self, kinds: dict[str, Kind]) -> Iterator[pa.Table]:
+        """All rows of some columns."""
+        in_step = columns_of(self._names, self._schema["fields"], kinds)
+        for blocks in _together(self.container.unpacked()):
+            rows = [block.rows for block in blocks]
+            if in_step is not None and sum(rows) >= _IN_STEP * max(rows):
+                yield in_step.read(blocks)
+            else:
+                yield from self._one_by_one(blocks, kinds)
+
+    def _one_by_one(
+        self, blocks: Sequence[AvroBlock], kinds: dict[str, Kind]
+    ) -> Iterator[pa.Table]:
+        schema = pa.schema([(name, kind.type) for name, kind in kinds.items()])
+        rows = self._rows(blocks, {name for name, kind in kinds.items() if kind.type != OTHER})
+        while some := [*islice(rows, _ROWS)]:
+            yield pa.table([_array(some, *kind) for kind in kinds.items()], schema=schema)
+
+    def _rows(self, blocks: Sequence[AvroBlock], columns: set[str]) -> Iterator[dict[str, Any]]:
         """All rows, with some columns at the least."""
         from fastavro import parse_schema, schemaless_reader
 
-        known = {name for name in columns if self.kinds[name].type != OTHER}
-        rest = self.kinds.keys() - known
         # Reading to a schema of fewer columns takes longer than reading all that are short.
-        some = any(self.kinds[name].broad for name in rest)
-        chosen: Any = parse_schema(self._names.chosen(self._schema, known)) if some else None
+        some = any(self.kinds[name].broad for name in self.kinds.keys() - columns)
+        chosen: Any = parse_schema(self._names.chosen(self._schema, columns)) if some else None
         read = partial(schemaless_reader, handle_unicode_errors="surrogateescape")
-        for rows, content in self.container.unpacked():
+        for rows, content in blocks:
             stream = io.BytesIO(content)
             for _ in range(rows):
                 yield cast(dict[str, Any], read(stream, self._schema, chosen))
+
+
+def _together(blocks: Iterable[AvroBlock]) -> Iterator[list[AvroBlock]]:
+    """Blocks with rows, some at a time."""
+    some: list[AvroBlock] = []
+    size = rows = 0
+    for block in blocks:
+        if some and (size + len(block.content) > _TOGETHER or rows + block.rows > _MOST_ROWS):
+            yield some
+            some, size, rows = [], 0, 0
+        some += [block] * bool(block.rows)
+        size, rows = size + len(block.content), rows + block.rows
+    if some:
+        yield some
 
 
 def _array(rows: list[dict[str, Any]], name: str, kind: Kind) -> pa.Array:

@@ -90,6 +90,10 @@ class Names:
         self._sizes: dict[str, Size] = {}
         self._open: set[str] = set()
 
+    def named(self, name: str) -> Any:
+        """A type that has a name."""
+        return self._known[name]
+
     def kind(self, written: Any) -> Kind:
         """What a column of such a type holds; what may be null beside it has the other's."""
         if isinstance(written, list):

@@ -20,6 +20,8 @@ from transforms.files.format import (
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 23  # bytes; no row may be longer
+_HEADER = 1 << 16  # bytes that are parsed for the names of columns, if these are no longer
+_MANY = 1 << 17  # delimiters in a row that no file has
 _PIECE = 1 << 20  # bytes decoded at a time
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
@@ -62,8 +64,11 @@ class Csv:
         Raises:
             Mangled: nothing names them, or no text of that encoding does.
         """
-        with self._opened(open_file, reading, lambda _: "skip", None) as batches:
-            names = list(reading.header) if batches is None else list(batches.schema.names)
+        try:
+            names = self._names(open_file, reading, _HEADER)
+        except Mangled:
+            names = []
+        names = names or self._names(open_file, reading, _BLOCK)
         if not names:
             raise Mangled("it has no first line that names its columns")
         if any(_UNKNOWN in name for name in names):
@@ -72,42 +77,40 @@ class Csv:
             )
         return names
 
+    def _names(self, open_file: Opener, reading: Reading, size: int) -> list[str]:
+        with open_file() as stream, _explained():
+            batches = self._batches(_Utf8(stream), reading, lambda _: "skip", None, size)
+            return [*reading.header] if batches is None else [*batches.schema.names]
+
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
-        ragged = 0
-
-        def skip(_: Any) -> str:
-            nonlocal ragged
-            ragged += 1
-            return "skip"
-
-        schema = reading.schema(columns)
-        kinds = dict.fromkeys(columns, pa.string())
-        with self._opened(open_file, reading, skip, kinds) as batches:
-            for batch in batches or ():
+        ragged, schema = _Ragged(), reading.schema(columns)
+        kinds, rows = dict.fromkeys(columns, pa.string()), 0
+        with open_file() as stream, _explained():
+            text = _Utf8(stream, reading.delimiter or self._delimiter)
+            for batch in self._batches(text, reading, ragged, kinds, _BLOCK) or ():
                 parts = [
                     parsed(_text(batch.column(column)), reading.kind(column)) for column in columns
                 ]
+                rows += batch.num_rows
                 yield pa.table(parts, schema=schema)
-        yield pa.table([pa.nulls(ragged, field.type) for field in schema], schema=schema)
-
-    @contextmanager
-    def _opened(
-        self, open_file: Opener, reading: Reading, skip: Any, kinds: dict[str, Any] | None
-    ) -> Iterator[Any]:
-        """The batches of some columns; None of a file without a byte in it."""
-        with open_file() as stream, _explained():
-            yield self._batches(stream, reading, skip, kinds)
+        if text.unpaired and not ragged.ended:
+            raise Mangled(
+                f"a quote is opened in row {max(rows + ragged.rows, 1):,} and not closed, so that "
+                "all lines behind it are of that row: close it"
+            )
+        yield pa.table([pa.nulls(ragged.rows, field.type) for field in schema], schema=schema)
 
     def _batches(
-        self, stream: Any, reading: Reading, skip: Any, kinds: dict[str, Any] | None
+        self, text: "_Utf8", reading: Reading, skip: Any, kinds: dict[str, Any] | None, size: int
     ) -> Any:
+        """The batches of some columns; None of a file without a byte in it."""
         try:
             return pv.open_csv(
-                io.BufferedReader(_Utf8(stream), _PIECE),
+                io.BufferedReader(text, _PIECE),
                 read_options=pv.ReadOptions(
-                    block_size=_BLOCK, use_threads=False, column_names=[*reading.header]
+                    block_size=size, use_threads=False, column_names=[*reading.header]
                 ),
                 parse_options=pv.ParseOptions(
                     delimiter=reading.delimiter or self._delimiter,
@@ -128,19 +131,50 @@ class Csv:
             raise
 
 
+class _Ragged:
+    """What is called for rows of too few or too many fields: they are counted, and skipped.
+
+    Attributes:
+        rows: how many there were.
+        ended: whether the last of all was one that `_Utf8` has added.
+    """
+
+    def __init__(self) -> None:
+        self.rows, self.ended = 0, False
+
+    def __call__(self, row: Any) -> str:
+        self.ended = row.actual_columns == _MANY + 1
+        self.rows += not self.ended
+        return "skip"
+
+
 class _Utf8(Recoded):
     """A stream in which a sign that says so stands for each byte that is no UTF-8.
 
     Of a ragged row with such a byte pyarrow fails to tell, and the row would be lost.
+
+    A quote that is not closed takes all that is behind it into its field, and the parser says
+    nothing of it. Behind an odd number of quotes stands a row that no file has: where the parser
+    sees none, it was within such a field. Quotes within a field without any may be odd in number.
+
+    Attributes:
+        unpaired: whether such a row was added.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, delimiter: str = "") -> None:
         super().__init__(stream, "utf-8", "replace")
-        self._last = b""
+        self._last, self._delimiter, self._quotes = b"", delimiter, 0
+        self.unpaired = False
 
     def _encoded(self, text: str, piece: bytes) -> bytes:
-        # A header that nothing follows is taken for no line.
-        end = b"\n" if not piece and self._last not in b"\r\n" else b""
+        self._quotes += piece.count(b'"')
+        end = b""
+        if not piece:
+            # A header that nothing follows is taken for no line.
+            end = b"\n" if self._last not in b"\r\n" else b""
+            self.unpaired = bool(self._quotes % 2 and self._delimiter)
+            if self.unpaired:
+                end += self._delimiter.encode() * _MANY + b"\n"
         self._last = piece[-1:]
         return text.encode() + end
 

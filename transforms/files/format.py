@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import pyarrow as pa
 
 from transforms.files.reading import Reading
-from transforms.files.systems import UNCOMPRESSED, FileSystems
+from transforms.files.systems import FileSystems
 
 _PIECE = 1 << 20  # bytes decoded at a time
 
@@ -63,6 +63,9 @@ def _unknown(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("hushbeam-unknown", _unknown)
 
 
+NO_MARK = "it has no byte order mark: name utf-16-le, or -be"
+
+
 class Unmarked(Exception):
     """A text that does not say the order of its bytes, in words of our own."""
 
@@ -85,7 +88,7 @@ class Recoded(io.RawIOBase):
             try:
                 text = self._decoder.decode(piece, final=self._ended)
             except UnicodeError:  # of UTF-16 and UTF-32, whose first bytes say the order of all
-                raise Unmarked("it has no byte order mark: name utf-16-le, or -be") from None
+                raise Unmarked(NO_MARK) from None
             self._left = self._encoded(text, piece)
         size = min(len(buffer), len(self._left))
         buffer[:size], self._left = self._left[:size], self._left[size:]
@@ -173,7 +176,7 @@ def opener(path: str, codec: str | None, encoding: str = "") -> Opener:
     @contextmanager
     def open_file() -> Iterator[Any]:
         # Beam would undo a compression by the name, and words of its own codecs quote bytes.
-        with FileSystems.open(path, compression_type=UNCOMPRESSED) as stream:
+        with FileSystems.read(path) as stream:
             plain = stream if codec is None else _Unpacked(stream, codec)
             yield io.BufferedReader(Recoded(plain, encoding)) if encoding else plain
 

@@ -4,7 +4,7 @@ The files of a month come from many writers: one has int32, the next int64, one 
 a value was missing, one a column of nulls alone, and one has no rows. They are read as one type.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +25,12 @@ class Agreed(NamedTuple):
     Attributes:
         types: (column, type) each.
         of_nulls: whether that is said of columns without any type alone, and others stay.
+        unseen: whether nobody has looked at all files: each is held to the types.
     """
 
     types: tuple[tuple[str, pa.DataType], ...] = ()
     of_nulls: bool = False
+    unseen: bool = False
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns of one file as all files are read."""
@@ -38,8 +40,18 @@ class Agreed(NamedTuple):
                 schema = schema.set(place, pa.field(column, kind))
         return schema
 
-    def read(self, table: pa.Table) -> pa.Table:
-        """A table of one file as all files are read."""
+    def read(self, table: pa.Table, columns: Iterable[str]) -> pa.Table:
+        """A table of one file as all files are read.
+
+        Args:
+            table: of it.
+            columns: that it should have.
+
+        Raises:
+            DisagreeError: it cannot be, and nobody has looked at the file before.
+        """
+        if self.unseen:
+            self._require_alike(table.schema, columns)
         for column, kind in self.types:
             place = table.schema.get_field_index(column)
             if place >= 0 and self._applies(table.field(place).type):
@@ -50,11 +62,29 @@ class Agreed(NamedTuple):
                     table = table.set_column(place, field.name, table.column(place).cast(kind))
         return table
 
+    def _require_alike(self, schema: pa.Schema, columns: Iterable[str]) -> None:
+        known = dict(self.types)
+        for name in columns:
+            if (place := schema.get_field_index(name)) < 0:
+                raise DisagreeError(f"it has no column {name!r}, or several")
+            field = schema.field(place)
+            kind = known.get(field.name, field.type)
+            if agreed((field.type, kind)) != kind:
+                raise DisagreeError(
+                    f"column {field.name!r} holds {kind_of(field.type)} ({field.type}), but "
+                    f"{kind_of(kind)} ({kind}) in the files that were looked at first; write the "
+                    "files with one schema"
+                )
+
     def _applies(self, kind: pa.DataType) -> bool:
         return not self.of_nulls or bool(pa.types.is_null(kind))
 
 
 AS_WRITTEN = Agreed()
+
+
+class DisagreeError(Exception):
+    """A file holds another thing in a column than those that were looked at."""
 
 
 def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
@@ -64,13 +94,13 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
         schemas: of n files.
         rows: of n files: one without any agrees with all, if there are others.
     """
-    whole = dict.fromkeys(s for s, number in zip(schemas, rows, strict=True) if number)
+    whole = distinct(s for s, number in zip(schemas, rows, strict=True) if number)
     types_of: dict[str, list[pa.DataType]] = {}
-    for schema in whole or dict.fromkeys(schemas):
+    for schema in whole or distinct(schemas):
         for field in schema:
             types_of.setdefault(field.name, []).append(field.type)
     laid_out: dict[str, set[pa.DataType]] = {}
-    for schema in dict.fromkeys(schemas):
+    for schema in distinct(schemas):
         for field in schema:
             laid_out.setdefault(field.name, set()).add(field.type)
     agree = ((column, agreed(types)) for column, types in types_of.items())
@@ -81,6 +111,36 @@ def of_log(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
             if kind is not None and laid_out[column] != {kind}
         )
     )
+
+
+def of_some(schemas: Sequence[pa.Schema], rows: Sequence[int]) -> Agreed:
+    """The columns of files of which some were looked at: of each kind the widest type.
+
+    Args:
+        schemas, rows: as of `of_log`, of these.
+    """
+    common = of_log(schemas, rows)
+    fields = {field.name: field.type for schema in schemas for field in common.schema(schema)}
+    wide = (
+        (name, agreed((kind, _WIDEST.get(kind_of(kind), kind)))) for name, kind in fields.items()
+    )
+    return Agreed(tuple((name, kind or fields[name]) for name, kind in wide), unseen=True)
+
+
+def shared(schemas: Iterable[pa.Schema]) -> Iterator[pa.Schema]:
+    """The same schemas, one object for those alike: they are pickled for each worker."""
+    known: dict[pa.Schema, pa.Schema] = {}
+    last: pa.Schema | None = None
+    for schema in schemas:
+        if schema != last:
+            last = known.setdefault(schema, schema)
+        yield last
+
+
+def distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
+    """Schemas, one object of those alike: to hash one takes as long as a tenth of a footer."""
+    objects = {id(schema): schema for schema in schemas}
+    return [*dict.fromkeys(objects.values())]
 
 
 def of_stream(kinds: Mapping[str, str]) -> Agreed:
@@ -144,9 +204,7 @@ def agreed(types: Iterable[pa.DataType]) -> pa.DataType | None:
     if len(kinds) == 1 and all(map(_is_list, there)):
         items = agreed(one.value_type for one in there)
         return None if items is None else pa.large_list(items)
-    common = {"text": pa.large_string(), "bytes": pa.large_binary(), "dates": pa.date32(),
-              "timestamps": MICROS}  # fmt: skip
-    return common.get(next(iter(kinds))) if len(kinds) == 1 else None
+    return _WIDEST.get(next(iter(kinds))) if len(kinds) == 1 else None
 
 
 def read_as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -197,6 +255,10 @@ def _is_list(column: pa.DataType) -> bool:
 _OF_KIND = {
     "integers": pa.int64(), "numbers": pa.float64(), "text": pa.string(), "bool": pa.bool_(),
     "dates": pa.date32(), "timestamps": MICROS,
+}  # fmt: skip
+_WIDEST = {
+    "integers": pa.int64(), "numbers": pa.float64(), "text": pa.large_string(),
+    "bytes": pa.large_binary(), "dates": pa.date32(), "timestamps": MICROS,
 }  # fmt: skip
 _NAMES = (
     (pa.types.is_null, "nothing"),

@@ -13,6 +13,8 @@ def parts_of(path: str) -> dict[str, str | None]:
     >>> parts_of("logs/day=2026-11-20/city=S%C3%A3o%20Paulo/a=b.csv")
     {'day': '2026-11-20', 'city': 'São Paulo'}
     """
+    if "=" not in path:
+        return {}
     folders = re.split(r"[/\\]", path)[:-1]
     matches = (match for match in map(_PART.fullmatch, folders) if match)
     parts = {unquote(match[1]): unquote(match[2]) for match in matches}

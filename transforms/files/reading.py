@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ TYPES: dict[str, pa.DataType] = {
 _INTEGER = r"^[+-]?[0-9]{1,19}$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _TRUTH = r"^(?i:true|false|0|1)$"
+_DIGITS = 19  # that may be beyond 64 bits
 _FORMS = {
     pa.int64(): _INTEGER, pa.float64(): _FLOAT, pa.bool_(): _TRUTH, pa.date32(): f"^{DAY}$"
 }  # fmt: skip
@@ -66,6 +68,17 @@ class Reading:
 PLAIN = Reading()
 
 
+def _are_digits(texts: pa.Array) -> bool:
+    """Whether all texts are of some digits alone: to see that takes a tenth of trying a pattern."""
+    sizes = pc.min_max(pc.binary_length(texts))
+    if not 0 < (sizes["min"].as_py() or 0) <= sizes["max"].as_py() < _DIGITS:
+        return False
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    content = np.frombuffer(texts.buffers()[2], np.uint8)
+    content = content[offsets[texts.offset] : offsets[texts.offset + len(texts)]]
+    return bool((content - np.uint8(ord("0")) < 10).all())
+
+
 def parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts as values of a type; null where one is none, blanks around it aside.
 
@@ -78,6 +91,8 @@ def parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if pa.types.is_string(kind):
         return texts
+    if pa.types.is_integer(kind) and _are_digits(texts):
+        return texts.cast(kind)
     trimmed = pc.utf8_trim_whitespace(texts)
     if pa.types.is_timestamp(kind):
         return moments(trimmed)

@@ -15,6 +15,7 @@ from transforms.files.csv import Csv
 from transforms.files.format import (
     CUT_OFF,
     MANGLED,
+    NO_MARK,
     PACKED,
     FileFacts,
     Format,
@@ -106,7 +107,7 @@ def look(path: str, reading: Reading = PLAIN) -> FileFacts:
     """
     chosen, parts = format_of(path), parts_of(path)
     with _own_errors(path, chosen):
-        _require_like(path, chosen)
+        _require_like(path, chosen, reading)
         rows, schema, _ = chosen.look(_opener(path, chosen, reading), reading.without(parts))
     return FileFacts(rows, _with_parts(schema, parts, reading, chosen.text))
 
@@ -133,7 +134,7 @@ def begin(path: str, reading: Reading = PLAIN) -> FileFacts | None:
     if not isinstance(chosen, Csv | JsonLines):
         return None
     with _own_errors(path, chosen):
-        _require_like(path, chosen)
+        _require_like(path, chosen, reading)
         seen = chosen.begin(_opener(path, chosen, reading), reading.without(parts))
         if seen is None:
             return None
@@ -154,7 +155,7 @@ def head(path: str, reading: Reading = PLAIN) -> pa.Schema | None:
     if not isinstance(chosen, Csv):
         return None
     with _own_errors(path, chosen):
-        _require_like(path, chosen)
+        _require_like(path, chosen, reading)
         names = chosen.names(_opener(path, chosen, reading), reading.without(parts))
     return reading.schema([*names, *(name for name in parts if name not in names)])
 
@@ -219,10 +220,18 @@ def _named(path: str) -> Format | None:
     return _BY_ENDING.get(os.path.splitext(_bare(path)[0])[1].lower())
 
 
-def _require_like(path: str, chosen: Format) -> None:
+def _require_like(path: str, chosen: Format, reading: Reading) -> None:
     """Refuse text that is no text: its reader would make some rows of any bytes."""
-    if chosen.text and (other := begins_like(path)) and not _bare(path)[1]:
+    if not chosen.text:
+        return
+    if (other := begins_like(path)) and not _bare(path)[1]:
         raise Mangled(f"its first bytes are those of {other}: give it a name that says so")
+    if not reading.encoding:
+        with _opener(path, chosen, reading)() as stream:
+            start = stream.read(_LONGEST)
+        # Of ASCII in UTF-16 every second byte is 0: it would be read as columns that nobody names.
+        if b"\0" in start and not (any(start[::2]) and any(start[1::2])):
+            raise Unmarked(NO_MARK)
 
 
 def _opener(path: str, chosen: Format, reading: Reading = PLAIN) -> Opener:

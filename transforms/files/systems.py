@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 UNCOMPRESSED = "uncompressed"
@@ -53,6 +53,18 @@ class _FileSystems:
         if _is_local(path) and (compression_type == UNCOMPRESSED or not _may_be_packed(path)):
             return open(path, "rb")
         return self._beams().open(path, compression_type=compression_type)
+
+    def read(self, path: str) -> Any:
+        """A file as it is, read from its beginning: by Arrow, if it is here.
+
+        Arrow's readers turn to Python for each piece of another stream: of 5,000 small files of
+        Parquet that took 25 of 100 us each.
+        """
+        if not _is_local(path):
+            return self.open(path, UNCOMPRESSED)
+        import pyarrow as pa
+
+        return pa.OSFile(path)
 
     def match(self, patterns: list[str]) -> list[Any]:
         """For each pattern what it matches, as `MatchedFiles`."""
@@ -172,5 +184,22 @@ def _may_be_packed(path: str) -> bool:
     return path.lower().endswith(_PACKED)
 
 
+def real_paths(files: Sequence[str]) -> list[str]:
+    """Files by the names that they have once links are followed; those in a store as they are."""
+    folders: dict[str, str] = {}
+    return [_real(file, folders) if _is_local(file) else file for file in files]
+
+
+def _real(file: str, folders: dict[str, str]) -> str:
+    """A local file's own name, by those of folders, each of which is looked at once."""
+    folder, name = os.path.split(file)
+    if name in ("", os.curdir, os.pardir) or os.path.islink(file):
+        return os.path.realpath(file)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
+
+
 def _file(path: str) -> File:
-    return File(path, os.path.getsize(path), os.path.getmtime(path))
+    about = os.stat(path)
+    return File(path, about.st_size, about.st_mtime)

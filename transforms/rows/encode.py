@@ -91,8 +91,8 @@ class EncodeDoFn(DrawingDoFn):
         encoder, part = self._encode.encoder, self._encode.part
         counted = Counter({ROWS: table.num_rows})
         if READ.encode() in (said := table.schema.metadata or {}):
-            for name, amount in ((READ, int(said[READ.encode()])), (FILES, 1)):
-                yield beam.pvalue.TaggedOutput(self.TALLIES, (name, amount))
+            for name in (READ, FILES):
+                yield beam.pvalue.TaggedOutput(self.TALLIES, (name, int(said[name.encode()])))
         if part is not None:
             table = part.rows(table)
             counted[ELSEWHERE] = counted[ROWS] - table.num_rows

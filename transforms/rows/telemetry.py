@@ -12,9 +12,9 @@ import apache_beam as beam
 import pyarrow as pa
 
 from transforms.elements.block_coders import TableCoder, weighed
-from transforms.elements.progress import READ, UNREADABLE, tally
+from transforms.elements.progress import FILES, READ, UNREADABLE, tally
 from transforms.files.format import opener
-from transforms.files.kinds import AS_WRITTEN, Agreed
+from transforms.files.kinds import AS_WRITTEN, Agreed, DisagreeError
 from transforms.files.parquet import RowGroups
 from transforms.files.partitions import parts_of
 from transforms.files.reading import PLAIN, Reading
@@ -24,7 +24,7 @@ from transforms.files.systems import File, FileSystems
 # Parts of a log, at the least, and bytes of one, at the most: so many that eight workers have alike
 # much to do, and no more, for each part reads its file's footer anew.
 _PARTS, _PART = 32, 1 << 26
-_FEW = 256  # elements of many small files: of 5,000, one each took 0.8 ms a file
+_FEW = 256  # elements of files that are not split, and files of an element of others
 _SMALL = 1 << 16  # rows up to which tables are put together, for steps take long over each
 _ALL = 1 << 31  # row groups
 
@@ -36,12 +36,15 @@ class ReadTelemetry(beam.PTransform):
     """The named columns of files, as Arrow tables of some rows each.
 
     Attributes:
-        files: paths or patterns, local or gs://; patterns of Parquet files alone.
+        files: paths, local or gs://; or patterns, if their number is said, or all are Parquet.
         columns: what to read; nothing else leaves the files.
         reading: of text.
         agreed: as what columns are read that files lay out differently.
-        counted: whether a table without rows ends each file and says how many it had, for whoever
-            has not counted them before: see `Encode`.
+        counted: whether tables without rows say how many files had how many rows, for whoever has
+            not counted them before: see `Encode`.
+        matching: how many files the patterns match, which workers then look for: a graph with a
+            million names is more than runners take. 0 of paths.
+        split: as of `ReadFiles`; None if it follows from the names.
     """
 
     files: tuple[str, ...]
@@ -49,16 +52,23 @@ class ReadTelemetry(beam.PTransform):
     reading: Reading = PLAIN
     agreed: Agreed = AS_WRITTEN
     counted: bool = False
+    matching: int = 0
+    split: bool | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        split = splits(self.files, self.columns)
-        number = len(self.files)
+        split = splits(self.files, self.columns) if self.split is None else self.split
+        number = self.matching or len(self.files)
         read = ReadFiles(
             self.columns, self.reading, split=split, number=number, agreed=self.agreed,
             counted=self.counted,
         )  # fmt: skip
-        # Who reads them deals them out.
-        size = max(1, number // _FEW)
+        # Who reads them deals them out: of small ones those of an element go together, so that
+        # 5,000 of 200 rows are 32 tables, and not 256, each of which took the steps a millisecond.
+        size = max(1, min(number // _PARTS, _FEW) if split else number // _FEW)
+        if self.matching:
+            files = begin | "Patterns" >> beam.Create(self.files, reshuffle=False)
+            files |= "Match" >> beam.ParDo(MatchDoFn())
+            return files | "Deal out files" >> beam.Reshuffle() | "Read row groups" >> read
         some = [self.files[start : start + size] for start in range(0, number, size)]
         files = beam.Create(some, reshuffle=False)
         return begin | "Files" >> files | "Read row groups" >> read
@@ -82,7 +92,7 @@ class ReadFiles(beam.PTransform):
             which a table is made for each row group. Any other file is read by one worker.
         number: of files, if it is known: fewer are cut to more parts each.
         agreed: as what columns are read that files lay out differently.
-        counted: as of `ReadTelemetry`, of files that are not split.
+        counted: as of `ReadTelemetry`.
     """
 
     columns: tuple[str, ...]
@@ -97,7 +107,7 @@ class ReadFiles(beam.PTransform):
         kind = tuple[str, pa.Table] if self.named else pa.Table
         if self.split:
             paths |= "Parts" >> beam.ParDo(CutDoFn(-(-_PARTS // max(1, self.number))))
-            step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed))
+            step = beam.ParDo(ReadPartDoFn(self.columns, self.named, self.agreed, self.counted))
         else:
             do = ReadFileDoFn(self.columns, self.reading, self.named, self.agreed, self.counted)
             step = beam.ParDo(do)
@@ -130,6 +140,23 @@ def _put_together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def _one(kept: list[pa.Table]) -> pa.Table:
     return kept[0] if len(kept) == 1 else pa.concat_tables(kept).combine_chunks()
+
+
+@beam.typehints.with_output_types(tuple[str, ...])
+class MatchDoFn(beam.DoFn):
+    """Patterns to the files that they match, some at a time."""
+
+    def process(self, pattern: str) -> Iterator[tuple[str, ...]]:
+        some: list[str] = []
+        size = 0
+        for file in FileSystems.named(pattern):
+            if some and (size + file.size_in_bytes > _PART or len(some) == _FEW):
+                yield tuple(some)
+                some, size = [], 0
+            some.append(file.path)
+            size += file.size_in_bytes
+        if some:
+            yield tuple(some)
 
 
 @beam.typehints.with_output_types(tuple[Part, ...])
@@ -175,21 +202,33 @@ class CutDoFn(beam.DoFn):
 class ReadPartDoFn(beam.DoFn):
     """The row groups of parts."""
 
-    def __init__(self, columns: tuple[str, ...], named: bool, agreed: Agreed) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], named: bool, agreed: Agreed, counted: bool = False
+    ) -> None:
         self._columns, self._named, self._agreed = [*columns], named, agreed
+        self._counted = counted
 
     def process(self, parts: tuple[Part, ...]) -> Iterator[Any]:
         if self._named:
             yield from ((part[0], table) for part in parts for table in self._read(part))
-        else:
-            yield from _put_together(table for part in parts for table in self._read(part))
+            return
+        rows = 0
+        for table in _put_together(table for part in parts for table in self._read(part)):
+            rows += table.num_rows
+            yield table
+        if self._counted:
+            yield _count(rows, sum(start == 0 for _, start, _ in parts))
 
     def _read(self, part: Part) -> Iterator[pa.Table]:
         path, start, stop = part
-        with opener(path, None)() as stream:
-            groups = RowGroups(stream)
-            for group in range(start, min(stop, groups.number)):
-                yield from map(self._agreed.read, groups.tables(group, self._columns))
+        try:
+            with opener(path, None)() as stream:
+                groups = RowGroups(stream)
+                for group in range(start, min(stop, groups.number)):
+                    for table in groups.tables(group, self._columns):
+                        yield self._agreed.read(table, self._columns)
+        except DisagreeError as error:
+            raise _unreadable(UnreadableError(path, PARQUET.name, str(error), False)) from None
 
 
 class ReadFileDoFn(beam.DoFn):
@@ -211,14 +250,28 @@ class ReadFileDoFn(beam.DoFn):
             yield from self._read(path)
 
     def _read(self, path: str) -> Iterator[Any]:
-        rows, schema = 0, pa.schema([])
+        rows = 0
         try:
-            for table in map(self._agreed.read, tables(path, self._columns, self._reading)):
-                rows, schema = rows + table.num_rows, table.schema
+            for part in tables(path, self._columns, self._reading):
+                table = self._agreed.read(part, self._columns)
+                rows += table.num_rows
                 if table.num_rows:
                     yield (path, table) if self._named else table
             if self._counted:
-                yield schema.empty_table().replace_schema_metadata({READ: str(rows)})
+                yield _count(rows, 1)
+        except DisagreeError as error:
+            form = format_of(path).name
+            raise _unreadable(UnreadableError(path, form, str(error), False)) from None
         except UnreadableError as error:
-            tally(f"{UNREADABLE}{error}", 1)
-            raise
+            raise _unreadable(error) from None
+
+
+def _count(rows: int, files: int) -> pa.Table:
+    """What says how many rows some files had."""
+    return pa.table({}).replace_schema_metadata({READ: str(rows), FILES: str(files)})
+
+
+def _unreadable(error: UnreadableError) -> UnreadableError:
+    """Have the job's counters say it: what a step raises reaches nobody."""
+    tally(f"{UNREADABLE}{error}", 1)
+    return error

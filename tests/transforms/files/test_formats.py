@@ -251,6 +251,7 @@ def test_what_the_system_refuses_has_its_reason(tmp_path: Path, monkeypatch) -> 
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), "CANARY-PATH")
 
     monkeypatch.setattr(FileSystems, "open", refuse)
+    monkeypatch.setattr(FileSystems, "read", refuse)
     with pytest.raises(UnreadableError, match=r"cannot read log.orc: Permission denied$") as caught:
         look("log.orc")
     assert caught.value.refused

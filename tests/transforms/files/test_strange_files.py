@@ -21,8 +21,8 @@ import pytest
 from transforms.expressions.values import column_values
 from transforms.files import avro, format, parquet
 from transforms.files.kinds import Agreed, agreed, micros, of_log, of_stream
-from transforms.files.reading import PLAIN, Reading
-from transforms.files.source import UnreadableError, look, tables
+from transforms.files.reading import PLAIN, Reading, parsed
+from transforms.files.source import UnreadableError, begin, head, look, tables
 
 END = 253_402_214_400  # 9999-12-31 in seconds, as Spark's "never ends"
 
@@ -598,3 +598,57 @@ def test_lines_that_name_other_members_without_end_are_refused(tmp_path: Path) -
     (path := tmp_path / "log.jsonl").write_text("\n".join(lines))
     with pytest.raises(UnreadableError, match="its lines have more than 100,000 members"):
         look(str(path))
+
+
+# ---- CSV
+
+
+@pytest.mark.parametrize("rows", [0, 3, 500_000])  # within a block of the parser, and beyond
+@pytest.mark.parametrize("last", [b'7,"x\n8,y\n9,z\n', b'"7,x\n8,y\n', b'7,"x', b'7,"x""\n'])
+def test_a_quote_that_is_never_closed_is_told_with_its_row(
+    rows: int, last: bytes, tmp_path: Path
+) -> None:
+    start = b'a,b\n1,"p\nq"\n' + b"1,x,ragged\n" + b"12345,some words\n" * rows
+    said = refusal(written(tmp_path, "log.csv", start + last))
+    assert f"a quote is opened in row {rows + 3:,} and not closed" in said
+
+
+@pytest.mark.parametrize(
+    "line", [b'7,5" disk\n', b'7,"a""b"\n', b'7,"a"b"c\n', b'7,x"\n', b'7",x', b'7,x,"y" "\n']
+)
+def test_quotes_within_fields_may_be_odd_in_number(line: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path, "log.csv", b"a,b\n1,x\n" + line)
+    assert len(read(path, ["a"])["a"]) == 2
+
+
+def test_names_of_columns_may_be_long(tmp_path: Path) -> None:
+    names = [f"column_{k}" * 10 for k in range(5000)]  # beyond what is parsed at first
+    path = written(tmp_path, "log.csv", f"{','.join(names)}\n{'1,' * 4999}1\n".encode())
+    assert look(path).schema.names == names
+    assert read(path, names[-1:]) == {names[-1]: ["1"]}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("encoding", ["", "utf-16"])
+def test_utf16_without_a_mark_has_one_error(ending: str, encoding: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"log.{ending}", '{"a": 1}\n'.encode("utf-16-le"))
+    for step in (look, begin, head) if ending == "csv" else (look, begin):
+        with pytest.raises(UnreadableError, match="no byte order mark: name utf-16-le, or -be"):
+            step(path, Reading(encoding=encoding))
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["1", None, "007", "9" * 18], [1, None, 7, 10**18 - 1]),
+        (["1", "", "2"], [1, None, 2]),
+        (["1", "9" * 19, "-2"], [1, None, -2]),
+        (["1", "1e3", "2"], [1, None, 2]),
+        ([None, None], [None, None]),
+        ([], []),
+    ],
+)
+def test_digits_are_the_whole_numbers_that_patterns_take(texts: list, values: list) -> None:
+    column = pa.array(["x", *texts, "0x10"])
+    for part in (pa.array(texts, pa.string()), column.slice(1, len(texts))):
+        assert parsed(part, pa.int64()).to_pylist() == values
