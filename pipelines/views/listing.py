@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +66,7 @@ class Listing:
     sort: bool = True
     missing: str = OTHER
 
-    @property
+    @cached_property  # each row asks
     def names(self) -> list[str]:
         """The columns that say what a figure is of."""
         known, kinds = self.table.column_names, self.table.schema
