@@ -21,7 +21,7 @@ from mechanisms.channel import (
     Neighbours,
     require_epsilon,
 )
-from mechanisms.counters.dummies import Dummies, complete
+from mechanisms.counters.dummies import Dummies, complete, telling
 from mechanisms.counters.levels import InLevels, Level
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
@@ -30,6 +30,8 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.integer_noise import IntegerNoise
+
+Priced = tuple[Dummies, tuple[Level, ...], Neighbours]
 
 
 class Range(NamedTuple):
@@ -119,7 +121,7 @@ class Counters(InLevels):
         Raises:
             ValueError: the noise is too small for what is claimed.
         """
-        if not self.price.upper(self.epsilon) <= self.delta:
+        if not _spent(*self._priced, self.epsilon) <= self.delta:
             raise ValueError(
                 f"this noise does not meet epsilon {self.epsilon} at delta {self.delta}; see "
                 "`Counters.meeting`"
@@ -136,14 +138,12 @@ class Counters(InLevels):
 
     def profile(self) -> PrivacyLoss:
         """The curve that a ledger composes; under add or remove, that of a replacement with it."""
-        own = self.price.profile(self.epsilon)
-        if self.neighbours == "replace":
-            return own
-        # With its nulls, a user raises exactly `slots` of so many more counters; another replaces
-        # all of them.
-        charges = self.dummies.charges(self.levels, self.neighbours)
-        both = Price([c._replace(counters=c.counters + c.slots) for c in charges], "replace")
-        return replace(own, apart=both.profile(2 * self.epsilon))
+        return _profile(*self._priced, self.epsilon)
+
+    @property
+    def _priced(self) -> Priced:
+        """What the price follows from."""
+        return self.dummies, telling(self.levels), self.neighbours
 
     @property
     def nulls(self) -> NDArray[np.int64]:
@@ -272,3 +272,25 @@ class Counters(InLevels):
 @lru_cache(maxsize=64)  # each limit of each figure asks for the law of each level
 def _level_law(dummies: Dummies, place: int) -> IntegerNoise:
     return dummies.error_law([0] * place + [1])
+
+
+# Metrics of a plan often have the same noise over other domains, whose price it is.
+@lru_cache(maxsize=256)
+def _spent(dummies: Dummies, levels: Sequence[Level], of: Neighbours, epsilon: float) -> float:
+    """The delta at an epsilon."""
+    return Price(dummies.charges(levels, of), of).upper(epsilon)
+
+
+@lru_cache(maxsize=64)
+def _profile(
+    dummies: Dummies, levels: Sequence[Level], of: Neighbours, epsilon: float
+) -> PrivacyLoss:
+    """As of `Counters.profile`."""
+    charges = dummies.charges(levels, of)
+    own = Price(charges, of).profile(epsilon)
+    if of == "replace":
+        return own
+    # With its nulls, a user raises exactly `slots` of so many more counters; another replaces all
+    # of them.
+    both = Price([c._replace(counters=c.counters + c.slots) for c in charges], "replace")
+    return replace(own, apart=both.profile(2 * epsilon))

@@ -44,6 +44,11 @@ def complete(level: Level, neighbours: Neighbours) -> bool:
     return neighbours == "replace" and level.counters < 2 * level.slots
 
 
+def telling(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Levels without the counters that a price does not look at: no two inputs raise more."""
+    return tuple(lv._replace(counters=min(lv.counters, 2 * lv.slots)) for lv in levels)
+
+
 def moved(weights: Sequence[int], level: Level, neighbours: Neighbours) -> tuple[int, int]:
     """(by how much one user moves a sum of digits, of how many sums), at the most.
 

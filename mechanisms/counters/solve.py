@@ -14,7 +14,15 @@ from itertools import product
 from typing import NamedTuple
 
 from mechanisms.channel import Neighbours, require_epsilon
-from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, Seen, moved
+from mechanisms.counters.dummies import (
+    Beside,
+    Correlated,
+    Dummies,
+    Independent,
+    Seen,
+    moved,
+    telling,
+)
 from mechanisms.counters.levels import Layout, Level
 from mechanisms.counters.masks import ENDS, HALF, MASKED, MOST_DUMMIES, THINNEST, masked
 from mechanisms.counters.noise import (
@@ -94,6 +102,29 @@ def least_noise(
     shape, more = Layout(tuple(levels)).levels, tuple(beside)
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), not {share}")
+    if not correlated and most_dummies == math.inf:
+        # As many dummies as it takes: metrics over other domains have the same, solved once.
+        shape, more, most_masked = telling(shape), telling(more), math.inf
+    limits = most_dummies, most_masked
+    return _least_noise(
+        shape, more, neighbours, epsilon, delta, correlated, share, releases, limits
+    )
+
+
+@lru_cache(maxsize=32)
+def _least_noise(
+    shape: tuple[Level, ...],
+    more: tuple[Level, ...],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    correlated: bool,
+    share: float,
+    releases: int,
+    limits: tuple[float, float],
+) -> Dummies:
+    """As `least_noise`."""
+    most_dummies, most_masked = limits
     extra, share = _alone(more, neighbours, epsilon, delta, share) if more else (None, share)
     left = 1.0 if extra is None else 1 - share
     target = _Target(shape, neighbours, epsilon, delta, extra, more, left)
@@ -154,7 +185,20 @@ def alike(
     Independent(laws=(Laplace(mu=27, slope=0.5),))
     """
     require_epsilon(epsilon)
-    target = _Target(tuple(levels), neighbours, epsilon, delta)
+    return _alike(dummies, telling(levels), neighbours, epsilon, delta, guess)
+
+
+@lru_cache(maxsize=32)
+def _alike(
+    dummies: Dummies,
+    levels: tuple[Level, ...],
+    neighbours: Neighbours,
+    epsilon: float,
+    delta: float,
+    guess: float,
+) -> Dummies:
+    """As `alike`."""
+    target = _Target(levels, neighbours, epsilon, delta)
     family = target.alike(dummies, guess)
     made = None if family is None else family.certified()
     if made is None:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
@@ -368,7 +368,7 @@ class PlanDocument(PlanPart):
         hidden = self.hides_all and self.neighbours != "replace"
         return "add or remove" if hidden else "replace"
 
-    @property
+    @cached_property  # each metric's options ask; no copy changes what it follows from
     def hides_all(self) -> bool:
         """Whether nobody learns from any metric how many take part."""
         return all(map(self.hides, self.metrics))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.pvalue import AsDict
 
+from pipelines.metrics.joined import JoinedMetrics, joined
 from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
 from pipelines.releases import release, schema
@@ -66,8 +67,13 @@ class PublishPlan(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         names = tuple(metric.name for metric in self.metrics)
         tables = drawn(begin | "Read" >> (self.read or self._files()), self.metrics)
-        contents = tuple(tables | metric.name >> Whole(metric) for metric in self.metrics)
-        return released(begin, ReleaseWholeDoFn(self.target, names), contents)
+        sets = joined(self.metrics)
+        together = {metric.name for some in sets for metric in some}
+        alone = [metric for metric in self.metrics if metric.name not in together]
+        contents = [tables | metric.name >> Whole(metric) for metric in alone]
+        for number, some in enumerate(sets):
+            contents.append(tables | f"Counters {number}" >> JoinedMetrics(some))
+        return released(begin, ReleaseWholeDoFn(self.target, names), tuple(contents))
 
     def _files(self) -> ReadTelemetry:
         columns = frozenset().union(*(columns_read(metric) for metric in self.metrics))

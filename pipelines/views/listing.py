@@ -66,7 +66,7 @@ class Listing:
     sort: bool = True
     missing: str = OTHER
 
-    @cached_property
+    @cached_property  # each row asks
     def names(self) -> list[str]:
         """The columns that say what a figure is of."""
         known, kinds = self.table.column_names, self.table.schema

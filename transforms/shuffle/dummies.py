@@ -127,6 +127,15 @@ def _drawn(drawn: tuple[int, Iterable[bytes]]) -> Iterator[tuple[str, Any]]:
     yield added(int(_read(drawn)[1].sum()), 1)
 
 
+class CountDummiesDoFn(beam.DoFn):
+    """The dummies of a range, as `AddDummies` hands them on, and its flow, tagged."""
+
+    def process(self, drawn: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        yield from numbers(drawn)
+        for fact in _drawn(drawn):
+            yield beam.pvalue.TaggedOutput("flow", fact)
+
+
 def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
     """(2, k) the codes of a range, and how many dummies each of them has."""
     [table] = drawn[1]

@@ -24,13 +24,14 @@ from transforms.elements.blocks import (
     bucket_of,
     leaving,
 )
+from transforms.elements.chains import Chain
 from transforms.elements.conservation import BOUNDED, CHOSEN
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import Block, Rows, as_bytes, concatenated, packed, unpacked
 from transforms.encoders.encoder import Encoder
 from transforms.encoders.part import Part
 from transforms.encoders.users import UserDigest
-from transforms.rows.encode import CellBlock, Encode
+from transforms.rows.encode import CellBlock, Encode, EncodeDoFn
 from transforms.units.one_per_user import (
     PRIORITIES,
     USERS,
@@ -88,6 +89,19 @@ class EncodeContributions(beam.PTransform):
         return BoundContributions(
             self.encoder.kind, self.buckets, self.open_rng, self.named, self.distinct
         )
+
+    def chains(self, last: Chain) -> tuple[Chain, ...]:
+        """The same, each up to a group, and `last` behind it; none if all is grouped in parts."""
+        encode = EncodeDoFn(
+            Encode(self.encoder, self.users, self.open_rng, self.part, reported=False)
+        )
+        if self.users is None:
+            return (last.after(encode),)
+        if self.distinct is not None or self.buckets > _FEW_BUCKETS:
+            return ()
+        thin = ThinUsersDoFn(self.buckets, self.open_rng)
+        choose = ChooseDoFn(self.encoder.kind, self.open_rng, self.named)
+        return Chain(last.name, (encode,), thin), last.after(choose)
 
 
 class EncodedContributions(NamedTuple):

@@ -14,13 +14,14 @@ from mechanisms.counters.levels import Layout
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded, weighed
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce
+from transforms.elements.chains import Chain
 from transforms.elements.conservation import BOUNDED, CHOSEN, PERTURBED, added
 from transforms.elements.numbers import amount
 from transforms.encoders.block import AmountBlock, RowBlock, SlotBlock, concatenated
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import RowReporting, reports_of
 from transforms.encoders.users import UserDigest
-from transforms.rows.encode import Encode
+from transforms.rows.encode import Encode, EncodeDoFn
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
 from transforms.units.one_per_user import numbered
 from transforms.units.sums import of_rows, of_units, sent
@@ -75,6 +76,16 @@ class ReportUnits(beam.PTransform):
         outputs = rows | "Report" >> report_step(report, self.together)
         counted = self.users is not None or self.together is not None
         return EncodedContributions(outputs.blocks, encoded.tallies, (outputs[FLOW],) * counted)
+
+    def chains(self, last: Chain) -> tuple[Chain, ...]:
+        """The same, each up to a group, and `last` behind it."""
+        encode = Encode(self.encoder, self.users, self.open_rng, reported=False)
+        of_rows, of_users = self.steps
+        own = self.reporting, self.open_rng, self.named, self.together
+        if self.users is None:
+            return (last.after(EncodeDoFn(encode), of_rows(*own)),)
+        parting = PartitionUsersDoFn(self.buckets)
+        return Chain(last.name, (EncodeDoFn(encode),), parting), last.after(of_users(*own))
 
 
 def report_step(report: beam.ParDo, together: Layout | None) -> Any:

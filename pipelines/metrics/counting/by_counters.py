@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -364,6 +364,16 @@ class ByCounters(OfStatistic):
         return Shuffling(passed, step, None)
 
     # The collector.
+
+    def with_noise(self, counted: Counted, secret: bytes, window: Any) -> Iterator[Counted]:
+        """What was counted, and the noise of who draws none before.
+
+        Args:
+            counted: of a window.
+            secret: what noise of exact totals is drawn from.
+            window: which one.
+        """
+        yield counted
 
     def enough(self, estimate: Counted) -> bool:
         """Whether as many devices have sent as draw the noise; that tells nothing of their rows."""

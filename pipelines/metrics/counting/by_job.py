@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.collector.collect_counts import Counted
+    from transforms.elements.drawing import Draw
 
 _BIASING = 0.01  # of all units: a number that counts as the middle may be half its range away
 WHO = (
@@ -138,8 +139,17 @@ class ByJob(ByCounters):
         drawing = reports.drawn_from(self.open_rng)
         messages = drawing.with_empty(reports.messages, np.empty(0, np.uint64), np.ndarray)
         counted = reports._replace(messages=messages).counted(self.mechanism)
-        noise = DrawNoise(partial(noisy, self.design), self.name or self.kind, drawing)
-        return counted | "Noise" >> noise
+        return counted | "Noise" >> DrawNoise(*self._draw, drawing)
+
+    @property
+    def _draw(self) -> tuple[Draw, str]:
+        """What draws the noise, and what names it."""
+        return partial(noisy, self.design), self.name or self.kind
+
+    def with_noise(self, counted: Counted, secret: bytes, window: Any) -> Iterator[Counted]:
+        from transforms.elements.drawing import NoiseDoFn
+
+        yield from NoiseDoFn(*self._draw).process(counted, secret, window)
 
     # What is said of it.
 

@@ -7,19 +7,23 @@ import itertools
 import math
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mechanisms.counters import solve
 from mechanisms.counters.activity import Activity
 from mechanisms.counters.amounts import Amounts, Ends, SignedDigits
 from mechanisms.counters.design import Counters
-from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, complete
+from mechanisms.counters.dummies import Beside, Correlated, Dummies, Independent, complete, telling
 from mechanisms.counters.levels import Level
 from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.counters.price import Neighbours, Price
 from mechanisms.counters.rows import RowCounters
+from mechanisms.counters.solve import alike
 from mechanisms.counters.tree import Tree
 from mechanisms.randomness import SeededRandom
 from tests.oracles.joint_law import joint
@@ -369,3 +373,47 @@ def test_bad_designs_are_refused() -> None:
 def test_the_page_shows_what_is_made() -> None:
     page = Path(__file__).parents[3] / "docs" / "appendix" / "counters.md"
     assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+DIGITS = [Level(1, 40, 2.0**i) for i in range(3)]
+LAWS = (Laplace(30, 0.4), Gaussian(20, 4.0))
+
+
+@pytest.mark.parametrize("neighbours", ["add or remove", "replace"])
+@pytest.mark.parametrize(
+    ("dummies", "levels"),
+    [
+        (Independent(LAWS[:1]), [Level(1, 500)]),
+        (Independent(LAWS), [Level(2, 500), Level(3, 5)]),
+        (Correlated((1, 2, 4), *LAWS), DIGITS),
+        (Beside((Correlated((1, 2, 4), *LAWS), Independent(LAWS[:1]))), [*DIGITS, Level(1, 1)]),
+    ],
+)
+def test_a_price_is_that_of_as_many_counters_as_two_inputs_raise(
+    dummies: Dummies, levels: list[Level], neighbours: Neighbours
+) -> None:
+    fewer = telling(levels)
+    assert max(level.counters for level in fewer) <= 6
+    whole, told = (Price(dummies.charges(some, neighbours), neighbours) for some in (levels, fewer))
+    assert told.delta(1.0) == whole.delta(1.0)
+    design, small = (
+        Counters(tuple(some), dummies, neighbours, 1.0, 0.3) for some in (levels, fewer)
+    )
+    assert design.profile() == small.profile()
+    own = whole.profile(1.0)
+    assert replace(design.profile(), apart=own.apart) == own
+
+
+def test_metrics_over_other_domains_have_one_noise_that_is_solved_once() -> None:
+    before = solve._least_noise.cache_info().misses
+    target: Any = "replace", 0.731, 1e-6
+    made = [Counters.meeting([Level(1, counters)], *target) for counters in range(90, 100)]
+    assert solve._least_noise.cache_info().misses == before + 1
+    assert {design.dummies for design in made} == {made[0].dummies}
+    wider = [design.meeting_another(0.5, 1e-6).dummies for design in made]
+    assert {*wider} == {alike(made[0].dummies, made[0].levels, "replace", 0.5, 1e-6, 0.731 / 0.5)}
+    # Where dummies are limited, domains differ.
+    limited = {"most_dummies": 100 * made[0].dummies.means[0] - 1}
+    Counters.meeting([Level(1, 99)], *target, **limited)
+    with pytest.raises(ValueError, match="dummies and may have"):
+        Counters.meeting([Level(1, 5000)], *target, **limited)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from mechanisms.counters.choose import NoisyCounters
     from pipelines.metrics.counting.by_counters import ByCounters
     from transforms.collector.collect_counts import Counted
+    from transforms.elements.chains import Chain
     from transforms.units.contributions import EncodedContributions
+    from transforms.units.units import ReportUnits
 
 
 PARTS = 1 << 24
@@ -108,6 +110,15 @@ class ReportShape:
         together: Layout | None = None,
     ) -> EncodedContributions:
         """As of `Metric.contributions`; `together` as of `ReportUnits`."""
+        return tables | "Contributions" >> self._reports(release, named, together)
+
+    def chains(self, release: ByCounters, last: Chain) -> tuple[Chain, ...]:
+        """The same of messages that are added up, each up to a group, and `last` behind them."""
+        return self._reports(release, None, release.design.layout).chains(last)
+
+    def _reports(
+        self, release: ByCounters, named: UserDigest | None, together: Layout | None
+    ) -> ReportUnits:
         from pipelines.metrics.metric import viewed
         from transforms.elements.blocks import bucket_count
         from transforms.units.units import ReportUnits
@@ -115,8 +126,7 @@ class ReportShape:
         users, keep = named or fresh_digest(release.options.user_column), named is not None
         buckets, encoder = bucket_count(release.telemetry.about), viewed(release)
         own = release.reporting, users, buckets, release.open_rng, keep, together
-        step = ReportUnits(encoder, *own)
-        return tables | "Contributions" >> step
+        return ReportUnits(encoder, *own)
 
     def own_reports(
         self, release: ByCounters, blocks: Sequence[Any], one: bool, rng: RandomSource

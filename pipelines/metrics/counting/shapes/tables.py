@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pipelines.metrics.counting.by_counters import ByCounters
     from transforms.collector.collect_counts import Counted
+    from transforms.elements.chains import Chain
     from transforms.encoders.users import UserDigest
     from transforms.units.contributions import EncodedContributions
 
@@ -52,6 +53,10 @@ class _Tables(WholeRows):
     ) -> EncodedContributions:
         whose = Shape if release.parts > 1 else WholeRows
         return whose.contributions(self, release, tables, named, together)
+
+    def chains(self, release: ByCounters, last: Chain) -> tuple[Chain, ...]:
+        whose = Shape if release.parts > 1 else WholeRows
+        return whose.chains(self, release, last)
 
     def accuracy(self, release: ByCounters) -> Accuracy:
         """Of a cell of the tables that are asked for, in the root of the mean square."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from pipelines.metrics.counting.by_counters import ByCounters
-    from transforms.units.contributions import EncodedContributions
+    from transforms.elements.chains import Chain
+    from transforms.units.contributions import EncodeContributions, EncodedContributions
 
 
 class WholeRows(Shape):
@@ -32,18 +33,27 @@ class WholeRows(Shape):
     ) -> EncodedContributions:
         import apache_beam as beam
 
-        from transforms.elements.blocks import bucket_count
-        from transforms.units.contributions import EncodeContributions
         from transforms.units.units import FLOW, ReportRowsDoFn, report_step
 
-        users, rng = named or fresh_digest(release.options.user_column), release.open_rng
-        buckets, keep = bucket_count(release.telemetry.about), named is not None
-        step = EncodeContributions(viewed(release), users, buckets, rng, keep, reported=False)
-        rows = tables | "Contributions" >> step
-        report = beam.ParDo(ReportRowsDoFn(release.reporting, rng, together))
+        rows = tables | "Contributions" >> self._rows(release, named)
+        report = beam.ParDo(ReportRowsDoFn(release.reporting, release.open_rng, together))
         outputs = rows.blocks | "Report" >> report_step(report, together)
         more = (outputs[FLOW],) * (together is not None)
         return rows._replace(blocks=outputs.blocks, flow=(*rows.flow, *more))
+
+    def chains(self, release: ByCounters, last: Chain) -> tuple[Chain, ...]:
+        from transforms.units.units import ReportRowsDoFn
+
+        known = release.reporting, release.open_rng, release.design.layout
+        return self._rows(release, None).chains(last.after(ReportRowsDoFn(*known)))
+
+    def _rows(self, release: ByCounters, named: UserDigest | None) -> EncodeContributions:
+        from transforms.elements.blocks import bucket_count
+        from transforms.units.contributions import EncodeContributions
+
+        users, rng = named or fresh_digest(release.options.user_column), release.open_rng
+        buckets, keep = bucket_count(release.telemetry.about), named is not None
+        return EncodeContributions(viewed(release), users, buckets, rng, keep, reported=False)
 
     def own_reports(
         self, release: ByCounters, blocks: Sequence[RowBlock], one: bool, rng: RandomSource
