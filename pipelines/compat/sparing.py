@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
+from typing import Any
 
 from mechanisms import plug_ins
 from mechanisms.compat.switch import on
@@ -22,12 +24,11 @@ from mechanisms.compat.switch import on
 # Absent while Beam is imported: packages, and the part of Beam that needs Google's.
 _OPTIONAL = ("pandas", "pymongo", "torch", "google.cloud.", "apitools", "apache_beam.io.gcp")
 
-# Imported by name, and executed when something of it is asked for: what scipy copies of numpy's
-# names, and what Beam and gRPC have for other jobs. Nothing that several threads may be the first
-# to ask, which Python's lazy modules do not allow before 3.12.
+# Executed when something of them is asked for: what scipy copies of numpy's names, and what Beam
+# and gRPC have for other jobs. None whose parts somebody imports before itself.
 _LATER = {
-    "dateutil.parser", "grpc.aio", "httplib2", "numpy.ctypeslib", "numpy.f2py", "numpy.rec",
-    "numpy.testing",
+    "dateutil.parser", "grpc.aio", "httplib2", "numpy.char", "numpy.ctypeslib", "numpy.f2py",
+    "numpy.rec", "numpy.testing",
 }  # fmt: skip
 
 # Beam asks IPython, half a second to import, whether a pipeline runs in a notebook.
@@ -90,7 +91,7 @@ class _Finder(MetaPathFinder):
         if spec is None or spec.loader is None:
             return None
         if finish is None:
-            spec.loader = LazyLoader(spec.loader)
+            spec.loader = _Later(spec.loader)
             return spec
         execute = spec.loader.exec_module
 
@@ -107,6 +108,33 @@ class _Finder(MetaPathFinder):
 
 
 _FINDER = _Finder()
+
+
+class _Later(Loader):
+    """Executes a module when one of its names is looked up, once, whichever threads look.
+
+    Python's own LazyLoader executes it for its `__dict__` already, which is read of every module
+    there is to size what a job caches, and lets a second thread see half of it before 3.12.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader, self._lock, self._begun = loader, threading.RLock(), False
+
+    def exec_module(self, module: ModuleType) -> None:
+        def look_up(name: str) -> Any:
+            if name.startswith("__") and name != "__all__":  # what is asked of any object
+                raise AttributeError(name)
+            with self._lock:
+                if not self._begun:
+                    self._begun = True
+                    self._loader.exec_module(module)
+                if name in vars(module):
+                    return vars(module)[name]
+                if vars(module)["__getattr__"] is look_up:
+                    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+                return getattr(module, name)  # of its own such function
+
+        vars(module)["__getattr__"] = look_up
 
 
 def _finish_arrow() -> None:
@@ -146,4 +174,23 @@ def _import_storage() -> None:
         import_module("apache_beam.io.gcp.gcsfilesystem")
 
 
-_FINISH = {"pyarrow": _finish_arrow, "apache_beam": _finish_beam}
+class _Unread(defaultdict[str, list[Any]]):
+    """A docstring with nothing in it."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__(list)
+
+    def __str__(self) -> str:
+        return "\n"
+
+
+def _finish_docstrings() -> None:
+    """Have scipy not parse and write anew the docstrings of its functions, which nobody reads."""
+    setattr(sys.modules["scipy._lib._docscrape"], "FunctionDoc", _Unread)  # noqa: B010
+
+
+_FINISH = {
+    "apache_beam": _finish_beam,
+    "pyarrow": _finish_arrow,
+    "scipy._lib._docscrape": _finish_docstrings,
+}

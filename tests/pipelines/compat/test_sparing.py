@@ -114,3 +114,30 @@ def test_nobody_who_imports_the_library_is_spared() -> None:
         cwd=Path(__file__).parents[3], check=False,
     )  # fmt: skip
     assert process.returncode == 0
+
+
+def test_what_comes_later_is_executed_once_and_whole_whichever_threads_ask() -> None:
+    run("""
+import threading, numpy, scipy.special
+assert vars(numpy.f2py) and not loaded("numpy.f2py.crackfortran", "numpy.testing._private")
+barrier, seen = threading.Barrier(8), []
+def look():
+    barrier.wait()
+    seen.append((numpy.testing.assert_equal, numpy.testing._private.utils))
+threads = [threading.Thread(target=look) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(seen) == 8 and len(set(seen)) == 1
+assert not hasattr(numpy.testing, "nothing") and "compare_chararrays" in numpy.char.__all__
+from numpy.testing import assert_equal
+""")
+
+
+def test_scipys_functions_are_what_they_are_but_for_their_docstrings() -> None:
+    run("""
+import scipy.special, scipy.fft, scipy.stats, scipy.optimize
+assert loaded("scipy._lib._docscrape") and not scipy.special.ndtr.__doc__
+assert abs(scipy.special.ndtr(0.0) - 0.5) < 1e-15
+assert abs(scipy.stats.norm.cdf(0.0) - 0.5) < 1e-15
+assert scipy.stats.ttest_ind([1.0, 2, 3], [1.0, 2, 4]).pvalue < 1
+""")
