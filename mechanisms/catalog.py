@@ -8,13 +8,13 @@ some is a line of `MODULES`. Another distribution names its own modules as entry
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
 from mechanisms.channel import Mechanism
 from mechanisms.nearest import meant
+from mechanisms.plug_ins import entry_points
 from mechanisms.registry import Registration, RegistrationError, explained, known
 
 GROUP = "hushbeam.mechanisms"

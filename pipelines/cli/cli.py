@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, NoReturn, TextIO
 
 from mechanisms.nearest import meant
+from pipelines.compat import sparing
 from pipelines.errors import (
     PUBLISHED_OR_NOT,
     RUN_FAILED,
@@ -119,6 +120,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
             if not answers.wanted():
                 parser.print_help()
             return WRONG_REQUEST, "there is no command; hushbeam --help lists them"
+        sparing.end_unless_local(rest)
         debug = vars(known).pop("debug", False)
         vars(known).pop("json", None)
         with _cautioning(), _loud() if debug else quiet(), answers.unseen():
@@ -200,6 +202,7 @@ def memory_pool() -> dict[str, str]:
 def entry() -> NoReturn:
     """The process behind the `hushbeam` command."""
     gc.set_threshold(*_COLLECTED)
+    sparing.begin()
     for name, value in memory_pool().items():
         os.environ.setdefault(name, value)  # before Arrow is imported
     # Whoever stops a job (a scheduler, a container, a closed terminal) ends it as Ctrl-C does: what

@@ -7,12 +7,10 @@ stands above this floor, or in another distribution, adds a command as an entry 
 
 from __future__ import annotations
 
-import sys
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
+from mechanisms.plug_ins import entry_points
 from pipelines.command import metric as metric_command
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
@@ -96,12 +94,11 @@ _OTHERS = {
 
 
 def _others() -> dict[str, Command]:
-    return _OTHERS | {k: v for k, v in _added(tuple(sys.path)).items() if k not in _OTHERS}
+    return _OTHERS | {k: v for k, v in _added().items() if k not in _OTHERS}
 
 
-@cache
-def _added(path: tuple[str, ...]) -> dict[str, Command]:
-    """What entry points of a search path add; every look takes 20 ms."""
+def _added() -> dict[str, Command]:
+    """What entry points add."""
     return {point.name: point.load() for point in entry_points(group=GROUP)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pipelines.compat import sparing
 from pipelines.request.commands import add
 from pipelines.request.options import option
 from pipelines.request.requests import RequestOptions
@@ -65,6 +66,8 @@ def run(options: StreamOptions, beam_arguments: list[str]) -> int:
         from pipelines.stream.status import show
 
         return show(options.plan, beam_arguments)
+    if options.subscription is not None:
+        sparing.end()  # Beam's source of Pub/Sub
     # Beam takes a second to import, and warns while it does: by now logs are silent.
     from pipelines.stream.run import run as serve
 
