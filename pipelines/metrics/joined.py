@@ -25,10 +25,11 @@ from pipelines.metrics.publishable import ContentDoFn
 from transforms.collector.collect_counts import CountMessages
 from transforms.elements.block_coders import decoded, encoded
 from transforms.elements.blocks import DrawingDoFn, GroupOnce
-from transforms.elements.chains import FACTS, Chain, ChainsDoFn, GroupChainsDoFn, naming
+from transforms.elements.chains import FACTS, FLOW, Chain, ChainsDoFn, GroupChainsDoFn, naming
 from transforms.elements.conservation import ADDING_UP, Batches
 from transforms.elements.drawing import DrawSecret
 from transforms.elements.pieces import Piece
+from transforms.rows.encode import EncodeDoFn
 from transforms.shuffle.dummies import CountDummiesDoFn, DrawDummiesDoFn, ranges_of
 from transforms.shuffle.group_codes import AddUpDoFn, PartCodesDoFn
 
@@ -36,7 +37,7 @@ from transforms.shuffle.group_codes import AddUpDoFn, PartCodesDoFn
 # there on rows cost more than steps.
 _ROWS = 1 << 21
 
-_MARKS, _BLOCKS = "marks", "blocks"
+_MARKS, _BLOCKS, _TALLIES = "marks", "blocks", EncodeDoFn.TALLIES
 
 
 def joined(metrics: Sequence[Metric]) -> list[tuple[ByCounters, ...]]:
@@ -195,13 +196,13 @@ class JoinedContentDoFn(beam.DoFn):
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[tuple[str, Content]]:
         metric = self._metrics[gathered[0]]
-        parts: dict[str, list[Any]] = {_BLOCKS: [], _MARKS: [], "tallies": [], "flow": []}
+        parts: dict[str, list[Any]] = {_BLOCKS: [], _MARKS: [], _TALLIES: [], FLOW: []}
         for tag, part in gathered[1]:
             parts[tag].append(part)
         with naming(metric.name):
             counting = CountMessages(metric.mechanism)
             estimate = counting.apply([*map(decoded, parts[_BLOCKS])])
-            facts = dict(parts["tallies"]), dict(parts["flow"])
+            facts = dict(parts[_TALLIES]), dict(parts[FLOW])
             for counted in metric.with_noise(estimate, secret, window):
                 for content in ContentDoFn(metric).process(counted, *facts):
                     yield metric.name, content

@@ -15,7 +15,7 @@ from transforms.elements.blocks import PartitionDoFn
 from transforms.elements.conservation import SENT, Batches
 from transforms.elements.pieces import Piece
 
-FACTS = "facts"
+FACTS, FLOW = "facts", "flow"
 
 
 class Chain(NamedTuple):
@@ -47,7 +47,7 @@ class Chain(NamedTuple):
                 yield block
                 continue
             if self.batches is not None:
-                yield TaggedOutput("flow", (SENT, self.batches.sizes(block)))
+                yield TaggedOutput(FLOW, (SENT, self.batches.sizes(block)))
             yield from self.parting.process(block, window)
 
 

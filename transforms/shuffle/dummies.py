@@ -16,6 +16,7 @@ from mechanisms.counters.choose import DummyCounters
 from mechanisms.counters.design import Range
 from mechanisms.randomness import SecureRandom
 from transforms.elements.blocks import DrawingDoFn, Generator, GroupOnce, repeated
+from transforms.elements.chains import FLOW
 from transforms.elements.conservation import DRAWN, added
 from transforms.elements.numbers import numbered
 from transforms.elements.pieces import Piece
@@ -133,7 +134,7 @@ class CountDummiesDoFn(beam.DoFn):
     def process(self, drawn: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         yield from numbers(drawn)
         for fact in _drawn(drawn):
-            yield beam.pvalue.TaggedOutput("flow", fact)
+            yield beam.pvalue.TaggedOutput(FLOW, fact)
 
 
 def _read(drawn: tuple[int, Iterable[bytes]]) -> NDArray[np.int64]:
