@@ -67,7 +67,7 @@ def end_unless_local(beam_arguments: Sequence[str]) -> None:
         end()
 
 
-class _Finder(MetaPathFinder):
+class _SparingFinder(MetaPathFinder):
     """Finds Beam and Arrow as Python would, and nothing optional while they are executed.
 
     Packages that are in use stay: Python looks for none of them again.
@@ -91,7 +91,7 @@ class _Finder(MetaPathFinder):
         if spec is None or spec.loader is None:
             return None
         if finish is None:
-            spec.loader = _Later(spec.loader)
+            spec.loader = _LookUpLoader(spec.loader)
             return spec
         execute = spec.loader.exec_module
 
@@ -107,10 +107,10 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-_FINDER = _Finder()
+_FINDER = _SparingFinder()
 
 
-class _Later(Loader):
+class _LookUpLoader(Loader):
     """Executes a module when one of its names is looked up, once, whichever threads look.
 
     Python's own LazyLoader executes it for its `__dict__` already, which is read of every module
@@ -174,7 +174,7 @@ def _import_storage() -> None:
         import_module("apache_beam.io.gcp.gcsfilesystem")
 
 
-class _Unread(defaultdict[str, list[Any]]):
+class _EmptyDocstring(defaultdict[str, list[Any]]):
     """A docstring with nothing in it."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -186,7 +186,7 @@ class _Unread(defaultdict[str, list[Any]]):
 
 def _finish_docstrings() -> None:
     """Have scipy not parse and write anew the docstrings of its functions, which nobody reads."""
-    setattr(sys.modules["scipy._lib._docscrape"], "FunctionDoc", _Unread)  # noqa: B010
+    setattr(sys.modules["scipy._lib._docscrape"], "FunctionDoc", _EmptyDocstring)  # noqa: B010
 
 
 _FINISH = {
