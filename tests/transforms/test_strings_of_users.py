@@ -17,7 +17,7 @@ from transforms.encoders.block import CellBlock, PooledBlock
 from transforms.encoders.strings import texts_of, width_of, words_of
 from transforms.units.strings import (
     BoundStrings,
-    PartitionDigestsDoFn,
+    PartitionStringDigestsDoFn,
     PoolDoFn,
     SpellDoFn,
     StringDigest,
@@ -77,7 +77,7 @@ def test_each_different_string_of_a_user_counts_once(
     buckets: int, most_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often it is held, in however many blocks, gathered together or a few at a time."""
-    monkeypatch.setattr(PartitionDigestsDoFn, "most_rows", most_rows)
+    monkeypatch.setattr(PartitionStringDigestsDoFn, "most_rows", most_rows)
     rows = held(1, 400, 30)
     blocks = [pooled(rows[start : start + 100]) for start in range(0, 400, 100)]
     bound = BoundStrings(WIDTH, len(TEXTS), buckets, fresh_stream)
@@ -160,7 +160,7 @@ def pieces(texts: list[str]) -> list[bytes]:
 def numbers(texts: list[str]) -> list[bytes]:
     """What it is sent of those that users chose."""
     digests = CellBlock(DIGEST(words(texts)), None)
-    return grouped(drive(PartitionDigestsDoFn(1), [[digests]]))[0]
+    return grouped(drive(PartitionStringDigestsDoFn(1), [[digests]]))[0]
 
 
 def test_strings_are_spelt_from_whichever_piece_has_them() -> None:

@@ -284,16 +284,14 @@ class Reporting(Levelled):
             groups, numbers = groups.ravel(), numbers.ravel()
         beside, k = {}, self.amounts.most_groups
         none = None if numbers is None else np.isnan(numbers)
+        some = slice(None) if none is None or not none.any() else ~none
+        own = None if numbers is None else numbers[some]
         if users is None:
             contributions = Contributions.of_rows(groups, numbers)
         elif self.rows is not None:
-            some = slice(None) if none is None else ~none
-            own = None if numbers is None else numbers[some]
             contributions = Contributions.drawn(users[some], groups[some], n, self.rows, rng, own)
-        elif none is None or numbers is None:
-            contributions = pairs(users, groups, n, k, rng).placed(k)
         else:
-            contributions = pairs(users[~none], groups[~none], n, k, rng, numbers[~none]).placed(k)
+            contributions = pairs(users[some], groups[some], n, k, rng, own).placed(k)
         if self.clip is None or none is None:
             contributions = contributions.at_most(self.amounts.most)
             amounts = contributions.amounts

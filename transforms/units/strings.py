@@ -107,7 +107,9 @@ class BoundStrings(beam.PTransform):
             buckets=self.buckets, open_rng=self.open_rng, distinct=self.distinct
         )
         chosen, flow = outputs.rows | "Bound contributions" >> bound
-        numbers = chosen | "Partition by digest" >> beam.ParDo(PartitionDigestsDoFn(self.buckets))
+        numbers = chosen | "Partition by digest" >> beam.ParDo(
+            PartitionStringDigestsDoFn(self.buckets)
+        )
         # Beam takes what has a tag for anything at all, which engines would pickle.
         typed = beam.Map(_same).with_output_types(tuple[int, Piece])
         strings = outputs[PoolDoFn.STRINGS] | "Strings" >> typed
@@ -126,7 +128,7 @@ def _same(piece: tuple[int, bytes]) -> tuple[int, bytes]:
 
 @typehints.with_input_types(CellBlock)
 @typehints.with_output_types(tuple[int, Piece])
-class PartitionDigestsDoFn(PartitionDoFn):
+class PartitionStringDigestsDoFn(PartitionDoFn):
     """Counts equal digests of what it gathers, and sends each on to its bucket."""
 
     def rows(self, block: CellBlock) -> Words:
@@ -146,7 +148,7 @@ class PartitionDigestsDoFn(PartitionDoFn):
 
 
 @typehints.with_input_types(PooledBlock)
-class PoolDoFn(PartitionDigestsDoFn):
+class PoolDoFn(PartitionStringDigestsDoFn):
     """Rows with the digest of their string; each string once, apart, in the output `STRINGS`."""
 
     STRINGS = "strings"
