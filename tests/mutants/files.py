@@ -11,7 +11,7 @@ MUTANTS = (
         "rows-of-texts-go-missing",
         "What readers said of a text's rows is not held against what came.",
         "pipelines/logs/inputs.py",
-        "return (files, read) == (len(self.files), came)",
+        "return (files, read) == (self.counts.files, came)",
         "return True",
         ("tests/pipelines/test_long_texts.py",),
     ),

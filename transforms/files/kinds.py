@@ -40,7 +40,7 @@ class Agreed(NamedTuple):
                 schema = schema.set(place, pa.field(column, kind))
         return schema
 
-    def read(self, table: pa.Table, columns: Iterable[str]) -> pa.Table:
+    def read(self, table: pa.Table, columns: Iterable[str] = ()) -> pa.Table:
         """A table of one file as all files are read.
 
         Args:
