@@ -1,6 +1,6 @@
 """From rows of several columns to blocks of numbers in [-1, 1] and of categories."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from mechanisms.vector.rows import shortened
-from transforms.columns import plain
+from transforms.columns import as_floats, plain
 from transforms.encoders.attributes import (
     Attribute,
     Number,
@@ -21,11 +21,13 @@ from transforms.encoders.attributes import (
     width,
 )
 from transforms.encoders.block import RowBlock
+from transforms.encoders.bounds import scaled
 from transforms.encoders.encoder import BATCH, NULL_VALUE, OUTSIDE_DOMAIN, Rows
 from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
 
 WRONG_LENGTH = "list of another length"
 
+_TOGETHER = 16  # columns: their numbers stay in a core's cache, and fill a line of it in a row
 _NUMBERS = 1 << 20  # of rows encoded at a time, where all are copied: few megabytes
 
 
@@ -88,14 +90,36 @@ class RowEncoder:
 
     def encode(self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource) -> RowBlock:
         numbers = np.empty((batch.num_rows, width(self.attributes)), np.float32)
+        if not self._fill(numbers, batch):
+            self._fill_parts(numbers, batch, rows)
+        categories = self._categories(batch, rows)
+        return RowBlock(self._within(rows.of(numbers)), rows.of(categories), None)
+
+    def _fill(self, numbers: NDArray[np.float32], batch: pa.RecordBatch) -> bool:
+        """Scale columns of one number a row, several at a time; False where some cannot be used.
+
+        Of 400 columns each alone took four times as long, most of it between two calls.
+        """
+        parts = numeric(self.attributes)
+        if not all(isinstance(part, Number) for part in parts):
+            return False
+        for start in range(0, len(parts), _TOGETHER):
+            some = parts[start : start + _TOGETHER]
+            values = np.stack([as_floats(batch.column(part.column)) for part in some])
+            if not _all_finite(values):  # nulls are NaN
+                return False
+            bounds = {part.bounds for part in some}  # mostly the same, which takes half the time
+            low, high = bounds.pop() if len(bounds) == 1 else _columns(some)
+            numbers[:, start : start + len(some)] = scaled(values, low, high).T
+        return True
+
+    def _fill_parts(self, numbers: NDArray[np.float32], batch: pa.RecordBatch, rows: Rows) -> None:
+        """The same of any columns, one at a time; rows that cannot be used are rejected."""
         for start, attribute, spans in read_numbers(self.attributes, batch, rows, self.absence):
             dense = _dense(spans, attribute.width)
             if not (self.absence.leaves_out or _all_usable(spans, attribute)):
                 dense = self.absence.filled(np.where(_unusable(spans, attribute), np.nan, dense))
-            scaled = attribute.bounds.scale(dense)
-            numbers[:, start : start + attribute.width] = scaled
-        categories = self._categories(batch, rows)
-        return RowBlock(self._within(rows.of(numbers)), rows.of(categories), None)
+            numbers[:, start : start + attribute.width] = attribute.bounds.scale(dense)
 
     def _categories(self, batch: pa.RecordBatch, rows: Rows) -> NDArray[np.int32]:
         """(n, c) the indices of each category, or below 0 in rejected rows."""
@@ -117,6 +141,11 @@ class RowEncoder:
         # Doubles from here on: rounded to floats, a row may be longer than the radius again.
         exact = numbers.astype(np.float64)
         return shortened(exact, self.radius)
+
+
+def _columns(parts: Sequence[Number | NumberList]) -> NDArray[np.float64]:
+    """(2, parts, 1) their lower bounds, and their upper ones."""
+    return np.array([part.bounds for part in parts]).T[:, :, None]
 
 
 def columns_of(attributes: tuple[Attribute, ...]) -> frozenset[str]:

@@ -40,6 +40,27 @@ def encoded(attributes, table, users=None) -> tuple[RowBlock, dict[str, int]]:
     return block, rejects
 
 
+def test_many_columns_are_scaled_together_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    kinds = [pa.float64(), pa.float32(), pa.int16()]
+    attributes = tuple(Number(f"x{i}", Bounds(-1.0 - i, 2.0 * i)) for i in range(35))
+    columns = {f"x{i}": pa.array(rng.normal(0, 40, 70).round(), kinds[i % 3]) for i in range(35)}
+    whole, rejects = encoded(attributes, pa.table(columns))
+    assert not rejects
+    monkeypatch.setattr(RowEncoder, "_fill", lambda *_: False)
+    alone, _ = encoded(attributes, pa.table(columns))
+    assert np.array_equal(whole.numbers, alone.numbers)
+
+
+@pytest.mark.parametrize("hole", [None, math.nan, math.inf])
+def test_one_hole_among_many_columns_rejects_its_row(hole: float | None) -> None:
+    attributes = tuple(Number(f"x{i}", TEN) for i in range(35))
+    columns = {f"x{i}": pa.array([1.0, hole if i == 33 else 2.0]) for i in range(35)}
+    block, rejects = encoded(attributes, pa.table(columns))
+    assert np.array_equal(block.numbers, np.full((1, 35), np.float32(0.1)))
+    assert sum(rejects.values()) == 1
+
+
 # ---- what columns hold ---------------------------------------------------------------------------
 
 
