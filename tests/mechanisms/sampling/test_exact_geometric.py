@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mechanisms.randomness import SeededRandom
+from mechanisms.sampling import exact_geometric
 from mechanisms.sampling.exact_geometric import ExactGeometric
 from tests.oracles.statistics import follows, sample_size
 
@@ -32,6 +33,42 @@ def test_draws_follow_the_law_and_not_one_that_falls_otherwise(decay: Fraction) 
     counts = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=own.size)
     assert follows(counts, own)
     assert not follows(counts, other)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_powers_are_those_of_e(bits: int) -> None:
+    """Between two sums of the series of e^-1, which takes turns about it."""
+    powers = exact_geometric._powers(bits)
+    terms = [Fraction((-1) ** i, math.factorial(i)) for i in range(80)]
+    ends = sorted((sum(terms), sum(terms[:-1])))
+    for k, power in enumerate(powers, 1):
+        below, above = (math.floor(end**k * (1 << bits)) for end in ends)
+        assert below == power == above
+    assert ends[1] ** (len(powers) + 1) < Fraction(1, 1 << bits)
+
+
+class Words:
+    """A source whose words are these."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, size: int) -> np.ndarray:
+        drawn, self.left = self.left[:size], self.left[size:]
+        return np.array(drawn, np.uint64)
+
+
+def test_more_bits_are_drawn_where_the_first_leave_it_open() -> None:
+    third, last = exact_geometric._powers(64)[2], (1 << 64) - 1
+    finer = exact_geometric._powers(128)
+    for words, times in (
+        ([third - 1], 3), ([third + 1], 2), ([third, 0], 3), ([third, last], 2),
+        ([third, finer[2] & last, 0], 3), ([third, finer[2] & last, last], 2),
+        ([0, last], 44), ([0, finer[60] + 1], 60), ([0, 0, last], 88),
+    ):  # fmt: skip
+        source = Words(*words)
+        assert exact_geometric._survived(1, source).tolist() == [times]  # type: ignore[arg-type]
+        assert not source.left
 
 
 @pytest.mark.parametrize("decay", DECAYS)
