@@ -66,7 +66,8 @@ def boxed(
     """
     columns = [[*column] for column in zip(*rows, strict=True)] or [[] for _ in heads]
     words = [
-        at < labels or not any(map(_NUMBER.fullmatch, column)) for at, column in enumerate(columns)
+        at < labels or not any(text == "—" or _NUMBER.fullmatch(text) for text in column)
+        for at, column in enumerate(columns)
     ]
     top = "".join(
         f'<th scope="col"{_OF * words[at]}>{html.escape(head)}</th>'

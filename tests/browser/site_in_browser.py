@@ -224,7 +224,16 @@ def test_all_of_it_can_be_done_by_keyboard(page: Page, site: Path) -> None:
 def test_a_fall_beyond_noise_is_shown(page: Page, site: Path) -> None:
     page.goto((site / "rides" / "cities.html").as_uri())
     row = page.locator("tr:has-text('Oslo') .down")
-    assert row.first.inner_text() == "−40.0 %"
+    assert row.first.inner_text() == "−40.0"
+    table = page.locator("table", has=row).first
+    assert "difference, percentage points" in table.inner_text()
+    sides = "(cells) => [...new Set(cells.map((cell) => getComputedStyle(cell).textAlign))]"
+    windows = page.get_by_role("region", name="Windows")
+    for column, side in ((2, "left"), (3, "right"), (5, "left")):
+        assert windows.locator(f":is(th, td):nth-child({column})").evaluate_all(sides) == [side]
+    shown = page.get_by_role("region", name="All figures")
+    cells = shown.locator("tbody td:nth-child(2)").all_inner_texts()
+    assert len({len(text) for text in cells}) == 1, cells  # point below point
 
 
 def test_what_is_not_drawn_has_one_box_and_no_key(page: Page, site: Path) -> None:

@@ -162,7 +162,8 @@ class _Reader(HTMLParser):
         if self._figure is not None:
             self._figure["strong" not in tags] += data
         if tags and any(tag in ("td", "th") for tag in tags) and "svg" not in tags:
-            self.tables[-1][1][-1][-1] += data
+            # Digits that a number has not are spaces, so that points stand below each other.
+            self.tables[-1][1][-1][-1] += data.rstrip("\u2007\u2008")
 
 
 class Read:
