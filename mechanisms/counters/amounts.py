@@ -23,6 +23,7 @@ from mechanisms.sampling.grid import Grid
 from mechanisms.specification import Digits
 
 LARGEST = 1 << 30
+_EXACT = (1 << 53) // LARGEST  # numbers that doubles add up exactly
 
 
 def digit_weights(most: int) -> tuple[int, ...]:
@@ -338,15 +339,18 @@ def tallied(places: Slots, counters: int, times: Slots | None = None) -> Counts:
     Args:
         places: (n, k) below `counters`.
         counters: how many there are.
-        times: as many, below 2^53 in all: what each of them adds, if that is not 1.
+        times: as many, up to `LARGEST` from 0: what each of them adds, if that is not 1.
     """
     there = np.flatnonzero(places.ravel() >= 0)
     own = places.ravel() if there.size == places.size else places.ravel()[there]
     if times is None:
         return np.bincount(own, minlength=counters)
     more = times.ravel() if there.size == places.size else times.ravel()[there]
-    # Doubles add whole numbers exactly up to 2^53; numbers are below 2^30, and rows of a block few.
-    return np.bincount(own, more, counters).astype(np.int64)
+    # Doubles add whole numbers exactly up to 2^53, and a rounded total may move by more than a row
+    # does. A block is seldom so long that it is more than one piece.
+    pieces = (slice(at, at + _EXACT) for at in range(0, max(own.size, 1), _EXACT))
+    first, *rest = (np.bincount(own[p], more[p], counters).astype(np.int64) for p in pieces)
+    return sum(rest, first)
 
 
 def weighed(parts: Iterable[Amounts]) -> tuple[Level, ...]:

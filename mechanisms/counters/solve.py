@@ -273,11 +273,11 @@ def errs_as_alike(
     """
     factor = max(met[0] / target[0], gaussian_mu(*met) / gaussian_mu(*target))
     start, own = like.widened(factor), len(levels) - beside
-    each = [level.weight for level in levels]
-    weights = each[:own], [*[0.0] * own, *each[own:]]
+    weights = [level.weight for level in levels]
+    parts = weights[:own], [*[0.0] * own, *weights[own:]]
     return all(
         dummies.variance(part, rough=True) <= _ABOUT * start.variance(part, rough=True)
-        for part in weights
+        for part in parts
     )
 
 

@@ -128,8 +128,8 @@ class DrawAndMix(beam.PTransform):
         mix = WriteMixed(self.memory, self.shuffle_id, self.parted.handed, self.open_rng)
         files = tuple(words) | "Mix" >> mix
         # Of each metric's counters, and of what the memory holds of them: of its layers.
-        each = [len(ranges_of(mine)) + self.again for mine in counters]
-        ranges = 0 if self.parted.strings else sum(each)
+        drawn_from = [len(ranges_of(mine)) + self.again for mine in counters]
+        ranges = 0 if self.parted.strings else sum(drawn_from)
         least = tuple(mine.least_reports for mine in counters)
         note = NoteBatchDoFn(self.memory, self.shuffle_id, ranges, least)
         added = tuple(sizes) | "Sizes" >> beam.Flatten() | "Add up" >> beam.CombinePerKey(sum)

@@ -805,6 +805,14 @@ MUTANTS = (
         known_by="whoever",
     ),
     Mutant(
+        "totals-rounded-to-doubles",
+        "The total of a long block is rounded to a double before it has noise.",
+        "mechanisms/counters/amounts.py",
+        "_EXACT = (1 << 53) // LARGEST",
+        "_EXACT = 1 << 53",
+        ("tests/mechanisms/counters/test_amounts.py",),
+    ),
+    Mutant(
         "kept-noise-of-any-form",
         "A forged answer of the cache shares one noise among counters that are no digits.",
         "pipelines/metrics/counting/design.py",

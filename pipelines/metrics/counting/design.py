@@ -243,8 +243,8 @@ def _least_error(*target: Any, **more: Any) -> NoisyCounters:
     levels, beside = target[0], more["beside"]
     whole = ((*levels, *beside), *target[1:])
     digits = levels if more.get("correlated") else ()
-    held = ("beside", "share", "most_dummies", "releases")
-    terms = {name: more[name] for name in held if name in more}
+    names = ("beside", "share", "most_dummies", "releases")
+    terms = {name: more[name] for name in names if name in more}
 
     def good(dummies: Dummies) -> bool:
         return errs_no_more(dummies, *target, **terms)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mechanisms.counters.amounts import (
+    LARGEST,
     Amounts,
     Ends,
     SignedDigits,
@@ -17,6 +18,7 @@ from mechanisms.counters.amounts import (
     WholeEnds,
     digit_weights,
     digits,
+    tallied,
     units,
     whole_amounts,
 )
@@ -33,6 +35,22 @@ def test_every_number_has_digits(most: int) -> None:
     rows = digits(numbers, most)
     assert (np.array(weights) @ rows == numbers).all()
     assert len(weights) == math.ceil(math.log2(most + 1))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_total_of_a_long_block_is_exact_beyond_what_doubles_are(sign: int) -> None:
+    """2^23 + 3 of the largest numbers come to more than 2^53, and to an odd number."""
+    n, most = (1 << 23) + 3, LARGEST - 1
+    numbers = np.full((n, 1), sign * most)
+    (total,) = tallied(np.zeros((n, 1), np.int64), 1, numbers).tolist()
+    assert total == sign * n * most
+    assert total % 2 == 1
+    assert int(float(total)) != total
+    # A row more or less moves it by its own number, and one left out by none.
+    places = np.zeros((n, 1), np.int64)
+    places[-1] = -1
+    assert tallied(places, 1, numbers).tolist() == [total - sign * most]
+    assert tallied(np.full((2, 1), -1), 3, np.ones((2, 1), np.int64)).tolist() == [0, 0, 0]
 
 
 def test_totals_by_group_are_exact_without_noise() -> None:
