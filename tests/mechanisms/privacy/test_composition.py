@@ -250,7 +250,8 @@ def test_many_losses_are_nearly_normal(epsilon: float) -> None:
     times = round(4 / epsilon**2) + 200
     for delta in (0.1, 1e-2, 1e-3):
         at = compose({loss: times}).epsilon(delta)
-        assert normal_delta({loss: times}, at) == pytest.approx(delta, rel=0.3)
+        # A first guess alone: a sum of 200 losses leans by a third at 1e-3.
+        assert normal_delta({loss: times}, at) == pytest.approx(delta, rel=0.5)
 
 
 def test_where_nothing_is_lost_nothing_is_normal() -> None:
