@@ -159,5 +159,5 @@ def test_no_worker_counts_the_rows_of_texts(tmp_path: Path) -> None:
     assert not there.all_came({FILES: 2, READ: 7, ROWS: 7})
     with pytest.raises(ValueError, match="by no worker"):
         there.rows  # noqa: B018
-    with pytest.warns(Notice, match="are counted before the job begins"):
+    with pytest.warns(Notice, match="are counted first: the design of the noise"):
         assert telemetry.rows == 300_000
