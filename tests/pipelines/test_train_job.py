@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +94,8 @@ def test_a_curator_spends_what_was_asked_and_says_it_in_three_ways(job):
     # Another row in its place is what a row's counting for nothing is, twice.
     assert 1.5 * released.epsilon < beside[2] < 3 * released.epsilon
     assert made.cautions == []
-    assert pickle.loads(pickle.dumps(made)) == made
+    there = pickle.loads(pickle.dumps(made))  # without the names of files
+    assert replace(there, telemetry=made.telemetry) == made
 
 
 def test_what_no_accountant_can_say_beside_is_left_out(job):

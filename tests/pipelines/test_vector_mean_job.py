@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +147,8 @@ def test_few_coordinates_are_picked(job):
     released, local = made.guarantees
     assert released == local
     assert (released.model, released.epsilon, released.delta) == ("local", 1.0, 0.0)
-    assert pickle.loads(pickle.dumps(made)) == made
+    there = pickle.loads(pickle.dumps(made))  # without the names of files
+    assert replace(there, telemetry=made.telemetry) == made
     assert columns_read(made) == {"f0", "f1", "v"}
     assert made.shuffling.passed.least == 0  # nothing shuffles them
 
