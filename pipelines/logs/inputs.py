@@ -331,7 +331,7 @@ class RowCounts:
         if not self.whole:
             if self.later is None:
                 raise ValueError("rows are counted where a job is started, and by no worker")
-            warnings.warn(f"all rows of the text are counted first: {why}", Notice, stacklevel=2)
+            warnings.warn(f"all rows are counted first: {why}", Notice, stacklevel=2)
             self.facts, self.whole = self.later(), True
 
     @property

@@ -77,7 +77,7 @@ def test_workers_match_and_count_what_few_looks_stand_for(
     assert telemetry.all_came({**tallies})
     assert not telemetry.all_came({**tallies, FILES: MANY + 1})  # one came meanwhile
     assert not telemetry.all_came({**tallies, ROWS: rows - 1})
-    with pytest.warns(Notice, match="are counted before the job begins"):
+    with pytest.warns(Notice, match="are counted first: the design of the noise"):
         assert telemetry.rows == rows
 
 

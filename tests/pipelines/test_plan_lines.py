@@ -144,7 +144,7 @@ def test_a_plan_without_a_file_is_refused_without_a_line() -> None:
         collection="c", version=1, input=("a",), output="o", epsilon=1, min_reports=9,
         metrics=(asked,),
     )  # fmt: skip
-    with pytest.raises(RequestError, match=r"^metric fare: bounds: the first"):
+    with pytest.raises(RequestError, match=r"^metric fare: --bounds: the first"):
         unread_job(plan, "all")
 
 

@@ -64,7 +64,10 @@ class _FileSystems:
             return self.open(path, UNCOMPRESSED)
         import pyarrow as pa
 
-        return pa.OSFile(path)
+        try:
+            return pa.OSFile(path)
+        except OSError:  # of a folder Arrow has no number, by which its error is told
+            return open(path, "rb")
 
     def match(self, patterns: list[str]) -> list[Any]:
         """For each pattern what it matches, as `MatchedFiles`."""

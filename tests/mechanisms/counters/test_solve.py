@@ -134,7 +134,7 @@ def test_levels_share_by_their_rules() -> None:
 
 def test_a_search_ends_where_rounding_alone_tells_errors_apart() -> None:
     target = _Target((Level(2, 2),), "add or remove", 2.0, DELTA)
-    gentle = target._slopes((1 - _SLACKS[-1]) * 2.0, HALF * DELTA)
+    gentle = target.slopes((1 - _SLACKS[-1]) * 2.0, HALF * DELTA)
     assert gentle is not None
     beaten = target.error(gentle, releases=1)
     for _ in range(5):
