@@ -184,6 +184,21 @@ def planned(log: str, more: str = "") -> None:
 
 
 @pytest.mark.verify
+@pytest.mark.parametrize("search", ["threshold", "weighted", "levels"])
+def test_what_a_request_derives_and_leaves_out_is_seen(run, search: str) -> None:
+    users = [f"u{k}" for k in range(3000)]
+    table = pa.table({"user": users, "n": [k % 3 for k in range(3000)], "city": ["Oslo"] * 3000})
+    pq.write_table(table, "log.parquet")
+    asked = ["--derive", "where=lower(city)", "--where", "n > 0", "--search", search]
+    asked += ["--column", "where", "--user-column", "user", "--epsilon", "8", "--output", "out"]
+    outcome = run(["strings", "--input", "log.parquet", *asked])
+    assert outcome.code == 0, outcome.said
+    (row,) = pq.read_table(f"out/{TABLE}").to_pylist()
+    assert row["value"] == "oslo"
+    if search != "weighted":
+        assert abs(row["estimate"] - 2000) <= max(20 * row["standard_error"], 8)
+
+
 def test_a_plan_pays_for_it_once(run, log: str) -> None:
     planned(log)
     assert run(["ledger", "init", "plan.yaml"]).code == 0

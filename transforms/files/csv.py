@@ -95,7 +95,7 @@ class Csv:
                 ]
                 rows += batch.num_rows
                 yield pa.table(parts, schema=schema)
-        if text.unpaired and not ragged.ended:
+        if text.guarded and not ragged.ended:
             raise Mangled(
                 f"a quote is opened in row {max(rows + ragged.rows, 1):,} and not closed, so that "
                 "all lines behind it are of that row: close it"
@@ -154,26 +154,26 @@ class _Utf8(Recoded):
     Of a ragged row with such a byte pyarrow fails to tell, and the row would be lost.
 
     A quote that is not closed takes all that is behind it into its field, and the parser says
-    nothing of it. Behind an odd number of quotes stands a row that no file has: where the parser
-    sees none, it was within such a field. Quotes within a field without any may be odd in number.
+    nothing of it. Behind quotes stands a row that no file has: where the parser sees none, it was
+    within such a field. Their number tells nothing, for quotes may be within fields without any.
 
     Attributes:
-        unpaired: whether such a row was added.
+        guarded: whether such a row was added.
     """
 
     def __init__(self, stream: Any, delimiter: str = "") -> None:
         super().__init__(stream, "utf-8", "replace")
-        self._last, self._delimiter, self._quotes = b"", delimiter, 0
-        self.unpaired = False
+        self._last, self._delimiter, self._quotes = b"", delimiter, False
+        self.guarded = False
 
     def _encoded(self, text: str, piece: bytes) -> bytes:
-        self._quotes += piece.count(b'"')
+        self._quotes |= b'"' in piece
         end = b""
         if not piece:
             # A header that nothing follows is taken for no line.
             end = b"\n" if self._last not in b"\r\n" else b""
-            self.unpaired = bool(self._quotes % 2 and self._delimiter)
-            if self.unpaired:
+            self.guarded = bool(self._quotes and self._delimiter)
+            if self.guarded:
                 end += self._delimiter.encode() * _MANY + b"\n"
         self._last = piece[-1:]
         return text.encode() + end

@@ -16,7 +16,7 @@ from transforms.elements.blocks import Generator, GroupOnce, PartitionDoFn, buck
 from transforms.elements.conservation import fail_lost
 from transforms.elements.pieces import Piece
 from transforms.encoders.block import CellBlock, PooledBlock
-from transforms.encoders.strings import StringEncoder, Words, distinct, width_of
+from transforms.encoders.strings import Words, distinct, width_of
 from transforms.encoders.users import mix
 from transforms.units.contributions import BoundContributions, Bounded, EncodeContributions
 
@@ -70,13 +70,13 @@ class EncodeStrings(EncodeContributions):
     """The same of strings, pooled, of which several different ones of each user count.
 
     Attributes:
-        encoder: that pools them.
+        most: bytes of UTF-8 that the encoder looks at.
     """
 
-    encoder: StringEncoder
+    most: int = 1
 
     def bound(self) -> beam.PTransform:
-        width, k = width_of(self.encoder.most), self.distinct or 1
+        width, k = width_of(self.most), self.distinct or 1
         return BoundStrings(width, k, self.buckets, self.open_rng)
 
 

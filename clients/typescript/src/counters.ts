@@ -2,7 +2,7 @@
 
 import { clip, freshCoins, toGrid } from "./encoders.js";
 import type * as plan from "./plan.js";
-import { type Source, words } from "./random.js";
+import { type Source, below, words } from "./random.js";
 
 const NONE = -1;
 
@@ -78,10 +78,12 @@ async function totals(
   let found = [...summed.values()].sort((a, b) => a.group - b.group);
   let limited = found.length > unit.most_groups;
   if (limited) {
-    // Of more groups than a unit may have some, in an order that is drawn.
-    const drawn = await words(source, found.length);
-    const order = [...found.keys()].sort((a, b) => (drawn[a] < drawn[b] ? -1 : 1));
-    found = order.slice(0, unit.most_groups).map((place) => found[place]);
+    // Of more groups than a unit may have some: the first steps of a shuffle of Fisher and Yates.
+    for (let step = 0; step < unit.most_groups; step++) {
+      const other = step + (await below(source, found.length - step));
+      [found[step], found[other]] = [found[other], found[step]];
+    }
+    found = found.slice(0, unit.most_groups);
   }
   while (found.length < unit.most_groups) found.push({ group: NONE, amount: 0, rows: 0 });
   if (unit.numbers === null) {

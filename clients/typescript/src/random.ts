@@ -92,6 +92,16 @@ export async function integers(source: Source, bound: bigint, size: number): Pro
   }
 }
 
+/** An exactly uniform integer below a bound of 1 .. 2^32 (Lemire, ACM TOMACS 2019, Alg. 5). */
+export async function below(source: Source, bound: number): Promise<number> {
+  const results = BigInt(bound);
+  for (;;) {
+    const [word] = new Uint32Array((await source.bytes(4)).buffer);
+    const product = BigInt(word) * results;
+    if ((product & 0xffffffffn) >= (1n << 32n) % results) return Number(product >> 32n);
+  }
+}
+
 /** Byte strings, one after another. */
 export function joined(...parts: Uint8Array[]): Bytes {
   const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mechanisms.channel import Guarantee
@@ -103,10 +104,14 @@ class CountedStrings(ByCounters):
         from transforms.units.strings import EncodeStrings
 
         users = named or fresh_digest(self.options.user_column)
-        keep = named is not None
-        encode = EncodeStrings if pools and users is not None else EncodeContributions
+        own: Any = self.encoder()  # `viewed` may put it behind what a request derives
+        encode = (
+            partial(EncodeStrings, most=own.most)
+            if pools and users is not None
+            else EncodeContributions
+        )
         step = encode(
-            viewed(self, pools=pools), users, self._buckets, self.open_rng, keep,
+            viewed(self, pools=pools), users, self._buckets, self.open_rng, named is not None,
             distinct=self._distinct, reported=False,
         )  # fmt: skip
         return tables | "Contributions" >> step

@@ -613,6 +613,12 @@ def test_a_quote_that_is_never_closed_is_told_with_its_row(
     assert f"a quote is opened in row {rows + 3:,} and not closed" in said
 
 
+def test_another_quote_does_not_close_it(tmp_path: Path) -> None:
+    lines = b"a,b\n" + b"1,x\n" * 9 + b'2,5" disk\n' + b"1,x\n" * 9 + b'3,"y\n' + b"1,x\n" * 9
+    said = refusal(written(tmp_path, "log.csv", lines))
+    assert "a quote is opened in row 20 and not closed" in said
+
+
 @pytest.mark.parametrize(
     "line", [b'7,5" disk\n', b'7,"a""b"\n', b'7,"a"b"c\n', b'7,x"\n', b'7",x', b'7,x,"y" "\n']
 )
