@@ -164,13 +164,14 @@ def _finish_beam() -> None:
 
 def _import_storage() -> None:
     """What Beam would have of Google's storage, had it imported all there is."""
-    with contextlib.suppress(ImportError):  # Beam says what to install
+    # Which errors are worth another attempt: Beam knows by what it could import.
+    with contextlib.suppress(ImportError):
         from apache_beam.utils import retry
         from apitools.base.py.exceptions import HttpError
         from google.api_core.exceptions import GoogleAPICallError
 
-        # Which errors are worth another attempt: Beam knows by what it could import.
         retry.HttpError, retry.GoogleAPICallError = HttpError, GoogleAPICallError
+    with contextlib.suppress(ImportError):  # Beam says what to install
         import_module("apache_beam.io.gcp.gcsfilesystem")
 
 
