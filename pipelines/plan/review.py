@@ -27,6 +27,9 @@ from pipelines.wording import RAW_ROWS, changed, plain, upward
 
 _FACTORS = (0.125, 0.25, 0.5, 1, 2, 4, 8)  # of the plan's epsilon, along its slider
 _ROWS = (1, 2, 4, 8, 16, 32)  # k, along its slider
+# Kinds whose figure lies within bounds, and how much of their width it may be: of a variance the
+# standard deviation, half of it at the most.
+_WITHIN = {"mean": 1.0, "ratio": 1.0, "variance": 0.5}
 _YEAR, _DAY = 365, 86400
 _DELTA = 1e-5  # of a year, where no budget says another
 _ERROR = re.compile(r"± ([\d.,]*\d(?:e[+-]\d+)?)( %)?")
@@ -170,10 +173,12 @@ def _alone(metric: Metric, factor: float, rows: int) -> float | None:
 
 
 def _scale(metric: Metric) -> float:
-    """How large a simulated figure may be: of numbers by their bounds, of sums by all units."""
+    """How large a simulated figure may be: of numbers by their bounds, of totals by all units."""
     if "%" in metric.expected_error:
         return 100.0
     units = metric.min_reports or getattr(metric.options, "expected", None)
     bounds = re.findall(r"-?[\d.]+", str(getattr(metric.options, "bounds", None) or "0,1"))
     width = float(bounds[-1]) - min(float(bounds[0]), 0.0)
-    return width * (1 if metric.kind == "mean" else units or answering_rows(metric) or 10_000)
+    if metric.kind in _WITHIN:
+        return width * _WITHIN[metric.kind]
+    return width * (units or answering_rows(metric) or 10_000)

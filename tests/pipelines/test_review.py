@@ -80,6 +80,21 @@ def test_errors_fall_with_epsilon_and_rise_with_k(sheet) -> None:
     assert 1.3 < two / one < 2.7
 
 
+def test_simulated_figures_lie_where_figures_can(run, workspace: Path) -> None:
+    """A standard deviation was drawn at two million, where it can be no more than 25."""
+    Path("cities.txt").write_text("Oslo\nBergen\n")
+    plan = PLAN.format(unit="user", ledger="")
+    for kind in ("mean", "variance"):
+        plan += f'  - {{name: {kind}, kind: {kind}, column: price, bounds: "0,50"}}\n'
+    Path("plan.yaml").write_text(plan)
+    assert run(["check", "plan.yaml", "--output", "review.html"]).code == 0
+    source = Path("review.html").read_text("utf-8")
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', source)
+    scales = {m["name"].partition(":")[0]: m["scale"] for m in json.loads(text)["metrics"]}
+    assert (scales["mean"], scales["variance"]) == (50, 25)
+    assert scales["spent"] > 1000 * 50
+
+
 def test_a_year_costs_more_than_a_window_and_less_than_the_sum(sheet) -> None:
     page, _, _ = sheet()
     assert "a year of 365 windows" in page.text
