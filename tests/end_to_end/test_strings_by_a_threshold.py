@@ -195,6 +195,8 @@ def test_what_a_request_derives_and_leaves_out_is_seen(run, search: str) -> None
     assert outcome.code == 0, outcome.said
     (row,) = pq.read_table(f"out/{TABLE}").to_pylist()
     assert row["value"] == "oslo"
+    if search == "threshold":
+        assert "1 string of a user counts, drawn uniformly" in outcome.said
     if search != "weighted":
         assert abs(row["estimate"] - 2000) <= max(20 * row["standard_error"], 8)
 

@@ -233,6 +233,12 @@ class StringsAboveThreshold(CountedStrings):
         return self.unit == "user"
 
     @property
+    def prospect(self) -> str | None:
+        k = self.options.rows_per_user
+        counted = f"{k:,} {'string of a user counts' if k == 1 else 'strings of a user count'}"
+        return f"{super().prospect}" + f"; {counted}, drawn uniformly" * self._several
+
+    @property
     def words(self) -> list[str]:
         lines = ["No string that nobody holds is here, and how many strings were read is not said."]
         if self._several:
