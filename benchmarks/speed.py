@@ -214,13 +214,17 @@ def run(words: list[str], folder: Path) -> Cost:
         watch.join()
     if process.returncode:
         raise SystemExit(f"{' '.join(words)}: {(folder / 'said').read_text()[-2000:]}")
-    return Cost(used.ru_utime + used.ru_stime, max(peak[0], used.ru_maxrss / 1e3))
+    return Cost(used.ru_utime + used.ru_stime, peak[0])
 
 
 def _watch(root: int, peak: list[float], ended: threading.Event) -> None:
-    """Add up what all processes below one have resident, again and again."""
+    """Add up what all processes below one have resident, again and again.
+
+    The kernel's own maximum of a process also counts what its parent had when it began.
+    """
     while not ended.wait(0.1):
-        peak[0] = max(peak[0], sum(map(_megabytes, _below(root))))
+        below = [*_below(root)]
+        peak[0] = max(peak[0], sum(map(_megabytes, below)), *map(_highest, below))
 
 
 def _below(pid: int) -> Iterator[int]:
@@ -238,6 +242,15 @@ def _megabytes(pid: int) -> float:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1.024e-3
+    except (OSError, StopIteration):
+        return 0.0
+
+
+def _highest(pid: int) -> float:
+    """The most that its own program has ever had resident."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1.024e-3
     except (OSError, StopIteration):
         return 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -20,6 +21,8 @@ import pytest
 import tomllib
 import yaml
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("mechanisms", "transforms", "pipelines", "hushbeam")
@@ -134,6 +137,49 @@ def test_a_wheel_of_the_archive_alone_runs_in_an_empty_folder(
     ]
     assert Path(said[0][0]).is_relative_to(site)
     assert str(facts.version) in said[1]
+
+
+def top_level(path: Path) -> set[str]:
+    """The packages that a module imports when it is itself imported."""
+    names: set[str] = set()
+    nodes = [*ast.parse(path.read_text("utf-8")).body]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            names.add(node.module)
+        elif isinstance(node, ast.ClassDef):
+            nodes += node.body
+    return {name.partition(".")[0] for name in names}
+
+
+def required(words: list[str]) -> set[str]:
+    """The distributions that pip installs for these, as far as this environment has them."""
+    known, left = set[str](), [Requirement(word) for word in words]
+    while left:
+        word = left.pop()
+        name = canonicalize_name(word.name)
+        if name in known or (word.marker and not word.marker.evaluate({"extra": ""})):
+            continue
+        known.add(name)
+        left += [Requirement(more) for more in distribution(word.name).requires or ()]
+    return known
+
+
+def test_what_is_imported_is_installed_with_the_project_alone() -> None:
+    """Extras and what tests need are here, and not everywhere: Beam has orjson for clouds alone."""
+    modules = [path for floor in FLOORS for path in (ROOT / floor).rglob("*.py")]
+    shelf = ROOT / "hushbeam" / "studies"  # which nothing imports: an extra may have what it needs
+    read = [ROOT / COMMAND, *(path for path in modules if not path.is_relative_to(shelf))]
+    own = {*FLOORS, Path(COMMAND).stem} | sys.stdlib_module_names
+    imported = set().union(*map(top_level, read)) - own
+    assert imported > {"apache_beam", "orjson", "pyarrow"}
+    provided = {
+        file.parts[0].partition(".")[0]
+        for name in required(project(ROOT)["dependencies"])
+        for file in distribution(name).files or ()
+    }
+    assert not imported - provided
 
 
 def test_the_clients_package_says_what_the_whole_says() -> None:
