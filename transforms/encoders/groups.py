@@ -91,9 +91,11 @@ class GroupEncoder:
         return AmountBlock(groups, rows.of(usable), None, applies)
 
     def _groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        groups, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)
-        for column, domain in self.domains:
-            cells = domain.encode(plain(batch.column(column)))
-            known &= cells >= 0
-            groups = groups * domain.size + cells
-        return np.where(known, groups, self.declared)
+        cells = [domain.encode(plain(batch.column(column))) for column, domain in self.domains]
+        groups, *others = cells or [np.zeros(batch.num_rows, np.int64)]
+        for own, (_, domain) in zip(others, self.domains[1:], strict=True):
+            groups = groups * domain.size + own
+        # Of most batches all values are declared: then no row is looked at by itself.
+        if all(own.min(initial=0) >= 0 for own in cells):
+            return groups
+        return np.where(np.min(cells, axis=0) >= 0, groups, self.declared)

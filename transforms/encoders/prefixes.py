@@ -11,9 +11,9 @@ from mechanisms.heavy_hitters.counted import CountedSearch
 from mechanisms.heavy_hitters.prefix_code import Codes
 from mechanisms.heavy_hitters.protocol import Protocol
 from mechanisms.randomness import RandomSource
-from transforms.columns import as_texts, bytes_of, is_integer, is_text, null
+from transforms.columns import bytes_of, is_integer, is_text
 from transforms.encoders.block import CellBlock, PooledBlock
-from transforms.encoders.encoder import NULL_VALUE, OneColumn, Rows
+from transforms.encoders.encoder import OneColumn, Rows
 from transforms.encoders.strings import in_block, vocabulary
 
 OUTSIDE_ALPHABET = "outside the alphabet"
@@ -51,9 +51,7 @@ class PrefixEncoder(OneColumn):
     def encode(
         self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
     ) -> CellBlock | PooledBlock:
-        texts = as_texts(batch.column(self.column))
-        rows.reject(NULL_VALUE, null(texts))
-        texts, places = vocabulary(texts, rows)
+        texts, places = vocabulary(batch.column(self.column), rows)
         codes, inside = codes_of(self.protocol, texts)
         strange = rows.kept.copy()
         strange[strange] = ~inside[places]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mechanisms.randomness import RandomSource
 from mechanisms.wire.strings import NULL
-from transforms.columns import as_texts, bytes_of, null
+from transforms.columns import as_texts, bytes_of, null, plain
 from transforms.encoders.block import CellBlock, PooledBlock, SlotBlock, applicable
 from transforms.encoders.encoder import BATCH, NULL_VALUE, Rows
 
@@ -54,17 +54,26 @@ class StringEncoder:
     def encode(
         self, batch: pa.RecordBatch, rows: Rows, rng: RandomSource
     ) -> CellBlock | PooledBlock:
-        texts = as_texts(batch.column(self.column))
-        rows.reject(NULL_VALUE, null(texts))
-        texts, places = vocabulary(texts, rows)
+        texts, places = vocabulary(batch.column(self.column), rows)
         return in_block(words_of(texts, self.most), places, self.pools)
 
 
-def vocabulary(texts: pa.Array, rows: Rows) -> tuple[pa.Array, NDArray[np.int32]]:
-    """The different texts of rows that are used, and which of them each row holds."""
-    kept = texts if rows.kept.all() else texts.filter(pa.array(rows.kept))
-    coded = kept.dictionary_encode()
-    return coded.dictionary, coded.indices.to_numpy()
+def vocabulary(column: pa.Array, rows: Rows) -> tuple[pa.Array, NDArray[np.int32]]:
+    """Texts, and which of them each row that is used holds; rows without one are rejected.
+
+    Args:
+        column: n values that `as_texts` takes.
+        rows: which of them are used.
+
+    Returns:
+        (m,) large strings, different ones unless the column has a dictionary of its own, which may
+        have a text twice, or one of no row; and (used,) places among them.
+    """
+    column = plain(column)
+    rows.reject(NULL_VALUE, null(column))
+    kept = column if rows.kept.all() else column.filter(pa.array(rows.kept))
+    coded = kept if pa.types.is_dictionary(kept.type) else as_texts(kept).dictionary_encode()
+    return as_texts(coded.dictionary), coded.indices.to_numpy()
 
 
 def in_block(pool: Words, places: NDArray[Any], pools: bool) -> CellBlock | PooledBlock:

@@ -15,6 +15,9 @@ from transforms.files.reading import Reading
 # Rows of a group up to which it is read as one; of a larger one, rows at a time. A few bytes may
 # say that a value comes two billion times, and writers make groups of a million rows or so.
 _WHOLE, _SOME = 1 << 23, 1 << 20
+# Rows of a group from which on texts are read as a dictionary, where that takes fewer bytes a row
+# than texts one by one: of these the length alone has four.
+_CODED, _LENGTH = 1 << 14, 4
 # Columns read together: Arrow holds the buffers of all of them, of 400 five times what they say.
 _COLUMNS = 32
 
@@ -71,10 +74,40 @@ class RowGroups:
         """The same, times in milliseconds: no INT96 is beyond these."""
         return pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms")
 
+    @cached_property
+    def _coded(self) -> pq.ParquetFile:
+        """The same, texts as dictionaries."""
+        texts = [field.name for field in self._file.schema_arrow if field.type == pa.string()]
+        return pq.ParquetFile(
+            self._stream, metadata=self._file.metadata, read_dictionary=texts,
+            coerce_int96_timestamp_unit="us", pre_buffer=not _is_on_disk(self._stream),
+        )  # fmt: skip
+
+    def _repeats(self, number: int, columns: Sequence[str]) -> bool:
+        """Whether a row group writes each text of these columns once, and for each row its number.
+
+        To write out 10^7 texts, for somebody who looks for equal ones, took 0.6 of 0.8 CPU seconds.
+        """
+        group = self._file.metadata.row_group(number)
+        if group.num_rows < _CODED:
+            return False
+        leaves = map(group.column, range(group.num_columns))
+        texts = [
+            leaf.total_uncompressed_size < _LENGTH * leaf.num_values
+            and any("DICTIONARY" in encoding for encoding in leaf.encodings)
+            for leaf in leaves
+            if leaf.path_in_schema in columns and leaf.physical_type == "BYTE_ARRAY"
+        ]
+        return bool(texts) and all(texts)
+
     def tables(self, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """A row group; of a very large one some rows at a time."""
+        """A row group; of a very large one some rows at a time.
+
+        Texts are a dictionary where the group writes them so.
+        """
         coarse: Iterator[pa.Table] | None = None
-        for table in _tables(self._file, number, columns):
+        file = self._coded if self._repeats(number, columns) else self._file
+        for table in _tables(file, number, columns):
             times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
             wide = [name for name in times if name in self._wide]
             if not wide:

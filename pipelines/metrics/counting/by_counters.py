@@ -186,10 +186,15 @@ class ByCounters(OfStatistic):
         return self.shape.accuracy(self)
 
     def evidence(self, estimate: Counted) -> Evidence:
-        # Tables, cautions and statement ask for it six times: of a million totals, 0.1 s.
+        # Tables, cautions and statement ask for it six times: of a million totals, or of 18,000
+        # strings, 0.1 s.
         if self._latest.get("estimate") is not estimate:
-            self._latest.update(estimate=estimate, evidence=self.shape.evidence(self, estimate))
+            self._latest.update(estimate=estimate, evidence=self._evidence(estimate))
         return cast(Evidence, self._latest["evidence"])
+
+    def _evidence(self, estimate: Any) -> Evidence:
+        """What `evidence` says, made anew."""
+        return self.shape.evidence(self, estimate)
 
     @cached_property
     def _latest(self) -> dict[str, Any]:

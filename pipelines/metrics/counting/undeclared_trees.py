@@ -59,7 +59,7 @@ class OfUndeclaredTrees(OfUndeclaredGroups):
             design=design, reporting=paths,
         )  # fmt: skip
 
-    def evidence(self, estimate: Any) -> Any:
+    def _evidence(self, estimate: Any) -> Any:
         release = self._as_declared(max(len(estimate.totals), 1))
         counts, levels = np.zeros(release.design.codes, np.int64), self.reporting.tree.levels
         ends = np.cumsum([level.counters for level in levels])[:-1]

@@ -95,7 +95,7 @@ class LevelsByCounters(CountedStrings):
     def arrived(self, estimate: Any) -> int:
         return estimate.messages // len(self.reporting.steps)
 
-    def evidence(self, estimate: Any) -> StringEvidence:
+    def _evidence(self, estimate: Any) -> StringEvidence:
         strings = estimate.strings
         figures = result.columns(strings.holders, self.accuracy.total, self.options.confidence)
         figures["expected_false"] = strings.expected_false

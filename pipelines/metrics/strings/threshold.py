@@ -190,7 +190,7 @@ class StringsAboveThreshold(CountedStrings):
     def arrived(self, estimate: Any) -> int:
         return estimate.messages
 
-    def evidence(self, estimate: Any) -> StringEvidence:
+    def _evidence(self, estimate: Any) -> StringEvidence:
         texts, whole = texts_of(estimate.strings)
         values, confidence = estimate.values, self.options.confidence
         figures = {"estimate": values, "standard_error": np.full(values.size, self.error)}

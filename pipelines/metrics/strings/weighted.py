@@ -67,7 +67,7 @@ class StringsByWeight(OfUndeclaredGroups):
         usual = super().heading
         return usual if self.design.laws else usual._replace(figures={"strings.parquet": "weight"})
 
-    def evidence(self, estimate: Any) -> StringEvidence:
+    def _evidence(self, estimate: Any) -> StringEvidence:
         totals = estimate.totals[:, 0] if self.design.laws else estimate.weights / self.design.grid
         order = np.argsort(-totals, kind="stable")
         texts, whole = texts_of(estimate.groups[order])

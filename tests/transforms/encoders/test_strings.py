@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mechanisms.randomness import SeededRandom
+from tests.oracles.encoders import dictionary
 from transforms.encoders.block import applicable
 from transforms.encoders.encoder import NULL_VALUE, encoded
 from transforms.encoders.strings import StringEncoder, distinct, texts_of, width_of, words_of
@@ -78,3 +79,37 @@ def test_a_pool_has_each_string_once_and_counts_the_rows_that_apply() -> None:
     assert (some.size, some.applies) == (3, None)
     strings, times = some.counted
     assert dict(zip(texts_of(strings)[0], times.tolist(), strict=True)) == {"b": 2, "a": 1}
+
+
+@given(texts, st.booleans(), st.integers(0, 3), st.booleans())
+def test_a_column_with_a_dictionary_is_the_same_rows(
+    values: list[str], hides: bool, skipped: int, twice: bool
+) -> None:
+    """Whatever the dictionary holds beside them: what no row has, nulls, or a text twice."""
+    held = [None if text == "" else text for text in values]
+    coded = dictionary(held, pa.string(), ["unused"], hides)
+    if twice:
+        indices = coded.indices.to_pylist()
+        moved = [i if i is None or k % 2 else i + len(coded.dictionary) for k, i in
+                 enumerate(indices)]  # fmt: skip
+        both = pa.concat_arrays([coded.dictionary] * 2)
+        coded = pa.DictionaryArray.from_arrays(pa.array(moved, pa.int16()), both)
+    users = pa.array(range(len(held)))
+    plain, found = (
+        [
+            encoded(
+                StringEncoder("value", 5, pools),
+                pa.record_batch({"value": column, "user": users}).slice(skipped),
+                UserDigest("user", 3),
+                SeededRandom(0),
+            )
+            for pools in (False, True)
+        ]
+        for column in (pa.array(held, pa.string()), coded)
+    )
+    for (expected, reasons), (block, rejects) in zip(plain, found, strict=True):
+        assert rejects == reasons
+        assert block.users.tolist() == expected.users.tolist()
+        of = [one.pool[one.cells] if hasattr(one, "pool") else one.cells for one in
+              (expected, block)]  # fmt: skip
+        assert of[0].tolist() == of[1].tolist()

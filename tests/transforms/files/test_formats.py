@@ -92,6 +92,23 @@ def test_many_columns_of_parquet_are_read_like_few(tmp_path: Path) -> None:
     assert read[0].schema == whole.select(names).schema
 
 
+def test_texts_that_a_row_group_writes_once_are_read_as_a_dictionary(tmp_path: Path) -> None:
+    """Not those of a small group, nor where most of them are written row by row."""
+    rows = 1 << 14
+    few = [None if i % 11 == 0 else f"city-{i % 7}" for i in range(rows)]
+    own = [f"person-{i:06}" for i in range(rows)]
+    whole = pa.table({"few": [*few, "last"], "own": [*own, "last"], "n": range(rows + 1)})
+    path = str(tmp_path / "log.parquet")
+    pq.write_table(whole, path, row_group_size=rows, dictionary_pagesize_limit=1 << 14)
+    for columns, coded in ((["n", "few"], True), (["own"], False), (["n"], False)):
+        large, small = tables(path, columns, PLAIN)
+        kinds = [pa.types.is_dictionary(kind) for kind in large.schema.types]
+        assert kinds == [coded and name == "few" for name in columns]
+        assert small.schema == whole.select(columns).schema
+        read = [large.to_pydict()[name] + small.to_pydict()[name] for name in columns]
+        assert read == [whole[name].to_pylist() for name in columns]
+
+
 def test_every_format_has_an_example_here_and_endings_of_its_own() -> None:
     endings = [ending for one in FORMATS for ending in one.endings]
     assert len(endings) == len(set(endings))
