@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +77,9 @@ def repeated(times: int, after: Callable[[int], None]) -> Iterator[None]:
 class RepeatingRunner(PipelineRunner):
     """Runs a pipeline in this process.
 
+    Each repetition is another bundle to the same DoFns, as on a worker, and what steps before any
+    randomness give is kept: both together were half of a repetition.
+
     Attributes:
         times: how often.
         after: what is done after each time but the last.
@@ -89,14 +92,21 @@ class RepeatingRunner(PipelineRunner):
         return True  # or the pipeline would be copied by way of its protocol buffer
 
     def run_pipeline(self, pipeline: beam.Pipeline, options: Any) -> PipelineResult:
-        steps = _Leaves()
-        pipeline.visit(steps)
-        for number in range(self.times):
-            values: dict[Any, Values] = {}
-            for step in steps.found:
-                _run(step, values)
-            if number + 1 < self.times:
-                self.after(number)
+        leaves = _Leaves()
+        pipeline.visit(leaves)
+        steps, values = leaves.found, {}
+        dofns: dict[AppliedPTransform, beam.DoFn] = {}
+        try:
+            for number in range(self.times):
+                with _opening() as opened:
+                    drew = {step for step in steps if _run(step, values, dofns, opened)}
+                if number + 1 < self.times:
+                    self.after(number)
+                if number == 0:
+                    steps = _changing(steps, drew)
+        finally:
+            for dofn in dofns.values():
+                dofn.teardown()
         return _Done()
 
 
@@ -210,9 +220,40 @@ class _Side(Mapping[Any, Any]):
         return True
 
 
-def _run(step: AppliedPTransform, values: dict[Any, Values]) -> None:
-    """Puts what a step sends among the values."""
-    transform = step.transform
+@contextmanager
+def _opening() -> Iterator[list[object]]:
+    """While the context lasts, each generator that is opened adds to the list."""
+    opened: list[object] = []
+    start: Any = SecureRandom._start
+
+    def noted(self: Any, key: bytes) -> None:
+        opened.append(None)
+        start(self, key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SecureRandom, "_start", noted)
+        yield opened
+
+
+def _changing(
+    steps: Iterable[AppliedPTransform], drew: Container[AppliedPTransform]
+) -> list[AppliedPTransform]:
+    """The steps that draw, and those that read what such a step has sent."""
+    changing, sent = [], set()
+    for step in steps:
+        read = {*step.main_inputs.values(), *(view.pvalue for view in step.side_inputs)}
+        if step in drew or read & sent:
+            changing.append(step)
+            sent |= {*step.outputs.values()}
+    return changing
+
+
+def _run(
+    step: AppliedPTransform, values: dict[Any, Values], dofns: dict[Any, beam.DoFn],
+    opened: Sequence[object],
+) -> bool:  # fmt: skip
+    """Puts what a step sends among the values; whether it has opened a generator."""
+    transform, before = step.transform, len(opened)
     came = [values.get(one, []) for one in step.main_inputs.values()]  # of a beginning, none
     if isinstance(transform, Impulse):
         made = [beam.transforms.window.GlobalWindows.windowed_value(b"")]
@@ -222,9 +263,10 @@ def _run(step: AppliedPTransform, values: dict[Any, Values]) -> None:
     elif isinstance(transform, GroupByKey):
         values[step.outputs[None]] = _grouped(step, *came)
     elif isinstance(transform, beam.ParDo):
-        _done(step, came[0], values)
+        _done(step, came[0], values, dofns)
     else:
         raise TypeError(f"{step.full_label} is a {type(transform).__name__}: not for this runner")
+    return len(opened) > before
 
 
 def _grouped(step: AppliedPTransform, values: Values) -> Values:
@@ -239,10 +281,17 @@ def _grouped(step: AppliedPTransform, values: Values) -> Values:
     ]
 
 
-def _done(step: AppliedPTransform, values: Values, all_values: dict[Any, Values]) -> None:
-    """One bundle through a DoFn."""
-    transform = step.transform
-    dofn = pickler.roundtrip(transform.dofn)  # as on a worker: nothing of the last time is left
+def _done(
+    step: AppliedPTransform,
+    values: Values,
+    all_values: dict[Any, Values],
+    dofns: dict[Any, beam.DoFn],
+) -> None:
+    """One bundle through a DoFn, which is that of the bundles before."""
+    transform, known = step.transform, step in dofns
+    if not known:
+        dofns[step] = pickler.roundtrip(transform.dofn)
+    dofn = dofns[step]
     sides = [
         _Side(view, (value.value for value in all_values[view.pvalue])) for view in step.side_inputs
     ]
@@ -251,13 +300,11 @@ def _done(step: AppliedPTransform, values: Values, all_values: dict[Any, Values]
         dofn, transform.args, transform.kwargs, sides, step.inputs[0].windowing,
         tagged_receivers=receivers, step_name=step.full_label, state=DoFnState(CounterFactory()),
     )  # fmt: skip
-    runner.setup()
-    try:
-        runner.start()
-        for value in values:
-            runner.process(value)
-        runner.finish()
-    finally:
-        runner.teardown()
+    if not known:
+        runner.setup()
+    runner.start()
+    for value in values:
+        runner.process(value)
+    runner.finish()
     for tag, pcollection in step.outputs.items():
         all_values[pcollection] = receivers[tag].values
