@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -13,13 +14,15 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
-from importlib.metadata import distribution
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
 import tomllib
 import yaml
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("mechanisms", "transforms", "pipelines", "hushbeam")
@@ -401,3 +404,38 @@ def test_what_no_index_has_yet_is_advised_only_for_when_it_is_published() -> Non
     assert unconditional("Once more: it is published.\n\nnpm install hushbeam-client")
     assert not unconditional("pip install '.[gcp]' in a clone")
     assert not unconditional("Once it is published: `pip install hushbeam`.")
+
+
+def _installed() -> set[str]:
+    """The distributions that the package brings without an extra."""
+    brought: set[str] = set()
+    left = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    while left:
+        need = Requirement(left.pop())
+        name = canonicalize_name(need.name)
+        if name not in brought and (not need.marker or need.marker.evaluate({"extra": ""})):
+            brought.add(name)
+            left += distribution(name).requires or ()
+    return brought
+
+
+def _imports(path: Path) -> set[str]:
+    """The packages that a module needs to be imported."""
+    body = ast.parse(path.read_text()).body
+    names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names} - {*FLOORS} - sys.stdlib_module_names
+
+
+def test_what_modules_import_comes_with_the_package() -> None:
+    # Tests have all extras: a library of one of these is here, and not where users install.
+    whose, there = packages_distributions(), _installed()
+    there |= {"matplotlib"}  # of the extra `plots`, whose module is imported to draw
+    lacking = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for floor in FLOORS
+        for path in (ROOT / floor).rglob("*.py")
+        for name in _imports(path)
+        if not {*map(canonicalize_name, whose[name])} & there
+    }
+    assert not lacking
