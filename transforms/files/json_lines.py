@@ -128,8 +128,8 @@ def _objects(block: bytes) -> list[dict[str, Any]]:
 def _together(block: bytes) -> list[Any] | None:
     """Each line's value, of all lines at once; None unless each of them is one value.
 
-    As an array, a million lines take 0.83 CPU s to a column, and 0.92 one by one. A line that opens a bracket
-    which another one closes hides the number between them, and no line has that number.
+    As an array, a million lines take 0.83 CPU s to a column, and 0.92 one by one. A line that opens
+    a bracket which another one closes hides the number between them, and no line has that number.
     """
     between, lines = b",%d," % _BETWEEN, block.count(b"\n") + 1
     if between[1:-1] in block:
