@@ -85,7 +85,7 @@ class Handed:
             return os.fspath(values)
         if isinstance(values, range) and values.step == 1:
             return f"{values.start}..{values.stop - 1}"
-        lines = [_line(name, value) for value in values]
+        lines = [_line(f"{name}: value {at}", value) for at, value in enumerate(values, 1)]
         path = self._path(f"{name}-{len(self._names)}.txt", f"{len(lines):,} declared values")
         with self._new(path) as stream:
             stream.write("".join(f"{line}\n" for line in lines).encode())
@@ -118,11 +118,11 @@ def _in_memory(size: int) -> str | None:
     return None
 
 
-def _line(name: str, value: Any) -> str:
+def _line(where: str, value: Any) -> str:
     """A declared value, as files of them have it."""
     line = str(value).lower() if isinstance(value, bool) else str(value)
     if value is None or "\n" in line or "\r" in line:
-        raise RequestError(f"{name}: a declared value is one line of text, and not missing")
+        raise RequestError(f"{where} is missing or has a line break; write it as one line of text")
     return line
 
 
@@ -166,6 +166,11 @@ def _arrow(data: Any, pa: Any, wanted: str) -> Any:
         if hasattr(data, "__dataframe__"):  # a pandas of before 2.2
             return pa.Table.from_pandas(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        names = [*data.columns]
+        if (twice := next((n for at, n in enumerate(names) if n in names[:at]), None)) is not None:
+            raise RequestError(
+                f"input: several columns are called {twice!r}: give each a name of its own"
+            ) from None
         # Arrow's own words quote the value.
         mixed = [*_mixed(data, pa)]
         if mixed and len(mixed) < len(data.columns) and not any(str(n) in wanted for n in mixed):

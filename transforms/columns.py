@@ -10,6 +10,16 @@ _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
 _UNVIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
+def type_name(column: pa.DataType) -> str:
+    """A column's type as it is said to people.
+
+    >>> type_name(pa.int32()), type_name(pa.struct([]))
+    ('int32', 'records, maps or values of several types')
+    """
+    # As which columns of Avro are read whose values are of no use here: struct<> says nothing.
+    return "records, maps or values of several types" if column == pa.struct([]) else str(column)
+
+
 def plain(column: pa.Array) -> pa.Array:
     """The column, without views, or a dictionary that hides nulls or is longer than the column."""
     column = _unviewed(column)

@@ -23,7 +23,7 @@ from pipelines.releases import release
 from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import DAY
 from pipelines.storage.stores import require_reachable
-from transforms.columns import is_moment
+from transforms.columns import is_moment, type_name
 from transforms.elements.progress import FILES, READ, ROWS
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
 from transforms.encoders.sessions import Sessions
@@ -221,7 +221,9 @@ class Telemetry:
         """The same with the columns of sessions; refused if they are there, or no such moments."""
         kind = self.column_type(made.time, "--sessions")
         if not (self.unseen or is_moment(kind)):
-            raise RequestError(f"--sessions: {made.time!r} holds {kind}; moments are needed")
+            raise RequestError(
+                f"--sessions: {made.time!r} holds {type_name(kind)}; moments are needed"
+            )
         for _, own in self.columns:
             if taken := sorted({*own.names} & {*made.fields.names}):
                 raise RequestError(f"--sessions: there is a column {taken[0]!r}: rename it")
@@ -707,7 +709,7 @@ def require_fitting(domain: Domain, column: pa.DataType, least: int = 1) -> None
             text = "other lines than true and false"
         wanted = "integers" if pa.types.is_integer(domain.kind) else text
         raise RequestError(
-            f"--domain: the column holds {column}, but the domain declares {wanted}; "
+            f"--domain: the column holds {type_name(column)}, but the domain declares {wanted}; "
             "choose a column of that type or declare the domain in the column's"
         )
 
@@ -781,8 +783,14 @@ def written_out(text: str) -> tuple[str, ...]:
         values = None
     if not (isinstance(values, list) and values and all(type(one) is str for one in values)):
         raise RequestError('--domain: a list of texts is needed, as in ["Oslo", "Bern"]')
-    if any(not one.strip() or "\n" in one for one in values) or len({*values}) < len(values):
-        raise RequestError("--domain: each value of a list is a line, not blank, and there once")
+    first: dict[str, int] = {}
+    for place, value in enumerate(values, 1):
+        wrong = "has a line break; write it as one line" * ("\n" in value)
+        wrong = wrong if value.strip() else "is blank; remove it"
+        if first.setdefault(value, place) < place:
+            wrong = f"repeats value {first[value]}; keep one of them"
+        if wrong:
+            raise RequestError(f"--domain: value {place} of the list {wrong}")
     return tuple(values)
 
 
@@ -790,4 +798,6 @@ def check_user_column(telemetry: Telemetry, column: str) -> None:
     """Refuse a user column that cannot tell users apart."""
     kind = telemetry.column_type(column, "--user-column")
     if not (telemetry.unseen or UserDigest.accepts(kind)):
-        raise RequestError(f"--user-column: {column!r} holds {kind}; integers or text are needed")
+        raise RequestError(
+            f"--user-column: {column!r} holds {type_name(kind)}; integers or text are needed"
+        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Protocol
 
 import pyarrow as pa
 
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
-from transforms.columns import is_moment, is_numeric
+from transforms.columns import is_moment, is_numeric, type_name
 from transforms.encoders.bounds import Bounds
 from transforms.files.moments import moments
 from transforms.windows import SECOND
@@ -90,6 +91,11 @@ def read_bounds(text: str | None) -> Bounds:
         )
     if not math.isfinite(ends[1] - ends[0]):
         raise RequestError(f"--bounds must be finite, and so must be their distance, not {text!r}")
+    if read is float and ends[0] == ends[1] and Decimal(parts[0]) != Decimal(parts[1]):
+        raise RequestError(
+            f"--bounds: {text!r} is one number in 64 bits, which keep some 16 digits: name bounds "
+            "further apart"
+        )
     if not ends[0] < ends[1]:
         raise RequestError(f"--bounds: the first must be below the second, not {text!r}")
     if not ends[1] - ends[0] >= _NARROWEST:
@@ -175,7 +181,7 @@ def open_numbers(
     if not (is_moment(kind) if of_time else is_numeric(kind)):
         wanted = "timestamps are" if of_time else "numbers are"
         raise RequestError(
-            f"{flag}: {options.column!r} holds {kind}; {wanted} needed ({_NEEDED[of_time]})"
-            + telemetry.hint(options.column)
+            f"{flag}: {options.column!r} holds {type_name(kind)}; {wanted} needed "
+            f"({_NEEDED[of_time]})" + telemetry.hint(options.column)
         )
     return telemetry

@@ -11,6 +11,7 @@ from mechanisms.vector.rows import LARGEST_DIMENSION
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
 from pipelines.logs.numbers import read_bounds
+from transforms.columns import type_name
 from transforms.encoders.attributes import Attribute, Category, Number, NumberList, width
 from transforms.encoders.bounds import Bounds
 from transforms.files.names import listed
@@ -77,8 +78,10 @@ def _numbers(text: str, telemetry: inputs.Telemetry) -> Iterator[Number]:
         kind = telemetry.column_type(column, "--number")
         if not (telemetry.unseen or attribute.accepts(kind)):
             raise RequestError(
-                f"--number: {column!r} holds {kind}; numbers are needed (integers, floats or "
-                "decimals)" + ("" if column == name else f"; {name!r} matches it")
+                f"--number: {column!r} holds {type_name(kind)}; numbers are needed (integers, "
+                "floats or decimals)"
+                + ("" if column == name else f"; {name!r} matches it")
+                + telemetry.hint(column)
             )
         yield attribute
 

@@ -122,7 +122,7 @@ class PlanJob:
         """What is allowed and yet should be thought over."""
         permanent = self.plan.permanent
         lines = [] if permanent is None else [permanent.words]
-        lines += [f"{m.name}: {line}" for m in self.metrics for line in m.cautions]
+        lines += [f"{m.name}: {undashed(line)}" for m in self.metrics for line in m.cautions]
         if len(self.metrics) > 1 or permanent is not None:
             lines += cautioned(self.guarantees[0].delta, self.plan.min_reports)
             lines += next_to_nothing(*self.guarantees)

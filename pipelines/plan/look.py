@@ -33,7 +33,7 @@ from pipelines.plan.parts import MetricRequest
 from pipelines.plan.sample import USER, Sample, sampled, texts_of
 from pipelines.request import answers
 from pipelines.views.console import Screen
-from transforms.columns import is_moment
+from transforms.columns import is_moment, type_name
 from transforms.encoders.domain import Domain
 from transforms.encoders.users import UserDigest
 from transforms.expressions.view import View, ViewError
@@ -154,7 +154,7 @@ class Look:
         some = len(column) - column.null_count
         facts: dict[str, Any] = {
             "name": self.sample.named[name],
-            "type": "text" if texts is not None else str(column.type),
+            "type": "text" if texts is not None else type_name(column.type),
             "with_a_value": some / size,
         }
         if texts is not None:

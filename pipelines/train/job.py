@@ -23,6 +23,7 @@ from pipelines.train.options import TrainOptions, require_sense
 from pipelines.train.schema import Schema
 from pipelines.train.sums import SumsPlan, plan_sums
 from pipelines.wording import upward
+from transforms.columns import type_name
 from transforms.elements.blocks import Generator
 from transforms.elements.progress import DIVERGED, REPORTS, WITHHELD
 from transforms.encoders.attributes import Attribute, Category, Number
@@ -244,12 +245,16 @@ def read_target(
     if loss in _NUMBERS or (loss == "perceptron" and bounded):
         target = Number(column, _bounds(text, spec))
         if not target.accepts(kind):
-            raise RequestError(f"--target: {column!r} holds {kind}; {loss} needs numbers")
+            raise RequestError(
+                f"--target: {column!r} holds {type_name(kind)}; {loss} needs numbers"
+                + telemetry.hint(column)
+            )
         return target
     category = Category(column, _classes(spec, kind))
     if not category.accepts(kind):
         raise RequestError(
-            f"--target: {column!r} holds {kind}, which are not the classes that {spec!r} declares"
+            f"--target: {column!r} holds {type_name(kind)}, which are not the classes that "
+            f"{spec!r} declares"
         )
     if loss == "svm" and category.size != 2:
         raise RequestError(

@@ -39,6 +39,9 @@ def refuse(refused, log) -> Callable[..., None]:
                 ),
                 ("--bounds: the first must be below the second", {"bounds": "5,1"}),
                 ("--bounds: the first must be below the second", {"bounds": "5,5"}),
+                ("--bounds: the first must be below the second", {"bounds": "5,5.0"}),
+                ("--bounds: '0.1,0.10000000000000000001' is one number in 64 bits",
+                 {"bounds": "0.1,0.10000000000000000001"}),
                 *(
                     ("--bounds must be finite", {"bounds": b})
                     for b in ("nan,5", "0,nan", "0,inf", "0,1e999", "0,-inf")

@@ -15,6 +15,7 @@ from mechanisms.randomness import SeededRandom
 from pipelines.metrics.counting.options import CountOptions
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.unusable.share import SURE
+from pipelines.request.options import undashed
 from tests.fakes.parties import TRUNCATED
 from tests.golden.fixed_randomness import fixed_randomness
 from tests.oracles.releases import Release
@@ -65,7 +66,7 @@ def test_it_is_said_of_most_and_not_of_none(kind: str, run: Any) -> None:
     said = Release(Path("out")).statement
     (caution,) = (line for line in said["cautions"] if TRUNCATED in line)
     assert caution in outcome.err.replace("\n", " ")
-    assert f"larger {WIDER[kind].split()[0]}" in caution
+    assert f"larger {undashed(WIDER[kind].split()[0])}" in caution
     assert (
         abs(said["cut"]["limited"]["estimate"] - USERS)
         < 7 * said["cut"]["limited"]["standard_error"]

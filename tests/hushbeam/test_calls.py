@@ -269,8 +269,8 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch) -> None:
             "domain: line 3 of 3 declared values repeats line 1; keep one of them",
         ),
         (
-            lambda: hushbeam.histogram(TABLE, column="value", domain=["a\nb"], epsilon=1),
-            "domain: a declared value is one line of text, and not missing",
+            lambda: hushbeam.histogram(TABLE, column="value", domain=["c", "a\nb"], epsilon=1),
+            "domain: value 2 is missing or has a line break; write it as one line of text",
         ),
         (lambda: hushbeam.count({"value": [1]}, epsilon=1), "input: dict is no log; hand over a "),
         (
@@ -278,6 +278,10 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch) -> None:
                 pd.DataFrame({"ok": [1, 2], "x": [1, "CANARY-X"]}), where="x > 1", epsilon=1
             ),
             "input: Arrow has no type for the column 'x': give it values of one type",
+        ),
+        (
+            lambda: hushbeam.count(pd.DataFrame([[1, 2]], columns=["x", "x"]), epsilon=1),
+            "input: several columns are called 'x': give each a name of its own",
         ),
         (
             lambda: hushbeam.count(

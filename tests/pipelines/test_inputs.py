@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -161,3 +163,29 @@ def test_no_worker_counts_the_rows_of_texts(tmp_path: Path) -> None:
         there.rows  # noqa: B018
     with pytest.warns(Notice, match="are counted first: the design of the noise"):
         assert telemetry.rows == 300_000
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (["Oslo", "Ber\nn"], "value 2 of the list has a line break; write it as one line"),
+        (["Oslo", " "], "value 2 of the list is blank; remove it"),
+        (["Bern", "Oslo", "Bern"], "value 3 of the list repeats value 1; keep one of them"),
+    ],
+)
+def test_a_list_says_which_value_is_wrong(values: list[str], why: str) -> None:
+    with pytest.raises(RequestError) as refusal:
+        inputs.written_out(json.dumps(values))
+    assert str(refusal.value) == f"--domain: {why}"
+
+
+def test_unions_and_maps_are_said_in_words(tmp_path: Path) -> None:
+    union = {"name": "a", "type": ["int", "string"]}
+    schema = {"type": "record", "name": "row", "fields": [union, {"name": "k", "type": "int"}]}
+    with (tmp_path / "log.avro").open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(schema), [{"a": "x", "k": 1}])
+    telemetry = inputs.open_telemetry((str(tmp_path / "log.avro"),))
+    with pytest.raises(RequestError, match="holds records, maps or values of several types, but"):
+        inputs.read_domain("0..3", telemetry.column_type("a", "--column"), other=False)
+    with pytest.raises(RequestError, match="'a' holds records, maps or values of several types"):
+        inputs.check_user_column(telemetry, "a")

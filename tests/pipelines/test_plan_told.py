@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_noise_that_drowns_everything_is_said_of_each_metric(tmp_path: Path) -> 
     told = [line for line in job_of(tmp_path, 0.01, 100).cautions if "noise drowns" in line]
     assert [line.partition(":")[0] for line in told] == ["city", "fare", "wait"]
     assert not [c for c in job_of(tmp_path, 1.0, 100_000).cautions if "noise drowns" in c]
+
+
+def test_cautions_of_a_plan_spell_options_as_it_does(tmp_path: Path, monkeypatch: Any) -> None:
+    job = job_of(tmp_path, 1.0, 100_000)
+    said = property(lambda metric: ["would do: --rows-per-user 3"])
+    monkeypatch.setattr(type(job.metrics[0]), "cautions", said)
+    assert "city: would do: rows_per_user 3" in job.cautions
 
 
 def test_an_error_is_compared_with_what_a_guess_may_be_wrong_by() -> None:

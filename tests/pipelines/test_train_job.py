@@ -169,6 +169,13 @@ def test_what_cannot_be_is_refused(job, asked, told):
     assert "\n" not in str(error.value)
 
 
+def test_of_text_a_refusal_says_how_to_give_columns_types(job, tmp_path):
+    (path := tmp_path / "log.csv").write_text("f0,f1,y\n0,0,1\n")
+    for changes, column in (({}, "f0"), ({"types": ("f0=float", "f1=float")}, "y")):
+        with pytest.raises(RequestError, match=f"say what it holds: --types {column}=float"):
+            job(**({"input": (str(path),)} | changes))
+
+
 def test_public_rows_are_other_rows_of_the_same_kind(job, log, tmp_path):
     with pytest.raises(RequestError, match="are among --input"):
         job(validation=(log,))

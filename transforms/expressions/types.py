@@ -10,6 +10,7 @@ from transforms.expressions.numbers import made_whole
 from transforms.expressions.registry import Given, function
 from transforms.expressions.values import (
     INTEGER,
+    NAMES,
     NUMBER,
     TEXT,
     TRUTH,
@@ -73,5 +74,7 @@ def _cast(given: Given) -> Bound:
         return given.bound[0]
     step = _STEPS.get((have, kind))
     if step is None:
-        raise given.refuse("of this type no such type is made", 0)
+        made = [name for name, to in _KINDS.items() if to == have or (have, to) in _STEPS]
+        why = f"of {NAMES[have]} no {NAMES[kind].removeprefix('a ')} is made"
+        raise given.refuse(f"{why}; {', '.join(made) or 'leave it out'}", 0)
     return Bound(kind, lambda batch: of_all(lambda part: step(part, kind), values(batch)))

@@ -16,6 +16,7 @@ from transforms.files.format import LONG, FileFacts, Mangled, Opener, TextStart
 from transforms.files.reading import Reading, parsed
 
 _BLOCK = 1 << 20  # bytes that become a table; of 4 MiB its objects leave the caches
+_BETWEEN = (1 << 53) + 1  # that stands between lines: no double is the same number
 _LARGEST_LINE = 1 << 24  # bytes
 _MOST_COLUMNS = 100_000  # as of Avro: each is kept in memory, and lines may name others without end
 
@@ -44,23 +45,23 @@ class JsonLines:
         """The beginning of a file; None if it is no longer than `LONG`, or one line is."""
         with open_file() as stream:
             piece = stream.read(LONG)
-        lines = _lines(piece.removeprefix(codecs.BOM_UTF8).rpartition(b"\n")[0])
-        if len(piece) < LONG or len(lines) < 2:
+        block = piece.removeprefix(codecs.BOM_UTF8).rpartition(b"\n")[0]
+        if len(piece) < LONG or len(_lines(block)) < 2:
             return None
-        rows, schema = _seen([lines], reading)
+        rows, schema = _seen([block], reading)
         return TextStart(rows, len(piece), schema)
 
     def tables(
         self, open_file: Opener, columns: Sequence[str], reading: Reading
     ) -> Iterator[pa.Table]:
-        for lines in _blocks(open_file):
-            rows = _objects(lines)
-            parts = [_column(lines, rows, name, reading.kind(name)) for name in columns]
+        for block in _blocks(open_file):
+            rows = _objects(block)
+            parts = [_column(block, rows, name, reading.kind(name)) for name in columns]
             yield pa.table(parts, schema=reading.schema(columns))
 
 
-def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
-    """The lines of a file that are more than blanks, some at a time."""
+def _blocks(open_file: Opener) -> Iterator[bytes]:
+    """The lines of a file, some at a time."""
     with open_file() as stream:
         left = stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
         while block := stream.read(_BLOCK):
@@ -69,18 +70,19 @@ def _blocks(open_file: Opener) -> Iterator[list[bytes]]:
             if len(left) > _LARGEST_LINE:
                 raise Mangled(f"a line is longer than {_LARGEST_LINE >> 20} MiB")
             if end:
-                yield _lines(whole)
-        yield _lines(left)
+                yield whole
+        yield left
 
 
-def _seen(blocks: Iterable[list[bytes]], reading: Reading) -> tuple[int, pa.Schema]:
+def _seen(blocks: Iterable[bytes], reading: Reading) -> tuple[int, pa.Schema]:
     """How many lines there are, and their members."""
     rows, names = 0, dict.fromkeys(column for column, _ in reading.types)
     first: list[bytes] = []
-    for lines in blocks:
-        first += lines[: 2 - len(first)]
-        rows += len(lines)
-        for row in _objects(lines):
+    for block in blocks:
+        if len(first) < 2:
+            first += _lines(block)[: 2 - len(first)]
+        for row in _objects(block):
+            rows += 1
             names |= row
             if len(names) > _MOST_COLUMNS:
                 raise Mangled(f"its lines have more than {_MOST_COLUMNS:,} members")
@@ -111,16 +113,34 @@ def _require_lines(lines: list[bytes]) -> None:
 
 
 def _lines(block: bytes) -> list[bytes]:
+    """Those that are more than blanks."""
     return [*filter(bytes.strip, block.split(b"\n"))]
 
 
-def _objects(lines: list[bytes]) -> list[dict[str, Any]]:
+def _objects(block: bytes) -> list[dict[str, Any]]:
     """Each line's members; none of one that is no object."""
-    try:
-        rows = [*map(orjson.loads, lines)]
-    except ValueError:
-        rows = [*map(_object, lines)]
+    rows = _together(block)
+    if rows is None:
+        rows = [*map(_object, _lines(block))]
     return rows if {*map(type, rows)} <= {dict} else [_members(row) for row in rows]
+
+
+def _together(block: bytes) -> list[Any] | None:
+    """Each line's value, of all lines at once; None unless each of them is one value.
+
+    As an array, a million lines take 0.83 CPU s to a column, and 0.92 one by one. A line that opens
+    a bracket which another one closes hides the number between them, and no line has that number.
+    """
+    between, lines = b",%d," % _BETWEEN, block.count(b"\n") + 1
+    if between[1:-1] in block:
+        return None
+    try:
+        values = orjson.loads(b"[%b]" % block.replace(b"\n", between))
+    except ValueError:
+        return None
+    apart = values[1::2]
+    each = len(values) == 2 * lines - 1 and apart.count(_BETWEEN) == len(apart)
+    return values[::2] if each else None
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -142,9 +162,7 @@ def _members(row: Any) -> dict[str, Any]:
     return row if type(row) is dict else {}
 
 
-def _column(
-    lines: list[bytes], rows: list[dict[str, Any]], name: str, kind: pa.DataType
-) -> pa.Array:
+def _column(block: bytes, rows: list[dict[str, Any]], name: str, kind: pa.DataType) -> pa.Array:
     try:
         values = [*map(itemgetter(name), rows)]  # half the time of `get`
     except KeyError:
@@ -158,7 +176,7 @@ def _column(
             return pa.array(values, kind)
     if types - {str}:
         said = partial(_written, name=name, exact=pa.types.is_string(kind))
-        values = [*map(said, values, lines)]
+        values = [*map(said, values, _lines(block))]
     try:
         texts = pa.array(values, pa.string())
     except UnicodeEncodeError:  # half of a pair of surrogates

@@ -3,6 +3,7 @@
 What a file is by its first bytes, where its name says nothing, or something else.
 """
 
+import codecs
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,11 @@ _BEGINNINGS = {
     b"FEA1": "Feather of version 1", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"\x04\x22\x4d\x18": "lz4",
     b"\xff\x06\x00\x00sNaPpY": "snappy", b"SQLite format 3\x00": "SQLite", b"%PDF": "PDF",
+}  # fmt: skip
+# UTF-32's first: the shorter one of UTF-16 begins it.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
 PARQUET: Format = Parquet()
 FORMATS: tuple[Format, ...] = (PARQUET, Csv(), JsonLines(), ArrowFile(), Orc(), Avro())
@@ -229,6 +235,9 @@ def _require_like(path: str, chosen: Format, reading: Reading) -> None:
     if not reading.encoding:
         with _opener(path, chosen, reading)() as stream:
             start = stream.read(_LONGEST)
+        marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
+        if (wide := next(marked, None)) is not None:
+            raise Unmarked(f"its byte order mark is that of {wide}: name this encoding")
         # Of ASCII in UTF-16 every second byte is 0: it would be read as columns that nobody names.
         if b"\0" in start and not (any(start[::2]) and any(start[1::2])):
             raise Unmarked(NO_MARK)

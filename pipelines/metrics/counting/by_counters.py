@@ -564,10 +564,9 @@ def truncation(release: ByCounters, evidence: Evidence, confidence: float) -> li
         return []
     share = min(count * of_one / max(all_of_it, 1.0), 1.0)
     grouped = work.rows is not None or work.groups > work.most_groups
-    raised = ["--rows-per-user (of a query --max-groups)"] * grouped + ["--per-value"] * (
-        work.most > 1
-    )
-    raised += ["--bounds"] * (work.amount is not None)
+    # As plans and Python spell options: a statement is read wherever the request was made.
+    raised = ["rows_per_user (of a query max_groups)"] * grouped + ["per_value"] * (work.most > 1)
+    raised += ["bounds"] * (work.amount is not None)
     return [
         f"about {count:,.0f} {release.unit}s, give or take {far:,.0f}, had more than was counted, "
         f"and may make up to {100 * share:.0f} % of these figures, which are of what was counted: "

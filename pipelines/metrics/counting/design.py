@@ -24,7 +24,7 @@ from pipelines.logs import inputs
 from pipelines.metrics.counting.options import DELTA, grouped, require_drawn, require_pairs
 from pipelines.metrics.options import CLIENTS_SHARE, JOB, GroupedOptions, SeveralOptions
 from pipelines.storage.solved import keep, recall
-from transforms.columns import is_moment
+from transforms.columns import is_moment, type_name
 from transforms.encoders.domain import Domain
 from transforms.encoders.reports import Reporting
 from transforms.encoders.undeclared import UNDECLARED, is_group
@@ -108,8 +108,8 @@ def divided(
         kind = telemetry.column_type(column, "--group-by")
         if not (telemetry.unseen or is_group(kind)):
             raise RequestError(
-                f"--group-by: {column!r} holds {kind}; text, whole numbers, dates or truths are "
-                "needed: derive one, as in --derive 'hour=extract(...)'"
+                f"--group-by: {column!r} holds {type_name(kind)}; text, whole numbers, dates or "
+                "truths are needed: derive one, as in --derive 'hour=extract(...)'"
             )
     return tuple((column, UNDECLARED) for column in undeclared)
 
@@ -123,8 +123,8 @@ def require_moments(telemetry: inputs.Telemetry, column: str) -> None:
     kind = telemetry.column_type(column, "--time")
     if not (telemetry.unseen or is_moment(kind)):
         raise RequestError(
-            f"--time: {column!r} holds {kind}; moments or dates are needed (of a file of text: "
-            f"--types {column}=timestamp, or date)"
+            f"--time: {column!r} holds {type_name(kind)}; moments or dates are needed (of a file "
+            f"of text: --types {column}=timestamp, or date)"
         )
 
 

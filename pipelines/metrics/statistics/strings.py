@@ -20,6 +20,7 @@ from pipelines.metrics.statistics.evidence import Accuracy, Evidence
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.strings.options import StringsOptions
+from transforms.columns import type_name
 from transforms.encoders.prefixes import accepts
 
 _SHARE = "share"
@@ -80,7 +81,7 @@ class UndeclaredStrings(Statistic):
         kind = telemetry.column_type(options.column, "--column")
         if not (telemetry.unseen or pa.types.is_null(kind) or accepts(kind)):
             raise RequestError(
-                f"--column: {options.column!r} holds {kind}; text is needed, or integers"
+                f"--column: {options.column!r} holds {type_name(kind)}; text is needed, or integers"
             )
         return cls(options=options), telemetry
 

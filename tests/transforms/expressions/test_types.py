@@ -51,9 +51,9 @@ def test_each_type_is_made_of_what_writes_it(expression: str, wanted: list[Any])
 @pytest.mark.parametrize(
     ("expression", "why"),
     [
-        ("cast(moment, 'whole')", "of this type no such type"),
-        ("cast(truth, 'number')", "of this type no such type"),
-        ("cast(number, 'truth')", "of this type no such type"),
+        ("cast(moment, 'whole')", "of a timestamp no whole number is made; leave it out"),
+        ("cast(truth, 'number')", "of a truth no number is made; whole, text, truth"),
+        ("cast(number, 'truth')", "of a number no truth is made; whole, number, text"),
         ("cast(whole, 'integer')", "one of whole, number, text, truth"),
         ("cast(whole)", "takes 2 values"),
     ],

@@ -333,6 +333,16 @@ def test_fuzz_json_lines(lines: list[bytes]) -> None:
     holds("log.jsonl", b"\n".join(lines))
 
 
+@pytest.mark.parametrize("between", ["0", str(2**53 + 1), "9007199254740993.0"])
+def test_json_lines_do_not_complete_each_other(between: str, tmp_path: Path) -> None:
+    """As one array they would be three objects: the first two one, and the last two of them."""
+    lines = ['{"a": ["1"', '"2"]}', f'{{"a": "3"}},{between},{{"a": "4"}}']
+    path = written(tmp_path, "log.jsonl", "\n".join(lines).encode())
+    assert read(path, ["a"]) == {"a": [None] * 3}
+    path.write_text("\n".join([*lines, '{"a": "5"}', f'{{"a": {2**53 + 1}}}']))
+    assert read(path, ["a"]) == {"a": [None, None, None, "5", str(2**53 + 1)]}
+
+
 def test_json_numbers_are_texts_as_they_are_written(tmp_path: Path) -> None:
     """Where one reader would write another text, and where one refuses what the other takes."""
     written = ["-0", "0", "1.50", "1e3", "18446744073709551616", "NaN", "1E400", "7", "-0.0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
@@ -641,6 +642,19 @@ def test_utf16_without_a_mark_has_one_error(ending: str, encoding: str, tmp_path
     for step in (look, begin, head) if ending == "csv" else (look, begin):
         with pytest.raises(UnreadableError, match="no byte order mark: name utf-16-le, or -be"):
             step(path, Reading(encoding=encoding))
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.csv.gz"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_mark_of_wide_signs_says_the_encoding(encoding: str, name: str, tmp_path: Path) -> None:
+    content = '{"a": 1}\n'.encode(encoding)
+    if name.endswith(".gz"):
+        content = gzip.compress(content)
+    path = written(tmp_path, name, content)
+    for step in (look, begin):
+        with pytest.raises(UnreadableError, match=f"mark is that of {encoding}: name this enc"):
+            step(path, PLAIN)
+    assert look(path, Reading(encoding=encoding)).schema.names
 
 
 @pytest.mark.parametrize(
