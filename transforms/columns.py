@@ -87,6 +87,9 @@ def as_floats(column: pa.Array) -> NDArray[np.float64]:
     Args:
         column: of a type that `is_numeric` or `is_moment` admits.
     """
+    if pa.types.is_float64(column.type) and not column.null_count:
+        # Of 400 columns, a few thousand rows at a time, most of it is asking for types.
+        return np.asarray(column.to_numpy())
     column, scale = decoded(column), 1
     if is_moment(column.type):
         if pa.types.is_date(column.type):

@@ -153,7 +153,10 @@ class Amounts:
         span, times = self.most - self.low + 1, None
         if amounts.ndim == 1 and (self.groups + 1) * span <= groups.size:
             self._require(amounts)
-            came = np.bincount((groups + 1) * span + (amounts - self.low))
+            codes = groups * span  # in place: of 40 million numbers each copy took 0.05 s
+            codes += amounts
+            codes += span - self.low
+            came = np.bincount(codes)
             different = np.flatnonzero(came)
             groups, amounts = different // span - 1, different % span + self.low
             times = came[different]

@@ -134,8 +134,6 @@ class RowCounters(AsFields):
     ) -> tuple[Slots, list[Slots]]:
         """((n, numbers) how many units each is from the lower end, what rows raise beside them)."""
         usable = np.where(none, 0, numbers) if none.any() else numbers
-        if usable.size and not np.abs(usable).max() <= 1:
-            raise ValueError("a number lies outside [-1, 1]")
         if not ((categories >= 0) & (categories <= np.array(self.sizes, np.int64))).all():
             raise ValueError("a category has no value of that place")
         units = Grid(self.steps).encode(usable.ravel(), rng).reshape(usable.shape).astype(np.int64)

@@ -225,7 +225,8 @@ def _entry_table(entries: Entries) -> Table:
     table = _table()
     table.add_column("id", no_wrap=True)
     table.add_column("collection, window\nmetrics\noutput", overflow="fold")
-    table.add_column("epsilon\ndelta", justify="right", overflow="fold")
+    # Composed they are less, which the account of all windows says below.
+    table.add_column("sum of\nepsilons,\ndeltas", justify="right", overflow="fold")
     table.add_column("state\nsince (UTC)\nby", overflow="fold")
     for entry in entries:
         added = summed(entry.losses)

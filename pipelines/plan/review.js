@@ -32,7 +32,8 @@
   function draw() {
     const e = epsilon(), k = rows();
     document.getElementById("charts").replaceChildren(...data.metrics.map((chart, i) => {
-      const wanted = chart.errors[k]?.[e], error = wanted ?? chart.errors[data.rows.indexOf(chart.own)]?.[e];
+      const own = chart.errors[data.rows.indexOf(chart.own)]?.[e];
+      const wanted = k > 0 ? chart.errors[k - 1]?.[e] : own, error = wanted ?? own;
       const bars = error ? SHARES.map((share, j) => bar(share * chart.scale, share * chart.scale + DRAWN[j] * error[1], error[1], error[2], chart.scale / 2)) : [];
       return make("details", i < 5 ? { open: "" } : {}, make("summary", {}, chart.name),
         make("p", { class: "note" }, error ? error[0] + (wanted ? "" : `, at k = ${chart.own}`) : "No error can be drawn here."), make("ol", { class: "bars" }, ...bars));
@@ -41,7 +42,7 @@
 
   const place = document.getElementById("sliders");
   place.textContent = "Simulated values (left, and as dots), and what one run may publish of them with its 95 % interval. A bar in outline is one that noise alone may have made.";
-  const rows = slider("k, rows of a user that count", data.rows, data.rows.indexOf(data.metrics[0].own));
+  const rows = slider("k, rows of a user that count", ["as the plan says", ...data.rows], 0);
   const epsilon = slider("epsilon of the plan", data.epsilons, (data.epsilons.length - 1) / 2);
   draw();
 })();

@@ -135,8 +135,10 @@ class Listing:
         """Those of numbers: the estimate, its error and its intervals, and what is beside them."""
         known = {*self.table.column_names}
         unit = ", %" if self.figure == "share" else ""
+        # A weight is less than how many hold a string, and no estimate of that.
+        heads = _HEADS | ({"estimate": "weight"} if self.figure == "weight" else {})
         columns = [
-            NumberColumn(f"{_HEADS.get(name, name)}{unit}", self._number(name), name != "unclipped")
+            NumberColumn(f"{heads.get(name, name)}{unit}", self._number(name), name != "unclipped")
             for name in ("estimate", *_LIKE)
             if name in known and (name == "estimate" or not self._same(name))
         ]

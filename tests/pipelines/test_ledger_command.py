@@ -53,6 +53,7 @@ def test_show_lists_every_entry(run, path: str) -> None:
     for word in ("trips", "crashes", "wednesday", "committed", "reserved", lost(path)[:8], "1e-08"):
         assert word in outcome.out
     assert "1 reserved: each counts as spent until" in outcome.out
+    assert "sum of" in outcome.out  # a window's metrics are not composed there
     (line,) = [line for line in outcome.out.splitlines() if ": together epsilon" in line]
     assert line.startswith("trips, per user: together epsilon 0.3")  # of three; others are alone
 

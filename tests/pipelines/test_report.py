@@ -13,6 +13,7 @@ from rich.console import Console
 
 from pipelines.metrics.histogram import reading
 from pipelines.views import facts, pages, report
+from pipelines.views.listing import Listing
 from tests.oracles.pages import Page
 
 NASTY = [
@@ -193,3 +194,9 @@ def test_numbers_of_a_column_stand_point_below_point_and_words_to_the_left() -> 
     assert '<th scope="col" class="of">beyond noise</th>' in box
     assert '<td class="of">yes</td>' in box
     assert '<th scope="col">estimate</th>' in box
+
+
+@pytest.mark.parametrize(("figure", "head"), [("weight", "weight"), ("users", "estimate")])
+def test_weights_are_shown_as_weights(figure: str, head: str) -> None:
+    table = pa.table({"value": ["a", "b"], "estimate": [7.5, 2.5], "standard_error": [1.0, 1.0]})
+    assert Listing(table, figure, 0.95, {}).columns[0].head == head

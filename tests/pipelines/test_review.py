@@ -71,13 +71,13 @@ def test_errors_fall_with_epsilon_and_rise_with_k(sheet) -> None:
     _, data, _ = sheet()
     assert data["epsilons"][3] == "1"
     visits = data["metrics"][0]["errors"]
-    assert data["rows"][:2] == [1, 2]
+    assert data["rows"][:2] == [1, 4]
     for row in visits:
         errors = [one[1] for one in row if one]
         assert errors == sorted(errors, reverse=True)
         assert errors[0] > 4 * errors[-1]
-    one, two = (row[3][1] for row in visits[:2])
-    assert 1.3 < two / one < 2.7
+    one, four = (row[3][1] for row in visits[:2])
+    assert 2.6 < four / one < 5.4
 
 
 def test_simulated_figures_lie_where_figures_can(run, workspace: Path) -> None:
@@ -151,3 +151,23 @@ metrics:
     (data,) = re.findall(r'id="data">(.*?)</script>', Path("review.html").read_text("utf-8"))
     errors = json.loads(data)["metrics"][0]["errors"][0]
     assert all(re.fullmatch(rf"mean ± [\d.e-]+{of}", text) for text, *_ in errors)
+
+
+def test_errors_between_those_that_are_searched_for_are_those_of_a_search(run, workspace) -> None:
+    """At half the epsilon, where only ends and middle were searched for."""
+    plan = PLAN.partition("metrics:")[0].format(unit="user", ledger="")
+    plan += "metrics:\n  - {name: cities, kind: count, column: city, domain: 0..9, "
+    plan += "rows_per_user: 4, per_value: 2, drawn_by: shuffler}\n"
+
+    def errors(epsilon: str) -> tuple[list, dict]:
+        Path("plan.yaml").write_text(plan.replace("epsilon: 1\n", epsilon))
+        assert run(["check", "plan.yaml", "--output", f"{len(epsilon)}.html"]).code == 0
+        source = Path(f"{len(epsilon)}.html").read_text("utf-8")
+        data = json.loads(re.findall(r'id="data">(.*?)</script>', source)[0])
+        return data["metrics"][0]["errors"][data["rows"].index(4)], data["metrics"][0]
+
+    whole, chart = errors("epsilon: 1\n")
+    half, _ = errors("epsilon: 0.5\n")
+    assert whole[2][1] == pytest.approx(half[3][1], rel=0.05)
+    assert whole[1][1] == pytest.approx(half[2][1], rel=0.05)
+    assert chart["own"] == 4

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickletools
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
-from pipelines.train.estimator import as_joblib, as_json, estimator, kind
+from pipelines.train.estimator import as_joblib, as_json, kind
 from pipelines.train.schema import Schema, values
 from tests.oracles.encoders import encode_table
 from transforms.encoders.attributes import Category, Number, NumberList
@@ -106,7 +110,7 @@ def model(request):
 
 def test_the_estimator_predicts_what_the_model_does(model):
     target, objective, weights = model
-    made = estimator(schema(target), objective, weights)
+    made = joblib.load(io.BytesIO(as_joblib(schema(target), objective, weights)))
     told, expected = made.predict(recorded(schema(target).columns)), truth(*model)
     if target == "value":
         # The pipeline's rows are single precision.
@@ -196,7 +200,7 @@ def test_estimators_load_where_hushbeam_is_not(tmp_path: Path):
         objective = build(schema(target).features.inputs)
         weights = np.random.default_rng(number).normal(size=objective.parameters)
         (tmp_path / f"m{number}.joblib").write_bytes(as_joblib(schema(target), objective, weights))
-        made = estimator(schema(target), objective, weights)
+        made = joblib.load(tmp_path / f"m{number}.joblib")
         expected[f"m{number}"] = made.predict(recorded(schema(target).columns))
     np.save(tmp_path / "rows.npy", recorded(schema("two").columns), allow_pickle=True)
     root = str(Path(__file__).parents[2])
@@ -216,7 +220,7 @@ def test_estimators_load_where_hushbeam_is_not(tmp_path: Path):
 def test_the_columns_must_be_those_of_the_model():
     objective = SquaredError(3)
     with pytest.raises(ValueError, match="fitted to other columns"):
-        estimator(schema("value"), objective, np.zeros(3))
+        as_joblib(schema("value"), objective, np.zeros(3))
 
 
 def test_values_are_what_python_reads():
@@ -225,3 +229,30 @@ def test_values_are_what_python_reads():
     assert values(DeclaredValues(("false",)), pa.bool_()) == [False]
     dictionary = pa.dictionary(pa.int8(), pa.string())
     assert values(DeclaredValues(("x",)), dictionary) == ["x"]
+
+
+def test_a_file_names_public_parts_alone(model):
+    """Names with an underscore move from one version of scikit-learn to the next."""
+    target, objective, weights = model
+    text = zlib.decompress(as_joblib(schema(target), objective, weights))
+    names = [name for code, name, _ in pickletools.genops(text) if code.name == "GLOBAL"]
+    assert "sklearn.pipeline Pipeline" in names
+    parts = [part for name in names if name.startswith("sklearn") for part in name.split(".")]
+    assert not [part for part in parts if part.startswith("_")]
+
+
+def test_a_model_is_written_without_scikit_learn():
+    """To import it takes longer than to train by sums."""
+    written = (
+        "import sys\n"
+        "from tests.pipelines import test_train_export as its\n"
+        "for name, (target, build) in its.MODELS.items():\n"
+        "    made = build(its.schema(target).features.inputs)\n"
+        "    its.as_joblib(its.schema(target), made, its.np.zeros(made.parameters))\n"
+        "import pipelines.train.publish\n"
+        "print([name for name in ('sklearn', 'scipy.stats') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", written], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -28,7 +28,7 @@ from transforms.encoders.numbers import INFINITE, NOT_A_NUMBER
 WRONG_LENGTH = "list of another length"
 
 _TOGETHER = 16  # columns: their numbers stay in a core's cache, and fill a line of it in a row
-_NUMBERS = 1 << 20  # of rows encoded at a time, where all are copied: few megabytes
+_NUMBERS = 1 << 21  # of rows encoded at a time, where all are copied: few megabytes
 
 
 class Absence(NamedTuple):
