@@ -686,9 +686,9 @@ MUTANTS = (
     Mutant(
         "rows-clip-skipped",
         "A number beyond the range is told by the digits of another one.",
-        "mechanisms/counters/rows.py",
-        "np.abs(usable).max() <= 1",
-        "np.abs(usable).max() <= 1e9",
+        "mechanisms/sampling/grid.py",
+        "-1 <= array.min() and array.max() <= 1",
+        "-1 <= array.min() and array.max() <= 1e9",
         (_ROWS,),
         known_by="out_of_range",
     ),
