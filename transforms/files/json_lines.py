@@ -139,8 +139,8 @@ def _together(block: bytes) -> list[Any] | None:
     except ValueError:
         return None
     apart = values[1::2]
-    each = len(values) == 2 * lines - 1 and apart.count(_BETWEEN) == len(apart)
-    return values[::2] if each else None
+    whole = len(values) == 2 * lines - 1 and apart.count(_BETWEEN) == len(apart)
+    return values[::2] if whole else None
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_long_rows_are_encoded_a_few_at_a_time():
     some, _ = encode_table(encoder, table, size=5)
     np.testing.assert_array_equal(some.numbers, whole.numbers)
     sizes = [RowEncoder((NumberList("v", d, TEN),)).batch_size for d in (2, 1 << 10, 1 << 20)]
-    assert sizes == [1 << 16, 1 << 10, 1]
+    assert sizes == [1 << 16, 1 << 11, 2]
 
 
 def test_long_rows_are_shortened():
