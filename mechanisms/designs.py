@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.memoised import over_time
+from mechanisms.privacy.loss import PrivacyLoss
 
 Json = Any
 
@@ -133,6 +134,14 @@ class Reports:
         """The same, as planners call it."""
         return self.guarantee
 
+    def profile(self) -> PrivacyLoss:
+        """The curve that a ledger composes; of permanent noise what the promise alone says."""
+        if self.distinct is not None:
+            return PrivacyLoss.from_guarantee(self.guarantee)
+        from mechanisms.planner.release_profile import release_profile
+
+        return release_profile(self)
+
     @property
     def _of_all_windows(self) -> Guarantee:
         return over_time(self.local, self.distinct or 1, "user")
@@ -194,11 +203,36 @@ def require_met(design: Any, epsilon: float, delta: float) -> None:
     Traceback (most recent call last):
     ValueError: this noise does not meet epsilon 0.999 at delta 0.0: see `meeting`
     """
-    claim = getattr(design, "require_met", None)
-    if claim is not None:
-        claim(epsilon, delta)
-    else:
-        _ = replace(design, epsilon=epsilon, delta=delta).guarantee
+    _claiming(design, epsilon, delta)
+
+
+def profile(design: Any, epsilon: float, delta: float) -> PrivacyLoss:
+    """The whole curve behind a promise, for whoever composes it with others.
+
+    Args:
+        design: as of `require_met`.
+        epsilon, delta: that are promised.
+
+    Raises:
+        ValueError: its noise is too small for them.
+    """
+    curve = _claiming(design, epsilon, delta).profile
+    return curve if isinstance(curve, PrivacyLoss) else curve()
+
+
+def _claiming(design: Any, epsilon: float, delta: float) -> Any:
+    """The same noise under another claim, if it meets that.
+
+    Raises:
+        ValueError: it does not.
+    """
+    require = getattr(design, "require_met", None)
+    if require is not None:
+        require(epsilon, delta)
+        return design
+    claimed = replace(design, epsilon=epsilon, delta=delta)
+    _ = claimed.guarantee
+    return claimed
 
 
 def _kind(name: str) -> Any:

@@ -101,13 +101,13 @@ class Head(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    log_version: int = Field(1, ge=1, le=1)
+    log_version: int = Field(default=1, ge=1, le=1)
     ledger: str = Field(pattern="^[0-9a-f]{16}$")
     after: int = Field(ge=0)
     size: int = Field(ge=1)
     root: str = Field(pattern="^[0-9a-f]{64}$")
     key: str = Field(pattern="^[0-9a-f]{16}$")
-    signature: str = Field("", pattern="^[0-9a-f]*$")
+    signature: str = Field(default="", pattern="^[0-9a-f]*$")
 
     @property
     def signed(self) -> bytes:

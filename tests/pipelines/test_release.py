@@ -13,6 +13,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.releases import release
+from pipelines.releases.signature import SIGNATURE
 from pipelines.storage import claims
 from pipelines.storage.claims import TAKEN, Claim, TakenError
 from tests.fakes.memory_files import MemoryFileSystem
@@ -79,7 +80,7 @@ def test_a_local_release_can_be_read_by_others(tmp_path: Path) -> None:
     release.publish(str(tmp_path / "deep" / "down" / "out"), FILES, STATEMENT)
     out = tmp_path / "deep" / "down" / "out"
     assert out.stat().st_mode & 0o777 == 0o755
-    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, "statement.json"])
+    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, SIGNATURE, "statement.json"])
     assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
@@ -172,11 +173,11 @@ def test_a_mount_point_is_refused_before_the_work(
 def test_in_a_store_the_claim_comes_first_and_the_statement_last() -> None:
     release.publish(BUCKET, FILES, STATEMENT)
     names = [path.removeprefix(f"{BUCKET}/") for path in MemoryFileSystem.writes]
-    assert names == ["claim-one.json", *FILES, "statement.json"]
+    assert names == ["claim-one.json", *FILES, SIGNATURE, "statement.json"]
     assert {*MemoryFileSystem.objects} == {f"{BUCKET}/{name}" for name in names[1:]}
 
 
-@pytest.mark.parametrize("name", ["claim-one.json", *FILES, "statement.json"])
+@pytest.mark.parametrize("name", ["claim-one.json", *FILES, SIGNATURE, "statement.json"])
 def test_in_a_store_no_failed_write_leaves_anything(name: str) -> None:
     MemoryFileSystem.reset(broken=name)
     MemoryFileSystem.objects["memory://bucket/other"] = b"mine"
@@ -223,11 +224,12 @@ def test_in_a_store_a_claimed_folder_is_left_to_its_run() -> None:
 
 
 def content_of_store() -> dict[str, bytes]:
-    """What lies in the folder, but for the statement."""
+    """What lies in the folder, but for the statement and the signature."""
     found = {
         path.removeprefix(f"{BUCKET}/"): data for path, data in MemoryFileSystem.objects.items()
     }
     del found[release.STATEMENT]
+    found.pop(SIGNATURE, None)  # of a claim that a test has written it has none
     return found
 
 
@@ -386,7 +388,7 @@ def test_in_a_store_a_claim_that_stays_is_no_failure(monkeypatch) -> None:
     assert release.holds_release(BUCKET)
     release.publish(BUCKET, FILES, STATEMENT)  # whoever tries again takes it down
     assert sorted(MemoryFileSystem.objects) == sorted(
-        f"{BUCKET}/{name}" for name in [*FILES, "statement.json"]
+        f"{BUCKET}/{name}" for name in [*FILES, SIGNATURE, "statement.json"]
     )
     with pytest.raises(RequestError, match="already holds a release"):
         release.require_vacant(BUCKET)
