@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,7 +43,7 @@ def of_metric(name: str, said: Statement) -> Finding:
         design = designs.read(record)
         neighbours = getattr(design, "neighbours", promise.get("neighbours"))
         if neighbours != promise.get("neighbours"):
-            return fault(_SUBJECT, f"{name}: its noise hides {neighbours}, and not what it promises")
+            return fault(_SUBJECT, f"{name}: its noise is for other neighbours than it promises")
         designs.require_met(design, epsilon, delta)
     except designs.UnknownDesignError:
         return unchecked(_SUBJECT, f"{name}: this version does not know its design")
@@ -122,7 +121,7 @@ def _joint(
         losses.append(_loss(promise, account))
     added = summed(losses)
     spent = added.epsilon
-    if math.isfinite(spent) and not (spent <= promise["epsilon"] and added.delta <= promise["delta"]):
+    if not (spent <= promise["epsilon"] and added.delta <= promise["delta"]):
         spent = total(losses, promise["delta"]).epsilon
     claim = f"epsilon {promise['epsilon']:.6g}, delta {promise['delta']:.3g}"
     if not spent <= promise["epsilon"] * _ROUNDED:

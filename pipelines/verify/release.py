@@ -96,13 +96,17 @@ class Verifier:
         except RequestError as error:
             yield fault("statement", str(error))
             return
-        metrics = {one.statement.get("metric") or one.statement["release"]: one for one in published}
+        named = (
+            (one.statement.get("metric") or one.statement["release"], one) for one in published
+        )
+        metrics = dict(named)
         said = {name: one.statement for name, one in metrics.items()}
-        for name, one in {**said, **({"": whole} if whole["release"] == "plan" else {})}.items():
-            yield from _words(name, one)
+        plan = {"": whole} if whole["release"] == "plan" else {}
+        for name, statement in (said | plan).items():
+            yield from _words(name, statement)
         for name, statement in said.items():
             yield price.of_metric(name, statement)
-        if whole["release"] == "plan":
+        if plan:
             yield from price.of_plan(whole, said)
         for name, one in metrics.items():
             try:

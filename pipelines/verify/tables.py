@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -58,7 +57,12 @@ def _wrong(table: pa.Table, file: str, said: Mapping[str, Any]) -> str:
     if any(written.get(k) != said["guarantees"]["release"][k] for k in ("epsilon", "delta")):
         return "its metadata promises another thing than the statement"
     columns = {name: _numbers(table, name) for name in schema.FIGURE.names[2:]}
-    return _figures(columns) or _people(columns, said) or _shares(table, columns, said)
+    figure = said["figures"][file]
+    return (
+        _figures(columns)
+        or ("" if figure in schema.AVERAGES else _people(columns, said))
+        or (_shares(table, said) if figure == "share" else "")
+    )
 
 
 def _numbers(table: pa.Table, name: str) -> Any:
@@ -85,12 +89,12 @@ def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     """How many took part, in a table and by the statement."""
     known = said.get("n") if "n" in said else (said.get("took_part") or {}).get("estimate")
     n = columns["n"][~np.isnan(columns["n"])]
-    if known is None or said.get("figures", {}) and len({*n.tolist()}) != 1:
+    if known is None or np.allclose(n, known, rtol=_ROUNDED):
         return ""
-    return "" if math.isclose(n[0], known) else "n is another number than the statement's"
+    return "n is another number than the statement's"
 
 
-def _shares(table: pa.Table, columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+def _shares(table: pa.Table, said: Mapping[str, Any]) -> str:
     """Shares beside the numbers that they are quotients of, where both are published."""
     count, people = f"{said['guarantees']['release']['unit']}s", said.get("took_part")
     if not people or "unbiased" not in table.column_names or count not in table.column_names:
