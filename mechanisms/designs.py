@@ -14,10 +14,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, cast
 
-from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.memoised import over_time
+from mechanisms.channel import Guarantee, Mechanism, Model
 from mechanisms.privacy.loss import PrivacyLoss
 
 Json = Any
@@ -60,6 +59,7 @@ _KINDS = {
     "hybrid": "mean.hybrid:Hybrid",
     "window": "mean.window:Window",
     "two point": "mean.two_point:TwoPoint",
+    "gaussian of reports": "mean.gaussian:Gaussian",
     "with unusable": "mean.with_unusable:WithUnusable",
     "key value": "mean.key_value:KeyValue",
     "sampled coordinates": "vector.sampled:SampledCoordinates",
@@ -67,8 +67,11 @@ _KINDS = {
     "mixed rows": "vector.mixed_rows:MixedRows",
     "privunit": "vector.privunit:PrivUnit",
 }
-_NAMES = {path.partition(":")[2]: name for name, path in _KINDS.items()}
+_NAMES = {f"mechanisms.{path}": name for name, path in _KINDS.items()}
 _MADE_OF = "is"
+
+MODELS = ("local", "shuffle")
+"""Of releases that are made of randomised reports."""
 
 
 class UnknownDesignError(ValueError):
@@ -95,7 +98,7 @@ class Reports:
     """
 
     mechanism: Mechanism
-    model: Literal["local", "shuffle"]
+    model: str
     epsilon: float
     delta: float
     n: int
@@ -127,7 +130,9 @@ class Reports:
             met = shuffled_delta(self.mechanism, self.counted_on, self.epsilon)[1] <= self.delta
         if not met:
             raise ValueError(f"reports do not meet epsilon {self.epsilon} at delta {self.delta}")
-        return Guarantee(self.model, self.epsilon, self.delta, "user", self.mechanism.accounting)
+        return Guarantee(
+            cast("Model", self.model), self.epsilon, self.delta, "user", self.mechanism.accounting
+        )
 
     @property
     def release(self) -> Guarantee:
@@ -144,6 +149,8 @@ class Reports:
 
     @property
     def _of_all_windows(self) -> Guarantee:
+        from mechanisms.memoised import over_time  # what few ask for, and takes long to import
+
         return over_time(self.local, self.distinct or 1, "user")
 
 
@@ -159,8 +166,8 @@ def written(design: Any) -> Json:
         return design
     if isinstance(design, Fraction):
         return {"numerator": design.numerator, "denominator": design.denominator}
-    name = _NAMES.get(type(design).__name__)
-    if name is not None and type(design) is _kind(name):
+    name = _NAMES.get(f"{type(design).__module__}:{type(design).__qualname__}")
+    if name is not None:
         return {_MADE_OF: name} | {key: written(getattr(design, key)) for key in _fields(design)}
     if type(design) is tuple:
         return [written(part) for part in design]

@@ -80,7 +80,9 @@ def test_a_local_release_can_be_read_by_others(tmp_path: Path) -> None:
     release.publish(str(tmp_path / "deep" / "down" / "out"), FILES, STATEMENT)
     out = tmp_path / "deep" / "down" / "out"
     assert out.stat().st_mode & 0o777 == 0o755
-    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, SIGNATURE, "statement.json"])
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        [*FILES, SIGNATURE, "statement.json"]
+    )
     assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 

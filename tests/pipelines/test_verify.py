@@ -16,15 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipelines.cli import cli
 from pipelines.errors import RequestError
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.public_log import HEAD, LEAVES, read_head, read_log
-from pipelines.releases import signature
+from pipelines.releases import release, signature
 from pipelines.releases.signature import SIGNATURE, VARIABLE
 from pipelines.verify.registry import entry
+from pipelines.verify.verdict import LIMIT
 from pipelines.verify.verify import opened, verified
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
@@ -230,18 +232,18 @@ def undesigned(folder: Path) -> None:
 
 
 LAW = ("design", "laws", 0)
-BLOCK = ("design", "dummies", "laws", 0)
+BLOCK = ("design", "dummies", "blocks", 0, "laws", 0)
 HISTOGRAM, COUNT, MEAN = "city/histogram.parquet", "events/count.parquet", "size/mean.parquet"
 RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "a metric's epsilon": said("city", "guarantees", "release", "epsilon", to=halved),
     "an epsilon everywhere": in_words_too,
     "the joint epsilon": said("", "guarantees", "release", "epsilon", to=halved),
     "a delta": said("events", "guarantees", "release", "delta", to=0.0),
-    "less noise of the job": said("city", *LAW, "numerator", to=lambda n: 2 * n),
-    "less noise of dummies": said("events", *BLOCK, "slope", to=lambda slope: 2 * slope),
+    "less noise of the job": said("city", *LAW, "sigma", to=halved),
+    "less noise of dummies": said("events", *BLOCK, "sigma", to=halved),
     "more rows of a user": said("city", "design", "rows", to=2),
     "more slots": said("events", "design", "levels", 0, "slots", to=2),
-    "other neighbours": said("city", "guarantees", "release", "neighbours", to="replace"),
+    "other neighbours": said("city", "guarantees", "release", "neighbours", to="add or remove"),
     "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
     "a larger batch": said("said", "design", "n", to=10**6),
     "no design": undesigned,
@@ -250,7 +252,7 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "words": said("size", "in_words", to=lambda lines: [line.replace("1", "9") for line in lines]),
     "an estimate": cell(HISTOGRAM, "estimate", lambda x: x + 0.5),
     "an interval": cell(COUNT, "upper", lambda x: x - 1000),
-    "a joint interval": cell(COUNT, "lower_simultaneous", lambda x: x + 3),
+    "a joint interval": cell(COUNT, "lower_simultaneous", lambda x: x + 15),
     "a table's epsilon": cell(COUNT, "epsilon", halved),
     "a table's window": cell(MEAN, "window", lambda _: "2026-11-21"),
     "an error": cell(COUNT, "standard_error", lambda x: -x),
@@ -435,6 +437,74 @@ def test_a_key_is_made_once_and_its_public_half_beside_it(
     assert (tmp_path / "own").stat().st_mode & 0o077 == 0
 
 
-def test_an_entry_of_the_registry_counts_nobody(made: Path) -> None:
-    said = entry([str(made / "releases/2026-11-20")])
-    assert "2000" not in json.dumps(said)
+def test_a_release_that_grew_is_signed_again_and_nothing_else_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    release.publish(str(folder), {"a": b"1", "b": b"2"}, {"release_id": "one"})
+    (folder / "a").write_bytes(b"tampered")
+    (folder / "b").write_bytes(b"22")
+    release.sign_again(str(folder), {"b": b"22"})
+    findings = opened(KEY).of_release(str(folder))
+    wrong = [one.said for one in findings if one.subject == "files"]
+    assert wrong == ["a is not as it was signed"]
+
+
+def test_a_release_that_is_a_link_is_not_followed(made: Path, copy: Path) -> None:
+    path = copy / "city/histogram.parquet"
+    path.unlink()
+    path.symlink_to(made / "releases/2026-11-20/city/histogram.parquet")
+    assert any("it is a link" in line for line in faults(made, copy))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"is": "os"}, {"is": "level"}, {"is": "job totals", "levels": "all"}, [[[]]], 3, "design",
+        {"is": "reports", "mechanism": {"is": "level", "slots": 1, "counters": 1}},
+        {"numerator": 1, "denominator": 0}, {"is": []},
+    ],
+)  # fmt: skip
+def test_a_record_of_anybody_raises_nothing(made: Path, copy: Path, record: Any) -> None:
+    """What is of a kind that nobody knows is not checked for the metric, and never holds."""
+    edit(copy, "city", lambda one: one.update(design=record))
+    sign(copy)
+    verifier = opened(KEY)
+    findings = verified([str(copy)], verifier).findings[str(copy)]
+    of_city = [one for one in findings if one.subject == "price" and one.said.startswith("city")]
+    assert of_city
+    assert all(one.outcome != "holds" for one in of_city)
+
+
+def test_a_site_has_a_page_of_what_was_verified(made: Path, run, refused) -> None:
+    releases = str(made / "releases")
+    words = ["site", f"{releases}/2026*", "--output", "public"]
+    refused([*words, "--log", str(made / "log")], "name the --key as well")
+    log, head = str(made / "log"), str(made / "log" / HEAD)
+    assert run([*words, "--key", KEY, "--log", log, "--head", head]).code == 0
+    page = Path("public/verification.html").read_text("utf-8")
+    assert page.index(LIMIT) < page.index("holds")
+    assert "0 faults, 0 not checked" in page
+    assert "<script" not in page
+    assert "verification.html" in Path("public/index.html").read_text("utf-8")
+
+
+def test_an_entry_of_the_registry_says_what_was_declared_and_counts_nobody(
+    made: Path, copy: Path, run
+) -> None:
+    words = ["verify", str(copy), "--key", KEY, "--registry", "entry.yaml"]
+    assert run(words).code == 0
+    text = Path("entry.yaml").read_text("utf-8")
+    said = yaml.safe_load(text)["deployment"]
+    assert set(said) == {
+        "basic", "dp_variant", "privacy_loss", "deployment_model", "implementation",
+        "administrative",
+    }  # fmt: skip
+    loss = said["privacy_loss"]
+    assert loss["privacy_parameters"]["epsilon"] <= 1
+    assert said["dp_variant"]["variant_name"] == "Approximate DP"
+    assert "number_of_privacy_units" not in loss  # 2,000 users reported, and none were declared
+    assert "2000" not in text
+    edit(copy, "size", lambda one: one["request"].update(expected=1234))
+    assert entry([str(copy)])["deployment"]["privacy_loss"]["number_of_privacy_units"] == 1234
+    gone(copy, made)
+    outcome = run([*words[:-1], "other.yaml"])
+    assert (outcome.code, Path("other.yaml").exists()) == (2, False)
