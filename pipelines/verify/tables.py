@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from pipelines.errors import RequestError
 from pipelines.releases import schema, statements
-from pipelines.verify.verdict import Finding, fault, holds
+from pipelines.verify.verdict import Check, fault, holds
 
 _SUBJECT = "tables"
 _ROUNDED = 1e-9  # relative: what sums in doubles are off by
 
 
-def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Finding]:
+def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Check]:
     """Whether the tables of one metric agree with its statement.
 
     Args:
