@@ -86,8 +86,8 @@ def _figures(columns: Mapping[str, Any]) -> str:
 
 
 def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """How many took part, in a table and by the statement."""
-    known = said.get("n") if "n" in said else (said.get("took_part") or {}).get("estimate")
+    """How many took part, where noise hides it, in a table and by the statement."""
+    known = (said.get("took_part") or {}).get("estimate")
     n = columns["n"][~np.isnan(columns["n"])]
     if known is None or np.allclose(n, known, rtol=_ROUNDED):
         return ""
