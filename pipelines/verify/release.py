@@ -70,7 +70,7 @@ class Verifier:
         except FileNotFoundError:
             yield fault(
                 "signature",
-                f"{folder} is not signed: there is no {SIGNATURE}; of a plan name the whole release",
+                f"{folder} is not signed: no {SIGNATURE}; of a plan name the whole release",
             )
             return
         except (SignatureError, OSError, ImportError) as error:
