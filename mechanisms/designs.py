@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from mechanisms.channel import Guarantee, Mechanism, Model
+from mechanisms.channel import Guarantee, Mechanism, Model, Neighbours
 from mechanisms.privacy.loss import PrivacyLoss
 
 Json = Any
@@ -96,6 +96,8 @@ class RandomisedReports:
     >>> read(written(reports)) == reports
     True
     """
+
+    neighbours: ClassVar[Neighbours] = "replace"  # who takes part is no secret of theirs
 
     mechanism: Mechanism
     model: str

@@ -27,13 +27,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
@@ -130,6 +130,8 @@ class RunningTotals:
     >>> (100 + first).tolist(), (120 + second).tolist(), state.day
     ([99], [124], 2)
     """
+
+    neighbours: ClassVar[Neighbours] = "add or remove"
 
     factors: Factors
     sigma: float

@@ -41,8 +41,7 @@ def of_metric(name: str, said: Statement) -> Check:
     claim = f"epsilon {epsilon:.6g}, delta {delta:.3g}"
     try:
         design = designs.read(record)
-        neighbours = getattr(design, "neighbours", promise.get("neighbours"))
-        if neighbours != promise.get("neighbours"):
+        if design.neighbours != promise.get("neighbours"):
             return fault(_SUBJECT, f"{name}: its noise is for other neighbours than it promises")
         designs.require_met(design, epsilon, delta)
     except designs.UnknownDesignError:
@@ -139,16 +138,14 @@ def _loss(promise: Statement, account: Statement) -> Loss:
     Raises:
         ValueError: their noise is too small for it.
     """
-    epsilon, delta = account["epsilon"], account["delta"]
-    guarantee = Guarantee(
-        promise["model"], epsilon, delta, promise["unit"], "", promise["neighbours"]
-    )
+    epsilon, delta, neighbours = account["epsilon"], account["delta"], promise["neighbours"]
     profiles = []
     for record in account["metrics"].values():
-        known = record is not None and not record.get("distinct")
-        curve = PrivacyLoss.from_guarantee(guarantee)
         if record is not None:
-            curve = designs.profile(designs.read(record), epsilon, delta)
-        # In the digits that the plan has composed: other points of a curve are another bound.
-        profiles.append(short(curve) if known else curve)
+            design = designs.read(record)
+            neighbours, curve = design.neighbours, designs.profile(design, epsilon, delta)
+            # In the digits that the plan has composed: other points are another bound.
+            profiles.append(curve if record.get("distinct") else short(curve))
+    guarantee = Guarantee(promise["model"], epsilon, delta, promise["unit"], "", neighbours)
+    profiles = profiles or [PrivacyLoss.from_guarantee(guarantee)]
     return Loss.of(guarantee, worst_profile(profiles))
