@@ -22,6 +22,7 @@ import pytest
 
 from mechanisms.randomness import SeededRandom
 from pipelines.cli.cli import main
+from pipelines.releases.signature import signing_key, written
 
 ROOT = Path(__file__).parents[1]
 # Those that build a package are run with it installed, and the tutorial as one story: see
@@ -95,6 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in (("logs/2026-11-01", ROWS), ("census/all", 20_000)):
         (folder / name).parent.mkdir()
         pq.write_table(_log(rows), folder / f"{name}.parquet")
+    (folder / "publisher.public.pem").write_bytes(written(signing_key().public_key()))
     earlier = _log(500, datetime(2026, 10, 1))  # of experiments.md
     pq.write_table(earlier, folder / "logs/2026-10-01.parquet")
     with pa.CompressedOutputStream(str(folder / "trips.csv.gz"), "gzip") as stream:

@@ -27,13 +27,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
@@ -131,6 +131,8 @@ class RunningTotals:
     ([99], [124], 2)
     """
 
+    neighbours: ClassVar[Neighbours] = "add or remove"
+
     factors: Factors
     sigma: float
     contribution: Contribution = Contribution()
@@ -216,6 +218,15 @@ class RunningTotals:
         # A difference of two tails, each known to some 1e-14 of itself.
         tails = float(ndtr(self.mu / 2 - epsilon / self.mu))
         return min(gaussian_delta(self.mu, epsilon) + 1e-12 * tails + reserve, 1.0)
+
+    def require_met(self, epsilon: float, delta: float) -> None:
+        """Refuse a promise that this noise is too small for.
+
+        Raises:
+            ValueError: it is.
+        """
+        if not self.delta(epsilon) <= delta:
+            raise ValueError(f"this noise does not meet epsilon {epsilon} at delta {delta}")
 
     @property
     def profile(self) -> PrivacyLoss:

@@ -33,8 +33,22 @@ _LEAST = 1e-3  # smaller shares of a release are not looked for
 _NEAR = 1e-3  # relative distance from the largest share that fits at which its search ends
 _COMPOSITIONS = 12  # at most; three are usual
 _MOST = 100_000  # further releases that are looked for
+# Of curves that are rounded up, so that an entry of a ledger stays short.
+_EPSILON_DIGITS, _DELTA_DIGITS = 6, 4
 
 Losses = Counter[Loss]
+
+
+@lru_cache(maxsize=256)  # of metrics of one shape, and again for each look at a plan
+def short(profile: PrivacyLoss) -> PrivacyLoss:
+    """The same curve in fewer digits, none of them down."""
+    points = zip(profile.epsilons, profile.deltas, strict=True)
+    rounded = {
+        upward(epsilon, _EPSILON_DIGITS): min(1.0, upward(delta, _DELTA_DIGITS))
+        for epsilon, delta in points
+    }
+    shorter = PrivacyLoss.from_profile(list(rounded), list(rounded.values()))
+    return shorter if profile.apart is None else replace(shorter, apart=short(profile.apart))
 
 
 def total(losses: Iterable[Loss], delta: float) -> Guarantee:
