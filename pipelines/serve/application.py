@@ -16,6 +16,7 @@ import binascii
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -29,7 +30,7 @@ from starlette.routing import Route
 from mechanisms.wire import binary
 from mechanisms.wire.oblivious import split
 from mechanisms.wire.tokens import TOKEN
-from pipelines.serve.service import Open, Service, digest
+from pipelines.serve.service import VARIABLE, Open, Service, digest
 from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, KEPT, Post, Status
 
@@ -67,6 +68,11 @@ def application(landing: Path, largest: int = LARGEST) -> Starlette:
             )
         ],
     )
+
+
+def of_environment() -> Starlette:
+    """What each process of `hushbeam serve` serves."""
+    return application(Path(os.environ[VARIABLE]))
 
 
 class Answers:

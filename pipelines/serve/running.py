@@ -12,14 +12,11 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
 from pipelines.serve.command import ServeRequest
-from pipelines.serve.service import FOLDER, place
+from pipelines.serve.service import FOLDER, VARIABLE, place
 from pipelines.serve.terms import Role, Terms
 from pipelines.serve.window import Window
 from pipelines.storage.paths import flush, make_folders
 from pipelines.views.console import Screen
-
-_FOLDER = "HUSHBEAM_LANDING"
-"""The variable by which processes of a service know their folder."""
 
 _REPORTS, _ELEMENTS = 10_000_000, 64
 _SEED = 32  # bytes
@@ -145,14 +142,15 @@ def _run(landing: Path, request: ServeRequest) -> None:
         ) from None
     if not (landing / FOLDER).is_dir():
         raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")
-    os.environ[_FOLDER] = str(landing)
+    os.environ[VARIABLE] = str(landing)
     Screen().say(f"serving on http://127.0.0.1:{request.port}")
     try:
         # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
         uvicorn.run(
-            "pipelines.serve.running:application", factory=True, port=request.port,
+            "pipelines.serve.application:of_environment", factory=True, port=request.port,
             workers=request.processes, log_config=None, access_log=False, proxy_headers=False,
             server_header=False, limit_concurrency=_AT_ONCE, lifespan="off",
+            timeout_worker_healthcheck=60,  # a machine that is busy has processes that are well
         )  # fmt: skip
     except KeyboardInterrupt:
         pass  # how a service ends
@@ -161,10 +159,3 @@ def _run(landing: Path, request: ServeRequest) -> None:
             f"--port: nothing can be served on {request.port} (exit code {error.code}): is "
             "another process there?"
         ) from None
-
-
-def application() -> object:
-    """What each process serves; the folder is in its environment."""
-    from pipelines.serve.application import application as made
-
-    return made(Path(os.environ[_FOLDER]))

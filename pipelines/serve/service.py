@@ -12,10 +12,11 @@ from pathlib import Path
 
 from mechanisms.wire.oblivious import Evaluator
 from mechanisms.wire.tokens import Issuer
-from pipelines.serve.terms import Role, Terms
+from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, Post, Status, Window
 
 FOLDER = "windows"  # of a landing folder
+VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
 
 _STRINGS = b"hushbeam strings"  # the key pair's info
 
@@ -123,7 +124,7 @@ class Service:
                     answers = await loop.run_in_executor(
                         self._writer, _commit, window, [post for post, _ in posts], refused
                     )
-                except Exception as error:  # of the disk; posts must not wait for ever, whatever it is
+                except Exception as error:  # whatever it is, nobody must wait for ever
                     self.failures, self.failing = self.failures + 1, True
                     for _, future in posts:
                         if not future.done():

@@ -212,7 +212,7 @@ class Window:
             )
             database.executescript(_SETTINGS)
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            if not version == _VERSION:
+            if version != _VERSION:
                 database.close()
                 raise RequestError(
                     f"--landing: {self.path} is of format {version}, and this version of hushbeam "
@@ -253,4 +253,3 @@ def _create(path: Path, terms: Terms) -> None:
         raise
     except (OSError, sqlite3.Error) as error:
         raise RequestError(f"--landing: {path} cannot be made: {reason(error)}") from None
-

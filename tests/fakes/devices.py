@@ -1,4 +1,4 @@
-"""Devices by the thousand: HTTP posts over a few connections, sent again until they are answered."""
+"""Devices by the thousand: HTTP posts over a few connections, sent until they are answered."""
 
 from __future__ import annotations
 

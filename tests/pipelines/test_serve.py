@@ -200,7 +200,8 @@ def test_a_token_pays_for_one_report_and_answers_for_the_same_one_again(
     one, other = body(), body()
     both = one + records([other])[0]
     cases = [
-        (one, b"", 401), (one, bytes(64), 401), (one, first[:-1] + bytes(1), 401), (both, first, 400),
+        (one, b"", 401), (one, bytes(64), 401), (one, first[:-1] + bytes(1), 401),
+        (both, first, 400),
         (one, first, KEPT), (one, first, KEPT), (other, first, CONFLICT), (one, second, KEPT),
         (other, second, CONFLICT), (one, first, KEPT), (one, first + b"0", 401),
     ]  # fmt: skip
