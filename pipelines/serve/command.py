@@ -43,21 +43,21 @@ class ServeRequest(RequestOptions):
     close: bool = option(
         "close the window: take no more, land its reports, and forget spent tokens", False
     )
-    issuer: str | None = option(
-        "32 secret bytes of this window: the seed of the tokens that pay for posts, or are issued",
-        None, metavar="FILE",
+    keys: str | None = option(
+        "the folder with the seeds of windows, as of `hushbeam parties keys`: of the tokens that "
+        "pay for posts or are issued, and of the OPRF party",
+        None, metavar="FOLDER",
     )  # fmt: skip
     devices: str | None = option(
-        "issue tokens, once a window, to devices whose credentials are listed: SHA-256 of each, in "
-        "hexadecimal digits, a line each",
+        "issue tokens, once a window, to devices that are listed as `hushbeam parties tokens "
+        "device` says, a line each",
         None, metavar="FILE",
     )  # fmt: skip
-    strings: str | None = option(
-        "evaluate strings that nobody sees: the OPRF party's seed of this window, 32 secret bytes",
-        None, metavar="FILE",
-    )  # fmt: skip
+    queries: bool = option("issue tokens that pay for strings, not for reports", False)
+    strings: bool = option("be the OPRF party: evaluate strings that it cannot see", False)
     most: int | None = option(
-        "reports a window takes (default: 10,000,000); or elements of a request (default: 64)",
+        "reports a window takes (default: 10,000,000); or elements of a request (default: as the "
+        "plan says)",
         None, metavar="N", gt=0,
     )  # fmt: skip
     port: int = option("on this machine alone", 8080, metavar="PORT", ge=0, lt=1 << 16)

@@ -8,6 +8,9 @@ import warnings
 from pathlib import Path
 
 from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
+from pipelines.parties.published import Role as KeyRole
+from pipelines.parties.window_keys import KeyFolder
+from pipelines.parties.window_keys import most as keyed_elements
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
@@ -18,8 +21,7 @@ from pipelines.serve.window import Window
 from pipelines.storage.paths import flush, make_folders
 from pipelines.views.console import Screen
 
-_REPORTS, _ELEMENTS = 10_000_000, 64
-_SEED = 32  # bytes
+_REPORTS = 10_000_000
 _AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
 
 
@@ -57,26 +59,46 @@ def _terms(request: ServeRequest, name: str) -> Terms:
     parted = split(load(request.plan), name)
     if not parted.counters:
         require_sealable(parted)
-    role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
-    if role != "reports" and not request.issuer:
-        raise RequestError("--issuer is missing: the file with the seed of the window's tokens")
     if request.strings and request.devices:
         raise RequestError(
             "--strings, --devices: who issues tokens must not see what is paid for with them: "
             "serve them in two folders, of two parties"
         )
+    role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
+    kind: KeyRole = "queries" if request.strings or request.queries else "issuer"
+    most = request.most or _REPORTS
+    if role != "reports":
+        most = request.most or keyed_elements(parted, "strings" if request.strings else kind)
+    if not most:
+        raise RequestError("the plan asks for no tokens, or seals no strings: nothing to serve")
+    seeds = {"issuer": "", "strings": ""}
+    if role != "reports" or parted.job.plan.tokens:
+        seeds["issuer"] = _seed(request, parted, kind)
+    if request.strings:
+        seeds["strings"] = _seed(request, parted, "strings")
     return Terms(
-        role,
-        name,
-        parted.fingerprint.hex(),
-        len(parted.metrics),
-        _slots(parted),
-        not parted.counters,
-        request.most or (_REPORTS if role == "reports" else _ELEMENTS),
-        _file("--issuer", request.issuer, _SEED),
-        _file("--strings", request.strings, _SEED),
-        _file("--devices", request.devices),
+        role=role,
+        window=name,
+        fingerprint=parted.fingerprint.hex(),
+        metrics=len(parted.metrics),
+        slots=_slots(parted),
+        published=not parted.counters,
+        most=most,
+        devices=str(Path(request.devices).absolute()) if request.devices else "",
+        **seeds,
     )
+
+
+def _seed(request: ServeRequest, parted: Split, kind: KeyRole) -> str:
+    """The file of a window's seed, which can be read now."""
+    if request.keys is None:
+        raise RequestError(
+            f"--keys is missing: the folder with the {kind} keys of windows, as of "
+            "`hushbeam parties keys`"
+        )
+    folder = KeyFolder(request.keys)
+    folder.evaluator(parted.fingerprint, kind)
+    return str(folder.of_window(parted.fingerprint, f"{kind}.seed").absolute())
 
 
 def _slots(parted: Split) -> tuple[int, ...]:
@@ -86,20 +108,6 @@ def _slots(parted: Split) -> tuple[int, ...]:
 
 def _name(terms: Terms) -> str:
     return terms.fingerprint if terms.role == "reports" else terms.window
-
-
-def _file(flag: str, name: str | None, size: int | None = None) -> str:
-    """The absolute path of a file that can be read; empty if none is named."""
-    if name is None:
-        return ""
-    path = Path(name).absolute()
-    try:
-        length = len(path.read_bytes())
-    except OSError as error:
-        raise RequestError(f"{flag}: {name} cannot be read: {reason(error)}") from None
-    if size is not None and length != size:
-        raise RequestError(f"{flag}: {name} has {length} bytes; a seed has {size}, all random")
-    return str(path)
 
 
 def _open(landing: Path, path: Path, terms: Terms, alone: bool) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
-from mechanisms.wire.oblivious import Evaluator
+from mechanisms.wire.oblivious import STRINGS, Evaluator
 from mechanisms.wire.tokens import Issuer
 from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, Post, Status, Window
@@ -18,7 +18,6 @@ from pipelines.serve.window import CLOSED, Post, Status, Window
 FOLDER = "windows"  # of a landing folder
 VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
 
-_STRINGS = b"hushbeam strings"  # the key pair's info
 
 _DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
 _ROOM = 1 << 26  # bytes that a disk must have left for a process to be healthy
@@ -63,7 +62,7 @@ class Open:
     @cached_property
     def strings(self) -> Evaluator:
         """Of the OPRF party."""
-        return Evaluator(Path(self.terms.strings).read_bytes(), _STRINGS)
+        return Evaluator(Path(self.terms.strings).read_bytes(), STRINGS)
 
     @cached_property
     def devices(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import hashlib
 import os
 import sqlite3
 import threading
@@ -18,6 +19,7 @@ from starlette.testclient import TestClient
 from mechanisms.catalog import build
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
+from mechanisms.wire.oblivious import PROOF, STRINGS, Blinded, Evaluator, split
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected
 from mechanisms.wire.sealing import seal, seal_slots
@@ -26,9 +28,9 @@ from pipelines.errors import RequestError
 from pipelines.serve import service
 from pipelines.serve.application import LARGEST, application
 from pipelines.serve.service import FOLDER, place
-from pipelines.serve.terms import Terms
+from pipelines.serve.terms import Role, Terms
 from pipelines.serve.window import CLOSED, CONFLICT, FULL, KEPT, Post, Window
-from tests.fakes.devices import minted, sealed_reports
+from tests.fakes.devices import minted
 from tests.oracles.wire import GOLDEN_KEY, PLAN
 
 MECHANISM = build("grr", epsilon=1.0, domain_size=9)
@@ -387,7 +389,76 @@ def test_nothing_of_the_sender_is_kept_or_said(tmp_path: Path, caplog, capfd) ->
     assert "canary" not in caplog.text
 
 
-def test_many_reports_are_whole(tmp_path: Path) -> None:
-    sent = sealed_reports(EXPECTED, 3, RNG)
-    opened(tmp_path)
-    assert posted(tmp_path, sent) == [KEPT] * 3
+# ---- the issuer, and the OPRF party --------------------------------------------------------------
+
+
+CREDENTIAL = bytes(range(32)).hex()
+
+
+def party(folder: Path, role: Role, most: int = 3) -> Window:
+    """A window of a party that evaluates: of the issuer, or of the OPRF party."""
+    for name in ("issuer", "strings"):
+        (folder / name).write_bytes(SEED)
+    (folder / "devices").write_text(f"{hashlib.sha256(CREDENTIAL.encode()).hexdigest()}\n")
+    (folder / FOLDER).mkdir(exist_ok=True)
+    files = {name: str(folder / name) for name in ("issuer", "strings", "devices")}
+    made = Terms(role, "monday", PLAN.hex(), 1, (), True, most, **files)
+    return Window.opened(place(folder, role, "monday"), made)
+
+
+def evaluated(folder: Path, path: str, bodies: Sequence[bytes], **headers: str) -> list[object]:
+    """What is answered: content, or a status."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with TestClient(application(folder)) as client:
+        answers = [client.post(path, content=content, headers=named) for content in bodies]
+    return [a.content if a.status_code == 200 else a.status_code for a in answers]
+
+
+def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) -> None:
+    party(tmp_path, "tokens")
+    requests = [Request.drawn(count, RNG) for count in (2, 2, 4)]
+    bodies = [b"".join(request.elements) for request in requests]
+    path, known = "/tokens/monday", {"Authorization": f"Bearer {CREDENTIAL}"}
+    assert evaluated(tmp_path, path, bodies) == [401] * 3
+    assert evaluated(tmp_path, path, bodies, Authorization="Bearer 00") == [401] * 3
+    assert evaluated(tmp_path, path, [b"", bodies[0][:-1], bodies[2]], **known) == [400] * 3
+    assert evaluated(tmp_path, path, [bytes([255]) * 32], **known) == [400]
+    first, second, again = evaluated(tmp_path, path, [bodies[0], bodies[1], bodies[0]], **known)
+    assert second == CONFLICT
+    for answer in (first, again):
+        assert isinstance(answer, bytes)
+        tokens = requests[0].tokens(split(answer[:-PROOF]), answer[-PROOF:], ISSUER.public)
+        assert [ISSUER.valid(token) for token in tokens] == [True, True]
+    assert evaluated(tmp_path, "/tokens/tuesday", bodies[:1], **known) == [404]
+
+
+def test_an_issuer_keeps_nothing_that_names_a_device(tmp_path: Path) -> None:
+    window, request = party(tmp_path, "tokens"), Request.drawn(2, RNG)
+    body = b"".join(request.elements)
+    evaluated(tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {CREDENTIAL}")
+    assert window.status().kept == 1
+    kept = b"".join(path.read_bytes() for path in (tmp_path / FOLDER).iterdir())
+    for known in (CREDENTIAL.encode(), bytes.fromhex(CREDENTIAL), request.elements[0]):
+        assert known not in kept
+        assert service.digest(known) not in kept
+        assert hashlib.sha256(known).digest() not in kept
+
+
+def test_strings_are_paid_for_with_a_token_each(tmp_path: Path) -> None:
+    window = party(tmp_path, "strings")
+    plains = [b"one", b"two", b"three"]
+    blinded, other = Blinded(plains), Blinded([b"four"])
+    bodies = [b"".join(request.elements) for request in (blinded, other, blinded)]
+    (token,) = minted(ISSUER, 1, RNG)
+    paid = {"Hushbeam-Token": base64.urlsafe_b64encode(token).decode()}
+    path = "/strings/monday"
+    assert evaluated(tmp_path, path, bodies) == [401] * 3
+    first, second, again = evaluated(tmp_path, path, bodies, **paid)
+    assert second == CONFLICT
+    key = Evaluator(SEED, STRINGS)
+    for answer in (first, again):
+        assert isinstance(answer, bytes)
+        outputs = blinded.outputs(split(answer[:-PROOF]), answer[-PROOF:], key.public)
+        assert outputs == [*map(key.output, plains)]
+    window.close()
+    assert evaluated(tmp_path, path, bodies[:1], **paid) == [CLOSED]

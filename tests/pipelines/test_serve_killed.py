@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -16,17 +17,24 @@ from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
 from mechanisms.wire.tokens import Issuer
 from pipelines.cli import cli
+from pipelines.parties.window_keys import KeyFolder
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.fakes import devices
 from tests.fakes.devices import minted, request, sealed_reports, send
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "client" / "plan.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "client"
 MONDAY, TUESDAY = "2026-11-23", "2026-11-24"
 
 
 def command(*words: str) -> list[str]:
-    return [str(EXAMPLE), "--landing", "landing", *words]
+    return ["plan.yaml", "--landing", "landing", *words]
+
+
+def prepare() -> None:
+    """The example's plan, with tokens."""
+    Path("plan.yaml").write_text((EXAMPLE / "plan.yaml").read_text() + "tokens: 1\n")
+    shutil.copy(EXAMPLE / "meals.txt", ".")
 
 
 def children(parent: int) -> list[int]:
@@ -87,11 +95,12 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
 ) -> None:
     """Kills at load, while a window is opened and another closed beside the running services."""
     rng = SeededRandom(kills)
-    seeds = {window: bytes([number]) * 32 for number, window in enumerate((MONDAY, TUESDAY))}
+    prepare()
     posts, sent = [], {}
-    for window, seed in seeds.items():
-        Path(window).write_bytes(seed)
-        parted = split(load(str(EXAMPLE)), window)
+    for window in (MONDAY, TUESDAY):
+        parted = split(load("plan.yaml"), window)
+        KeyFolder("keys").make(window, parted.fingerprint, "issuer")
+        seed = KeyFolder("keys").of_window(parted.fingerprint, "issuer.seed").read_bytes()
         expected = parted.expected(parted.form(True, [0]))
         reports = sealed_reports(expected, size // 2, rng)
         tokens = minted(Issuer(seed), size // 2, rng)
@@ -99,7 +108,7 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
         sent[parted.fingerprint.hex()] = [report[binary.HEADER :] for report in reports]
 
     def serve(window: str, *words: str) -> None:
-        assert cli.main(["serve", *command("--window", window, "--issuer", window, *words)]) == 0
+        assert cli.main(["serve", *command("--window", window, "--keys", "keys", *words)]) == 0
 
     serve(MONDAY, "--open")
     killer = Killer(rng)
@@ -139,6 +148,7 @@ def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:
     from pipelines.serve.service import FOLDER
     from pipelines.serve.window import Window
 
+    shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
     assert cli.main(["serve", *command("--window", MONDAY, "--open")]) == 0
     (path,) = (Path("landing") / FOLDER).glob("*.sqlite")
     database: sqlite3.Connection = Window(path)._connection()
