@@ -55,7 +55,7 @@ def _run(processes: int, number: int) -> tuple[float, float, float, float]:
         tokens = minted(Issuer(seed), size, rng)
         words = (
             str(plan), "--window", _WINDOW, "--landing", f"{folder}/landing",
-            "--issuer", str(key), "--keys", str(keys.path), "--processes", str(processes),
+            "--keys", str(keys.path), "--processes", str(processes),
         )  # fmt: skip
         with serving(*words) as (port, process):
             posts = [request(*pair) for pair in zip(reports, tokens, strict=True)]
