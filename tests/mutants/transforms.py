@@ -85,6 +85,22 @@ MUTANTS = (
         ("tests/mechanisms/test_wire_strings.py",),
     ),
     Mutant(
+        "token-of-any-window",
+        "An endpoint takes any 64 bytes for a token.",
+        "mechanisms/wire/tokens.py",
+        "return hmac.compare_digest(own, token[NONCE:])",
+        "return len(own) < len(token)",
+        ("tests/mechanisms/test_wire_tokens.py",),
+    ),
+    Mutant(
+        "window-key-that-changes",
+        "A device takes another key for a window than it has seen.",
+        "pipelines/parties/published.py",
+        "key).public != key.public:",
+        "key).public == 0:",
+        ("tests/pipelines/test_published_keys.py",),
+    ),
+    Mutant(
         "sealed-strings-that-one-report-repeats",
         "A string that stands in several slots of one report counts as often.",
         "transforms/shuffle/sealed_crowds.py",
